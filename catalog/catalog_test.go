@@ -44,7 +44,8 @@ func TestEveryTypeIsSane(t *testing.T) {
 		t.Fatalf("%d types", n)
 	}
 	for _, x := range Types() {
-		if x.VCPU <= 0 || x.MemoryMiB <= 0 || x.MaxENIs <= 0 || x.IPv4PerENI <= 0 || (x.Arch != "amd64" && x.Arch != "arm64") || x.Category == "" || x.Size == "" {
+		if x.VCPU <= 0 || x.MemoryMiB <= 0 || x.MaxENIs <= 0 || x.IPv4PerENI <= 0 ||
+			(x.Arch != "amd64" && x.Arch != "arm64") || x.Category == "" || x.Size == "" {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -85,8 +86,10 @@ func TestNodeResources(t *testing.T) {
 	} {
 		x, _ := Lookup(want.name)
 		n := NodeOf(x, Kubelet{})
-		if n.AllocatableCPU != want.cpu || n.AllocatableMemoryBytes != want.memory*mib || n.Pods != want.pods || n.PodENI != want.podENI {
-			t.Errorf("%s: %+v, want cpu %d memory %d pods %d pod-eni %d", want.name, n, want.cpu, want.memory, want.pods, want.podENI)
+		if n.AllocatableCPU != want.cpu || n.AllocatableMemoryBytes != want.memory*mib || n.Pods != want.pods ||
+			n.PodENI != want.podENI {
+			t.Errorf("%s: %+v, want cpu %d memory %d pods %d pod-eni %d", want.name, n, want.cpu, want.memory, want.pods,
+				want.podENI)
 		}
 	}
 	for name, want := range map[string]int64{

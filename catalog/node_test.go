@@ -8,7 +8,8 @@ func amount(n int64) *int64 { return &n }
 func TestMaxPodsDoesNotChangeReservedMemory(t *testing.T) {
 	x, _ := Lookup("m5.large")
 	plain := NodeOf(x, Kubelet{})
-	for _, k := range []Kubelet{{MaxPods: amount(110)}, {MaxPods: amount(5)}, {PodsPerCore: 2}, {PrefixDelegation: true}, {ReservedENIs: 1}} {
+	for _, k := range []Kubelet{{MaxPods: amount(110)}, {MaxPods: amount(5)}, {PodsPerCore: 2},
+		{PrefixDelegation: true}, {ReservedENIs: 1}} {
 		n := NodeOf(x, k)
 		if n.Pods == plain.Pods {
 			t.Errorf("%+v does not change the number of pods", k)
@@ -20,7 +21,8 @@ func TestMaxPodsDoesNotChangeReservedMemory(t *testing.T) {
 }
 
 func TestPodsUnderPrefixDelegation(t *testing.T) {
-	for name, want := range map[string]int64{"m5.large": 110, "m5.24xlarge": 250, "t3.small": 110, "t3.nano": 34, "m4.large": 20} {
+	for name, want := range map[string]int64{"m5.large": 110, "m5.24xlarge": 250, "t3.small": 110, "t3.nano": 34,
+		"m4.large": 20} {
 		x, _ := Lookup(name)
 		if got := MaxPods(x, 0, true); got != want {
 			t.Errorf("%s takes %d pods, want %d", name, got, want)
@@ -65,7 +67,8 @@ func TestDiskOfANode(t *testing.T) {
 		{plain, Kubelet{RootVolumeBytes: amount(21 * gib)}, 21 * gib, 20*gib - 2254857831},
 	} {
 		if n := NodeOf(c.x, c.k); n.EphemeralBytes != c.capacity || n.AllocatableEphemeralBytes != c.allocatable {
-			t.Errorf("%s %+v: disk %d of which %d allocatable, want %d and %d", c.x.Name, c.k, n.EphemeralBytes, n.AllocatableEphemeralBytes, c.capacity, c.allocatable)
+			t.Errorf("%s %+v: disk %d of which %d allocatable, want %d and %d", c.x.Name, c.k, n.EphemeralBytes,
+				n.AllocatableEphemeralBytes, c.capacity, c.allocatable)
 		}
 	}
 }
@@ -87,6 +90,7 @@ func TestReservedMemoryFollowsThePodsThatCount(t *testing.T) {
 		t.Errorf("9 pods in place of 29: %d bytes allocatable, before %d", got, plain)
 	}
 	if n := NodeOf(x, Kubelet{EFAOnlyENIs: 1}); n.Pods != 20 || n.AllocatableMemoryBytes != plain+9*11*mib {
-		t.Errorf("two interfaces in place of three: %d pods, %d bytes allocatable, before %d", n.Pods, n.AllocatableMemoryBytes, plain)
+		t.Errorf("two interfaces in place of three: %d pods, %d bytes allocatable, before %d", n.Pods,
+			n.AllocatableMemoryBytes, plain)
 	}
 }

@@ -22,8 +22,10 @@ import (
 
 func init() {
 	s := scheme.Scheme
-	s.AddKnownTypes(schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
-	s.AddKnownTypes(schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}, &v1alpha1.NodeOverlay{}, &v1alpha1.NodeOverlayList{})
+	s.AddKnownTypes(schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}, &autoscaling.CapacityBuffer{},
+		&autoscaling.CapacityBufferList{})
+	s.AddKnownTypes(schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}, &v1alpha1.NodeOverlay{},
+		&v1alpha1.NodeOverlayList{})
 }
 
 // keepRoom has a NodeOverlay and buffers of both sources judged; what it returns takes them away again.
@@ -39,7 +41,8 @@ func keepRoom(t *testing.T, s *stacktest.Stack, namespace, deployment string) (r
 	byScale.Spec.Percentage = &half
 	overlay := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "dear"}}
 	overlay.Spec.Price = &price
-	overlay.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable, Operator: "In", Values: []string{"m5.24xlarge"}}}
+	overlay.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable,
+		Operator: "In", Values: []string{"m5.24xlarge"}}}
 	objects := []client.Object{template, byTemplate, byScale, overlay}
 	for _, o := range objects {
 		create(t, s.Client, o)

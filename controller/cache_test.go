@@ -16,11 +16,14 @@ func TestALeanPodIsTheSamePodToTheEngine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}
 			pod.Spec.Containers = []corev1.Container{{
-				Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: cpu("1")}, Ports: []corev1.ContainerPort{{HostPort: 80}},
+				Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: cpu("1")},
+				Ports: []corev1.ContainerPort{{HostPort: 80}},
 			}}
-			pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			pod.Spec.Volumes = []corev1.Volume{{Name: "v",
+				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name: "c", ImageID: "sha256:…", Resources: &corev1.ResourceRequirements{Requests: cpu(held)}, AllocatedResources: cpu(held),
+				Name: "c", ImageID: "sha256:…", Resources: &corev1.ResourceRequirements{Requests: cpu(held)},
+				AllocatedResources: cpu(held),
 			}}
 			want := translate.NewNames().Shape(pod, nil)
 			lean, err := translate.LeanPod(pod.DeepCopy())

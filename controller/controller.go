@@ -1,5 +1,5 @@
-// Package controller puts the rooms together: one cache, one cluster state, one decision cycle, and the controllers of nodes, pools and
-// classes, all of one process.
+// Package controller puts the rooms together: one cache, one cluster state, one decision cycle, and the controllers
+// of nodes, pools and classes, all of one process.
 package controller
 
 import (
@@ -90,11 +90,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: o.Gates.NodeOverlay, NoStatic: !o.Gates.StaticCapacity})
+	gates := o.Gates
+	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: gates.NodeOverlay, NoStatic: !gates.StaticCapacity})
 	r.counters = metrics.New(r.registry)
 	metrics.SetBuild(r.registry, o.Version)
-	r.applier = apply.New(apply.Options{Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters, Parallel: 16 * o.Parallel})
-	r.records = store.New(store.Options{Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log, Metrics: r.counters})
+	r.applier = apply.New(apply.Options{Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		Metrics: r.counters, Parallel: 16 * o.Parallel})
+	r.records = store.New(store.Options{Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log,
+		Metrics: r.counters})
 	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
@@ -104,19 +107,19 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, err
 	}
-	machines := provider
+	instances := provider
 	if o.Fargate != nil {
 		if r.fargate, err = r.buildFargate(ctx, o, kube, api); err != nil {
 			return nil, fmt.Errorf("controller: %w", err)
 		}
-		machines = r.fargate.scheduler.Multiplex(provider)
+		instances = r.fargate.scheduler.Multiplex(provider)
 	}
-	o.Gates = nominating(o, version)
-	r.nominates = o.Gates.Nominations
+	gates = nominating(o, version)
+	r.nominates = gates.Nominations
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
-		Cloud: machines, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		Cloud: instances, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
-		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: o.Gates, Launches: 64 * o.Parallel,
+		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
 		Nominate: r.applier.Nominate,
 	})
@@ -134,7 +137,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 }
 
 // newProvider connects to the cloud and has its calls counted.
-func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Classes, version string) (cloud.Provider, error) {
+func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Classes,
+	version string) (cloud.Provider, error) {
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
 		return nil, fmt.Errorf("controller: cloud provider: %w", err)
@@ -146,7 +150,8 @@ func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Clas
 }
 
 // buildGated builds what feature gates switch on.
-func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder) (err error) {
+func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client,
+	recorder record.EventRecorder) (err error) {
 	if o.Gates.NodeOverlay {
 		r.overlays = overlays.New(r.cache, api, r.state, o.Clock, o.Log)
 	}
@@ -184,8 +189,9 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
 }
 
-// nominating are the gates without Nominations where the API server is older than 1.35: from then on others than kube-scheduler are expected to
-// nominate pods (feature gate NominatedNodeNameForExpectation), and a nomination is gone when a pod is bound.
+// nominating are the gates without Nominations where the API server is older than 1.35: from then on others than
+// kube-scheduler are expected to nominate pods (feature gate NominatedNodeNameForExpectation), and a nomination is
+// gone when a pod is bound.
 func nominating(o Options, version string) gates.Gates {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {

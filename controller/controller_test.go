@@ -43,7 +43,8 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := cloud.Instance{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, State: cloud.Running, Launched: time.Now()}
+	m := cloud.Instance{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim,
+		State: cloud.Running, Launched: time.Now()}
 	r.machines[m.ID] = m
 	return cloud.LaunchResult{Instance: m}, nil
 }
@@ -219,7 +220,8 @@ func TestHealthAndMetricsAnswer(t *testing.T) {
 				if code != http.StatusOK {
 					return fmt.Errorf("/metrics: %d %s", code, body)
 				}
-				for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth", "go_goroutines"} {
+				for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth",
+					"go_goroutines"} {
 					if !strings.Contains(body, want) {
 						return fmt.Errorf("/metrics lacks %s", want)
 					}
@@ -250,7 +252,8 @@ func TestAnOccupiedAddressIsNamed(t *testing.T) {
 func TestWhatTheProviderSaysEndsTheController(t *testing.T) {
 	err := controller.Run(context.Background(), controller.Options{
 		REST: planetest.Start(t).RESTConfig(),
-		Provider: func(_ context.Context, _ func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+		Provider: func(_ context.Context, _ func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+			version string) (cloud.Provider, error) {
 			return nil, fmt.Errorf("no region for Kubernetes %s", version)
 		},
 	})

@@ -42,7 +42,8 @@ func neededFor(g gates.Gates, profiles bool) []crd {
 	return out
 }
 
-// awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get it.
+// awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get
+// it.
 func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed []crd) error {
 	wait, cancel := context.WithTimeout(ctx, crdWait)
 	defer cancel()
@@ -62,7 +63,8 @@ func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed
 				return fmt.Errorf("controller: which CRDs exist: %w", err)
 			}
 			how := "install Karpenter's CRDs: helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1"
-			if slices.ContainsFunc(missing, func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
+			if slices.ContainsFunc(missing,
+				func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
 				how = "install all that is needed: nodeless crds | kubectl apply --server-side -f -"
 			}
 			return fmt.Errorf("controller: the cluster has no CRD %s; %s", strings.Join(missing, ", "), how)

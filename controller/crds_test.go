@@ -37,12 +37,14 @@ func (s served) ServerResourcesForGroupVersion(groupVersion string) (*metav1.API
 	return list, nil
 }
 
-var all = map[string][]string{"karpenter.sh/v1": {"nodepools", "nodeclaims"}, "karpenter.k8s.aws/v1": {"ec2nodeclasses"}}
+var all = map[string][]string{"karpenter.sh/v1": {"nodepools", "nodeclaims"},
+	"karpenter.k8s.aws/v1": {"ec2nodeclasses"}}
 
 func TestMissingCRDsAreNamedWithTheRemedy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := awaitCRDs(t.Context(), served{plurals: map[string][]string{"karpenter.sh/v1": {"nodepools"}}}, needed)
-		for _, want := range []string{"nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "helm upgrade --install karpenter-crd"} {
+		for _, want := range []string{"nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws",
+			"helm upgrade --install karpenter-crd"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the error lacks %q: %v", want, err)
 			}
@@ -64,7 +66,8 @@ func TestCRDsAreWaitedFor(t *testing.T) {
 func TestAnAPIServerThatCannotBeAskedIsNotTakenForOneWithoutCRDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("connection refused")
-		if err := awaitCRDs(t.Context(), served{broken: broken}, needed); !errors.Is(err, broken) || strings.Contains(err.Error(), "helm") {
+		if err := awaitCRDs(t.Context(), served{broken: broken}, needed); !errors.Is(err, broken) ||
+			strings.Contains(err.Error(), "helm") {
 			t.Errorf("got %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -39,18 +39,22 @@ type fargateRooms struct {
 	ready     chan struct{} // closed when API servers were told where the webhook is
 }
 
-func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface, api client.Client) (*fargateRooms, error) {
+func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface,
+	api client.Client) (*fargateRooms, error) {
 	f := &fargateRooms{ready: make(chan struct{})}
 	f.webhook = admission.New(admission.Options{
 		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
-		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) }, Able: func() fargate.Abilities { return f.scheduler.Abilities() }, Clock: o.Clock, Log: o.Log,
+		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) },
+		Able:     func() fargate.Abilities { return f.scheduler.Abilities() }, Clock: o.Clock, Log: o.Log,
 	})
-	if err := informer.Watch(ctx, r.cache, &v1alpha1.FargateProfile{}, func(_, _ client.Object) { f.webhook.ProfilesChanged() }); err != nil {
+	if err := informer.Watch(ctx, r.cache, &v1alpha1.FargateProfile{},
+		func(_, _ client.Object) { f.webhook.ProfilesChanged() }); err != nil {
 		return nil, err
 	}
 	var err error
 	f.scheduler, err = scheduler.New(ctx, scheduler.Options{
-		Cache: r.cache, Client: api, Kube: kube, Names: r.state.Names(), Hosts: o.Fargate.Hosts, HostGrace: o.Fargate.HostGrace, Clock: o.Clock, Log: o.Log,
+		Cache: r.cache, Client: api, Kube: kube, Names: r.state.Names(), Hosts: o.Fargate.Hosts,
+		HostGrace: o.Fargate.HostGrace, Clock: o.Clock, Log: o.Log,
 		Recorder: r.events.NewRecorder(scheme(), corev1.EventSource{Component: fargate.SchedulerName}),
 		Logging:  f.webhook.Logging,
 	})
@@ -58,7 +62,8 @@ func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Int
 		return nil, err
 	}
 	f.hosts, err = remote.New(ctx, remote.Options{
-		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Taken: names(o.Fargate.Hosts), Away: o.Fargate.HostAway, Clock: o.Clock, Log: o.Log,
+		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Taken: names(o.Fargate.Hosts),
+		Away: o.Fargate.HostAway, Clock: o.Clock, Log: o.Log,
 	})
 	return f, err
 }

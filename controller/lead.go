@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// DefaultLease is the name of the leader's Lease: Karpenter's, whose tools find the leader by it, and beside which nobody
-// else should act.
+// DefaultLease is the name of the leader's Lease: Karpenter's, whose tools find the leader by it, and beside which
+// nobody else should act.
 const DefaultLease = "karpenter-leader-election"
 
 // Of the Lease; its durations are controller-runtime's defaults.
@@ -87,8 +87,8 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	return errLost
 }
 
-// leaseClient is for the Lease alone. Its requests do not wait behind the many that a large cluster makes at once, and one that
-// hangs ends early enough for another try before the lease is lost.
+// leaseClient is for the Lease alone. Its requests do not wait behind the many that a large cluster makes at once,
+// and one that hangs ends early enough for another try before the lease is lost.
 func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Timeout = -1, renewDeadline/2

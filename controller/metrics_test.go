@@ -122,9 +122,12 @@ func init() {
 
 // another are those whose events do not happen in this story; docs/what-does-it-tell-prometheus.md says when they do.
 var another = []string{
-	"karpenter_cloudprovider_errors_total", "operator_node_termination_current_time_seconds", "operator_nodeclaim_termination_current_time_seconds",
-	"operator_nodepool_termination", "operator_ec2nodeclass_termination", "karpenter_pods_eviction_requests_total", "karpenter_pods_drained_total",
-	"karpenter_interruption_", "karpenter_nodeclaims_unhealthy_disrupted_total", "karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+	"karpenter_cloudprovider_errors_total", "operator_node_termination_current_time_seconds",
+	"operator_nodeclaim_termination_current_time_seconds",
+	"operator_nodepool_termination", "operator_ec2nodeclass_termination", "karpenter_pods_eviction_requests_total",
+	"karpenter_pods_drained_total",
+	"karpenter_interruption_", "karpenter_nodeclaims_unhealthy_disrupted_total",
+	"karpenter_pods_provisioning_scheduling_undecided_time_seconds",
 	"karpenter_voluntary_disruption_failed_validations_total", "karpenter_voluntary_disruption_queue_failures_total",
 	"operator_node_status_condition_transition_seconds", "operator_nodepool_status_condition_transition_seconds",
 	"operator_ec2nodeclass_status_condition_transition_seconds",
@@ -138,7 +141,8 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 	namespace := planetest.Namespace(t, s.Plane)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}, Limits: corev1.ResourceList{"memory": resource.MustParse("1Gi")},
+		Requests: corev1.ResourceList{"cpu": resource.MustParse("1")},
+		Limits:   corev1.ResourceList{"memory": resource.MustParse("1Gi")},
 	}}}
 
 	seen := map[string]*dto.MetricFamily{}
@@ -156,7 +160,8 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 	letIn(t, s)
 	planetest.Eventually(t, "the pod runs", func(ctx context.Context) error {
 		note()
-		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil || pod.Status.Phase == corev1.PodRunning {
+		if err := s.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil ||
+			pod.Status.Phase == corev1.PodRunning {
 			return err
 		}
 		return errors.New("not yet")
@@ -181,7 +186,8 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 		}
 	}
 	for name := range seen {
-		known := told[name] != "" || strings.HasPrefix(name, "nodeless_") || strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_")
+		known := told[name] != "" || strings.HasPrefix(name, "nodeless_") || strings.HasPrefix(name, "go_") ||
+			strings.HasPrefix(name, "process_")
 		if !known {
 			t.Errorf("%s is told; nobody knows it", name)
 		}
@@ -195,7 +201,8 @@ func leavesNoTrace(t *testing.T, now map[string]*dto.MetricFamily, namespace str
 	for name, f := range now {
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
-				if l.GetValue() == namespace || strings.HasSuffix(l.GetValue(), ".compute.internal") || strings.HasPrefix(l.GetValue(), "general-purpose-") {
+				if l.GetValue() == namespace || strings.HasSuffix(l.GetValue(), ".compute.internal") ||
+					strings.HasPrefix(l.GetValue(), "general-purpose-") {
 					t.Errorf("%s still tells of %s=%s", name, l.GetName(), l.GetValue())
 				}
 			}

@@ -18,7 +18,8 @@ type loopMetrics struct {
 	bad, unproven, launches, removals prometheus.Counter
 }
 
-// observe has the leader's metrics kept from now on: a standby tells only of itself, so that sums over replicas are right.
+// observe has the leader's metrics kept from now on: a standby tells only of itself, so that sums over replicas are
+// right.
 func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -27,8 +28,9 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 	}
 	m := &loopMetrics{
 		counters: r.counters, scheduler: metrics.NewScheduler(r.registry), pods: metrics.NewPodTimes(r.registry, o.Clock),
-		bad:      counter("nodeless_plans_refused_total", "Plans that failed the check and were not carried out."),
-		unproven: counter("nodeless_plans_unproven_total", "Plans that were carried out although the check found no order in which their pods can be bound: there were too many to try all."),
+		bad: counter("nodeless_plans_refused_total", "Plans that failed the check and were not carried out."),
+		unproven: counter("nodeless_plans_unproven_total",
+			"Plans that were carried out although the check found no order in which their pods can be bound: there were too many to try all."),
 		launches: counter("nodeless_planned_launches_total", "NodeClaims created by plans."),
 		removals: counter("nodeless_planned_removals_total", "NodeClaims deleted by plans."),
 	}

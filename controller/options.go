@@ -21,7 +21,8 @@ import (
 type Options struct {
 	REST *rest.Config // required
 	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
-	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error)
+	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		kubernetesVersion string) (cloud.Provider, error)
 	// ClassKinds are kinds of node classes besides EC2NodeClass. Those the cluster does not have when Run begins are not
 	// watched.
 	ClassKinds []status.Kind

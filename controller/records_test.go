@@ -18,7 +18,8 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// What was decided is told when pods, Nodes and the process that decided it are gone, and another process goes on where it ended.
+// What was decided is told when pods, Nodes and the process that decided it are gone, and another process goes on
+// where it ended.
 func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -89,8 +90,10 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	second.Stop()
 
 	launch := firstLaunch(records)
-	if len(launch.Pods) != 2 || !strings.HasPrefix(launch.Pods[0], namespace+"/web-") || launch.Snapshot == "" || launch.Comes[0].Chosen.DollarsPerHour <= 0 ||
-		launch.Comes[0].RunnerUp == nil || launch.Outcome(record.Ready, "") == nil || launch.Outcome(record.Ready, "").Node == "" {
+	if len(launch.Pods) != 2 || !strings.HasPrefix(launch.Pods[0], namespace+"/web-") || launch.Snapshot == "" ||
+		launch.Comes[0].Chosen.DollarsPerHour <= 0 ||
+		launch.Comes[0].RunnerUp == nil || launch.Outcome(record.Ready, "") == nil ||
+		launch.Outcome(record.Ready, "").Node == "" {
 		t.Errorf("the launch is kept as %+v", launch)
 	}
 	claim := launch.Comes[0].Claim
@@ -98,10 +101,12 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("nothing tells why %s went: %+v", claim, records)
 	}
-	if end := records[i]; end.Kind != record.Remove || end.Method != "Empty" || end.SavesPerHour <= 0 || end.Goes[0].Node == "" || end.Outcome(record.Gone, claim) == nil {
+	if end := records[i]; end.Kind != record.Remove || end.Method != "Empty" || end.SavesPerHour <= 0 ||
+		end.Goes[0].Node == "" || end.Outcome(record.Gone, claim) == nil {
 		t.Errorf("the end is kept as %+v", end)
 	}
-	if len(record.Of(records, "pod", launch.Pods[0])) == 0 || len(record.Of(records, "node", records[i].Goes[0].Node)) < 2 {
+	if len(record.Of(records, "pod", launch.Pods[0])) == 0 ||
+		len(record.Of(records, "node", records[i].Goes[0].Node)) < 2 {
 		t.Error("pod and node are not found by their names")
 	}
 	for _, r := range records {
@@ -111,7 +116,8 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	}
 }
 
-// firstLaunch is the oldest launch, nil if there is none. Before it, a process that plans before it has read the node class says that the pool is not ready.
+// firstLaunch is the oldest launch, nil if there is none. Before it, a process that plans before it has read the node
+// class says that the pool is not ready.
 func firstLaunch(records []record.Record) *record.Record {
 	if i := slices.IndexFunc(records, func(r record.Record) bool { return r.Kind == record.Launch }); i >= 0 {
 		return &records[i]

@@ -39,8 +39,8 @@ type rooms struct {
 	progress   func() // of the decision cycle
 }
 
-// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with what failed,
-// so that nothing of the rooms goes on that was given ctx itself.
+// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with
+// what failed, so that nothing of the rooms goes on that was given ctx itself.
 func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
@@ -101,7 +101,8 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 		return cycle.Run(ctx, cycle.Options{
 			Progress: r.progress,
 			State:    r.state, Applier: r.applier, Recall: r.applier.Resync, RemoveFillTaints: r.applier.RemoveFillTaints,
-			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log, BadPlans: badPlans,
+			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log,
+			BadPlans: badPlans,
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)
 				r.records.Decided(turnOf(d, o.Policy))

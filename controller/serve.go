@@ -17,8 +17,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// hung is how long the decision cycle may make no progress until the process counts as hung, and its kubelet starts it anew. A cycle
-// begins every ten seconds at least; the longest that were measured take three minutes.
+// hung is how long the decision cycle may make no progress until the process counts as hung, and its kubelet starts
+// it anew. A cycle begins every ten seconds at least; the longest that were measured take three minutes.
 const hung = 5 * time.Minute
 
 // health is what the servers tell.
@@ -79,8 +79,8 @@ func (h *health) handle(mux *http.ServeMux, metrics, probes, profiling bool) {
 	}
 }
 
-// local answers callers on this machine, or in this pod, alone. A profile holds what is in memory, and making one takes a core:
-// metrics are for everybody who reaches the port, profiles for who may forward it.
+// local answers callers on this machine, or in this pod, alone. A profile holds what is in memory, and making one
+// takes a core: metrics are for everybody who reaches the port, profiles for who may forward it.
 func local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
@@ -119,7 +119,8 @@ func serve(o Options, h *health) (stop func(), err error) {
 		}
 		mux := http.NewServeMux()
 		h.handle(mux, what[0], what[1], o.Profiling)
-		s := &http.Server{Handler: httpguard.ReadWithin(bodyWithin, mux), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute}
+		s := &http.Server{Handler: httpguard.ReadWithin(bodyWithin, mux), ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout: 2 * time.Minute}
 		servers = append(servers, s)
 		go func() { _ = s.Serve(listener) }()
 	}

@@ -83,10 +83,12 @@ func TestTheRolesAreEnough(t *testing.T) {
 	r := s.Controller(t, func(o *controller.Options) {
 		o.REST = rest.CopyConfig(o.REST)
 		o.REST.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name,
+			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, "test"
-		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true, Nominations: true}
+		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true,
+			CapacityBuffer: true, Nominations: true}
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	<-r.Leads
@@ -204,7 +206,8 @@ func TestTheStandbyTakesOverUnderLoad(t *testing.T) {
 func holder(t *testing.T, s *stacktest.Stack, namespace string) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	if err := s.Client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: controller.DefaultLease}, &lease); err != nil {
+	if err := s.Client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: controller.DefaultLease},
+		&lease); err != nil {
 		t.Fatal(err)
 	}
 	if lease.Spec.HolderIdentity == nil {

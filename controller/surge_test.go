@@ -35,8 +35,8 @@ func said(t *testing.T, s *stacktest.Stack, namespace, object, reason string, wo
 	})
 }
 
-// The only pod of a Deployment that asks for it is never evicted: another one is ready before it ends. Where the roles do not let
-// that be done, it is evicted, and the Deployment hears why.
+// The only pod of a Deployment that asks for it is never evicted: another one is ready before it ends. Where the
+// roles do not let that be done, it is evicted, and the Deployment hears why.
 func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -47,7 +47,8 @@ func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 	r := s.Controller(t, func(o *controller.Options) {
 		o.REST = rest.CopyConfig(o.REST)
 		o.REST.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			UserName: "system:serviceaccount:" + namespace + ":" + rbac.Name,
+			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 	})
 	<-r.Leads
@@ -94,7 +95,8 @@ func podOf(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment) (name string)
 	t.Helper()
 	planetest.Eventually(t, d.Name+" has one pod", func(ctx context.Context) error {
 		var pods corev1.PodList
-		if err := s.Client.List(ctx, &pods, client.InNamespace(d.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+		if err := s.Client.List(ctx, &pods, client.InNamespace(d.Namespace),
+			client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 			return err
 		}
 		if len(pods.Items) != 1 {

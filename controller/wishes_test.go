@@ -110,7 +110,8 @@ func TestMachinesGoOnlyInTheirPoolsWindow(t *testing.T) {
 		t.Errorf("%d machines of %d are left outside of the window", len(now), len(before))
 	}
 	wish(t, s, func(np *karpv1.NodePool) {
-		np.Annotations[translate.AnnotationWindows], np.Annotations[translate.AnnotationTimeZone] = "@daily 24h", "Pacific/Auckland"
+		np.Annotations[translate.AnnotationWindows], np.Annotations[translate.AnnotationTimeZone] = "@daily 24h",
+			"Pacific/Auckland"
 	})
 	gone(t, s)
 }
@@ -123,8 +124,8 @@ type ahead struct {
 
 func (a ahead) Now() time.Time { return time.Now().Add(a.by) }
 
-// A machine is replaced when a DaemonSet grows beyond what is free on it, and again when it is older than its pool wants: the next
-// one is there first.
+// A machine is replaced when a DaemonSet grows beyond what is free on it, and again when it is older than its pool
+// wants: the next one is there first.
 func TestMachinesAreReplacedForADaemonSetAndForTheirAge(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)

@@ -21,9 +21,11 @@ func TestMachinesAreCheap(t *testing.T) {
 			cost += l.Chosen.Price
 		}
 		ratio := float64(cost) / float64(plan.LowerBound)
-		t.Logf("%d pods of %d shapes: %d machines, $%.2f/h, %.3f of the lower bound", c.pods, c.shapes, len(plan.Launches), cost.Dollars(), ratio)
+		t.Logf("%d pods of %d shapes: %d machines, $%.2f/h, %.3f of the lower bound", c.pods, c.shapes,
+			len(plan.Launches), cost.Dollars(), ratio)
 		if len(plan.Unplaced) > 0 || ratio > c.atMost {
-			t.Errorf("%d pods of %d shapes: %d got nothing, cost is %.3f of the lower bound, want at most %.2f", c.pods, c.shapes, len(plan.Unplaced), ratio, c.atMost)
+			t.Errorf("%d pods of %d shapes: %d got nothing, cost is %.3f of the lower bound, want at most %.2f", c.pods,
+				c.shapes, len(plan.Unplaced), ratio, c.atMost)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Drifted machines of a hundred pools, none of which can go anywhere: piece by piece each machine is looked at once, and none a
-// second time before every pool had its first turn, its oldest.
+// Drifted machines of a hundred pools, none of which can go anywhere: piece by piece each machine is looked at once,
+// and none a second time before every pool had its first turn, its oldest.
 func TestPoolsTakeTurnsFromPieceToPiece(t *testing.T) {
 	const pools, each = 100, 3
 	var text strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// carriedOut is the cluster after a plan of Disrupt: machines are gone, their pods where the plan said, and what was launched
-// is there as what was chosen.
+// carriedOut is the cluster after a plan of Disrupt: machines are gone, their pods where the plan said, and what was
+// launched is there as what was chosen.
 func carriedOut(t *testing.T, s *model.Snapshot, plan model.Plan) *model.Snapshot {
 	t.Helper()
 	going, launches, places := map[string]bool{}, []model.Launch(nil), []model.Placement(nil)
@@ -61,8 +61,9 @@ func carriedOut(t *testing.T, s *model.Snapshot, plan model.Plan) *model.Snapsho
 
 func launchedNode(s *model.Snapshot, l *model.Launch) model.Node {
 	n := model.Node{
-		Name: "new-" + l.ID[:8], Claim: "claim-new-" + l.ID[:8], Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType,
-		Price: l.Chosen.Price, State: model.Initialized, Created: s.Now, Initialized: s.Now.Add(-time.Hour),
+		Name: "new-" + l.ID[:8], Claim: "claim-new-" + l.ID[:8], Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone,
+		CapacityType: l.Chosen.CapacityType,
+		Price:        l.Chosen.Price, State: model.Initialized, Created: s.Now, Initialized: s.Now.Add(-time.Hour),
 	}
 	for _, p := range s.Pools {
 		for _, t := range p.Types {
@@ -72,8 +73,10 @@ func launchedNode(s *model.Snapshot, l *model.Launch) model.Node {
 			}
 		}
 	}
-	n.Labels = slices.DeleteFunc(n.Labels.And(model.NewRequirements(model.OneOf(model.LabelZone, n.Zone), model.OneOf(model.LabelCapacityType, n.CapacityType),
-		model.OneOf(model.LabelInstanceType, n.Type))), func(r model.Requirement) bool { return len(r.Values) != 1 || r.Complement })
+	n.Labels = slices.DeleteFunc(n.Labels.And(model.NewRequirements(model.OneOf(model.LabelZone, n.Zone),
+		model.OneOf(model.LabelCapacityType, n.CapacityType),
+		model.OneOf(model.LabelInstanceType, n.Type))),
+		func(r model.Requirement) bool { return len(r.Values) != 1 || r.Complement })
 	return n
 }
 

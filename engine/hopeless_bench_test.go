@@ -48,7 +48,8 @@ func hopeless(pools, pods int) *model.Snapshot {
 		}
 		name := fmt.Sprintf("hopeless-%06d", i)
 		s.Shapes = append(s.Shapes, shape)
-		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: len(s.Shapes) - 1})
+		s.Pending = append(s.Pending,
+			model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: len(s.Shapes) - 1})
 	}
 	return model.Canonical(s)
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// What a hopeless pod adds to the work of a plan does not depend on how many pools there are. Allocations stand for work.
+// What a hopeless pod adds to the work of a plan does not depend on how many pools there are. Allocations stand for
+// work.
 func TestHopelessPodsCostAPlanLittle(t *testing.T) {
 	extra := func(pools int) float64 {
 		x := engine.NewProvisioner()
@@ -27,7 +28,8 @@ func TestHopelessPodsCostAPlanLittle(t *testing.T) {
 func TestHopelessPodsChangeNoPlan(t *testing.T) {
 	alone, with := engine.Provision(hopeless(3, 0), model.Policy{}), engine.Provision(hopeless(3, 40), model.Policy{})
 	if !reflect.DeepEqual(alone.Launches, with.Launches) || alone.LowerBound != with.LowerBound {
-		t.Errorf("alone %+v, at least %v; beside hopeless pods %+v, at least %v", alone.Launches, alone.LowerBound, with.Launches, with.LowerBound)
+		t.Errorf("alone %+v, at least %v; beside hopeless pods %+v, at least %v", alone.Launches, alone.LowerBound,
+			with.Launches, with.LowerBound)
 	}
 	if len(with.Unplaced) != 40 {
 		t.Errorf("%d of 40 hopeless pods got nothing", len(with.Unplaced))

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// On instances so small that every plan can be tried, nothing is cheaper than the lower bound, and no plan of the engine is
-// cheaper than the optimum. How far both are from it is printed.
+// On instances so small that every plan can be tried, nothing is cheaper than the lower bound, and no plan of the
+// engine is cheaper than the optimum. How far both are from it is printed.
 func TestTheOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	const instances = 400
 	var above, below float64
@@ -51,7 +51,8 @@ func TestTheOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	}
 }
 
-// tiny is a cluster without machines: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint or two.
+// tiny is a cluster without machines: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint
+// or two.
 func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	s := &model.Snapshot{ResourceNames: model.WellKnownResources, Pools: []model.Pool{{
 		Name: "general", Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "general")),
@@ -59,7 +60,8 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	pool := &s.Pools[0]
 	for i := range 1 + r.IntN(4) {
 		cores := int64(1 + r.IntN(8))
-		amounts := model.Resources{model.CPU: cores * 1000, model.Memory: cores * int64(1+r.IntN(4)) << 30, model.Pods: int64(2 + r.IntN(10))}
+		amounts := model.Resources{model.CPU: cores * 1000, model.Memory: cores * int64(1+r.IntN(4)) << 30,
+			model.Pods: int64(2 + r.IntN(10))}
 		t := model.InstanceType{
 			Name: fmt.Sprintf("t%d.x", i), Capacity: amounts, Allocatable: amounts,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, fmt.Sprintf("t%d.x", i))),
@@ -67,8 +69,10 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 		}
 		for _, zone := range []string{"a", "b"} {
 			price := model.Price(40_000*cores + int64(r.IntN(60_000)))
-			t.Offerings = append(t.Offerings, model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: r.IntN(8) > 0},
-				model.Offering{Zone: zone, CapacityType: model.Spot, Price: price * model.Price(40+r.IntN(50)) / 100, Available: r.IntN(3) > 0})
+			t.Offerings = append(t.Offerings,
+				model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: r.IntN(8) > 0},
+				model.Offering{Zone: zone, CapacityType: model.Spot, Price: price * model.Price(40+r.IntN(50)) / 100,
+					Available: r.IntN(3) > 0})
 		}
 		pool.Types = append(pool.Types, t)
 	}
@@ -77,7 +81,8 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	}
 	for i := range 2 + r.IntN(6) {
 		name := fmt.Sprintf("pod-%d", i)
-		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: r.IntN(len(s.Shapes))})
+		s.Pending = append(s.Pending,
+			model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: r.IntN(len(s.Shapes))})
 	}
 	var policy model.Policy
 	if r.IntN(4) == 0 {
@@ -90,9 +95,11 @@ func tinyShape(r *rand.Rand, i int) model.Shape {
 	app := fmt.Sprintf("app-%d", r.IntN(2))
 	x := model.Shape{
 		Key: fmt.Sprintf("shape-%d", i), Namespace: "default", Labels: []model.Label{{Key: "app", Value: app}},
-		Requests: model.Resources{model.CPU: 100 + int64(r.IntN(2500)), model.Memory: int64(100+r.IntN(3000)) << 20, model.Pods: 1},
+		Requests: model.Resources{model.CPU: 100 + int64(r.IntN(2500)), model.Memory: int64(100+r.IntN(3000)) << 20,
+			model.Pods: 1},
 	}
-	other := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", fmt.Sprintf("app-%d", r.IntN(2)))}}
+	other := model.Selector{Namespaces: []string{"default"},
+		Labels: model.Requirements{model.OneOf("app", fmt.Sprintf("app-%d", r.IntN(2)))}}
 	own := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", app)}}
 	topology := []string{model.LabelHostname, model.LabelHostname, model.LabelZone}[r.IntN(3)]
 	switch r.IntN(10) {
@@ -113,8 +120,8 @@ func tinyShape(r *rand.Rand, i int) model.Shape {
 }
 
 // optimum is the least that the launched pods can be had for: every way to share them out among machines is tried, each
-// machine as each offering that has room, cheapest plans first, until the judge allows one. No plan dearer than atMost is
-// tried.
+// machine as each offering that has room, cheapest plans first, until the judge allows one. No plan dearer than
+// atMost is tried.
 func optimum(s *model.Snapshot, policy model.Policy, plan model.Plan, atMost model.Price) model.Price {
 	only := *s
 	only.Pending = nil
@@ -183,7 +190,8 @@ func (b *brute) machines(set int) (out []machineOf) {
 				price := b.policy.Effective(t.Name, &o)
 				if o.Available && o.Zone == zone && (best.price < 0 || price < best.price) {
 					best.price = price
-					best.as = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: zone, CapacityType: o.CapacityType}, Price: o.Price}
+					best.as = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: zone,
+						CapacityType: o.CapacityType}, Price: o.Price}
 				}
 			}
 		}
@@ -219,7 +227,8 @@ func (b *brute) planOf(x sharing) (plan model.Plan) {
 	for i, m := range x.machines {
 		l := model.Launch{
 			ID: fmt.Sprint(i), Pool: "general", Types: []string{m.as.Type}, Chosen: m.as,
-			Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "general"), model.OneOf(model.LabelInstanceType, m.as.Type),
+			Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "general"),
+				model.OneOf(model.LabelInstanceType, m.as.Type),
 				model.OneOf(model.LabelZone, m.as.Zone), model.OneOf(model.LabelCapacityType, m.as.CapacityType)),
 		}
 		for k, p := range b.s.Pending {

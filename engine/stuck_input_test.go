@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// A price that falls to a tenth moves the pods once; that it rises again moves nobody: a machine counts for what it cost when it
-// was bought.
+// A price that falls to a tenth moves the pods once; that it rises again moves nobody: a machine counts for what it
+// cost when it was bought.
 func TestPricesThatJumpMoveNobodyTwice(t *testing.T) {
 	s, policy := clusterOf(t, `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -32,7 +32,8 @@ node n2 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 		next.Pools = slices.Clone(next.Pools)
 		next.Pools[0].Types = slices.Clone(next.Pools[0].Types)
 		at := slices.IndexFunc(next.Pools[0].Types, func(t model.InstanceType) bool { return t.Name == "c8" })
-		next.Pools[0].Types[at].Offerings = []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: price, Available: true}}
+		next.Pools[0].Types[at].Offerings = []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: price,
+			Available: true}}
 		c = until(t, &next, policy, asPlanned(t))
 		total += c.moves
 	}
@@ -55,10 +56,12 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 	}
 	without := *s
 	without.Pools = nil
-	if got := engine.StillTrue(&without, policy, plan.Commands[0]); got.Rule != model.RuleNoPool || got.Object != "general" {
+	if got := engine.StillTrue(&without, policy, plan.Commands[0]); got.Rule != model.RuleNoPool ||
+		got.Object != "general" {
 		t.Errorf("the pool is gone: %+v", got)
 	}
-	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 || len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool ||
+	if again := engine.Disrupt(&without, policy); len(again.Commands)+len(again.Removals) > 0 ||
+		len(again.Kept) != 1 || again.Kept[0].Reason.Rule != model.RuleNoPool ||
 		reason.Kept(again.Kept[0]) != "n1 is kept: NodePool general no longer exists" {
 		t.Errorf("nothing of a pool that is gone is disrupted: %+v", again)
 	}

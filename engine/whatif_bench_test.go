@@ -12,15 +12,16 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// settled is a cluster of about so many machines with 20 pods each, as engine.Provision buys them for deployments of 50 shapes, of
-// which every leave-th pod has gone since (0 = none). Of the shapes, some are bound to a zone, an architecture or on-demand; of
-// those that are not, a quarter spread over zones and a quarter over machines.
+// settled is a cluster of about so many machines with 20 pods each, as engine.Provision buys them for deployments of
+// 50 shapes, of which every leave-th pod has gone since (0 = none). Of the shapes, some are bound to a zone, an
+// architecture or on-demand; of those that are not, a quarter spread over zones and a quarter over machines.
 func settled(machines, leave int) *model.Snapshot {
 	s := gen.Large(machines*20, 50)
 	for i := range s.Shapes {
 		x := &s.Shapes[i]
 		x.Labels = []model.Label{{Key: "app", Value: fmt.Sprint("app-", i)}}
-		own := model.Selector{Namespaces: []string{x.Namespace}, Labels: model.NewRequirements(model.OneOf("app", x.Labels[0].Value))}
+		own := model.Selector{Namespaces: []string{x.Namespace},
+			Labels: model.NewRequirements(model.OneOf("app", x.Labels[0].Value))}
 		switch {
 		case len(x.Required) > 0:
 		case i%4 == 0:
@@ -67,17 +68,19 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Every what-if of a cluster in one call; cpu-s/op is what counts on a machine that does other things too. Measured on the project's
-// 2-core box, 20 other builds and tests running, 22 November 2026: "settled", 1,146 machines with 22,920 pods of which none can go
-// cheaper, each of them tried: 5.8 s of processor time; 5,646 machines 14.1 s; 11,351 machines 37.0 s, 3.3 ms a machine; "a third of the
-// pods left", of the smallest: 1.2 s for 83 commands that save 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes
-// (kubernetes-sigs/karpenter 3271). 5,000 and 10,000 machines: by make bench-consolidation N=5000.
+// Every what-if of a cluster in one call; cpu-s/op is what counts on a machine that does other things too. Measured
+// on the project's 2-core box, 20 other builds and tests running, 22 November 2026: "settled", 1,146 machines with
+// 22,920 pods of which none can go cheaper, each of them tried: 5.8 s of processor time; 5,646 machines 14.1 s;
+// 11,351 machines 37.0 s, 3.3 ms a machine; "a third of the pods left", of the smallest: 1.2 s for 83 commands that
+// save 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes (kubernetes-sigs/karpenter 3271). 5,000 and 10,000
+// machines: by make bench-consolidation N=5000.
 func BenchmarkEveryWhatIf(b *testing.B) {
 	for _, c := range []struct {
 		name            string
 		machines, leave int
 	}{
-		{"settled", 1000, 0}, {"a third of the pods left", 1000, 3}, {"settled", 5000, 0}, {"a third of the pods left", 5000, 3}, {"settled", 10000, 0},
+		{"settled", 1000, 0}, {"a third of the pods left", 1000, 3}, {"settled", 5000, 0},
+		{"a third of the pods left", 5000, 3}, {"settled", 10000, 0},
 	} {
 		b.Run(fmt.Sprintf("%d machines, %s", c.machines, c.name), func(b *testing.B) {
 			s := settled(c.machines, c.leave)

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// A FargateProfile selects a pod by its namespace and labels. The pod gets the smallest size that holds its requests and the
-// 256 MiB that Fargate adds.
+// A FargateProfile selects a pod by its namespace and labels. The pod gets the smallest size that holds its requests
+// and the 256 MiB that Fargate adds.
 func Example() {
 	profile := &v1alpha1.FargateProfile{ObjectMeta: metav1.ObjectMeta{Name: "apps"}}
 	profile.Spec.Selectors = []v1alpha1.FargateProfileSelector{{

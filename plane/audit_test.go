@@ -20,13 +20,15 @@ func TestTheAuditLogKeepsSecrets(t *testing.T) {
 			about := func(g auditv1.GroupResources) bool {
 				return g.Group == group && (len(g.Resources) == 0 || slices.Contains(g.Resources, resource))
 			}
-			if (len(r.Verbs) == 0 || slices.Contains(r.Verbs, "create")) && (len(r.Resources) == 0 || slices.ContainsFunc(r.Resources, about)) {
+			if (len(r.Verbs) == 0 || slices.Contains(r.Verbs, "create")) &&
+				(len(r.Resources) == 0 || slices.ContainsFunc(r.Resources, about)) {
 				return r.Level
 			}
 		}
 		return auditv1.LevelNone
 	}
-	for _, of := range [][2]string{{"", "secrets"}, {"", "serviceaccounts/token"}, {"authentication.k8s.io", "tokenreviews"}} {
+	for _, of := range [][2]string{{"", "secrets"}, {"", "serviceaccounts/token"},
+		{"authentication.k8s.io", "tokenreviews"}} {
 		if got := level(of[0], of[1]); got != auditv1.LevelMetadata {
 			t.Errorf("%s: level %s, want Metadata", of[1], got)
 		}

@@ -27,22 +27,29 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 
 	log, db := "etcd/member/wal/*.wal", "etcd/member/snap/db"
 	for name, damage := range map[string]func(t *testing.T, dir string){
-		"log overwritten in the middle": func(t *testing.T, dir string) { overwrite(t, only(t, dir, log), 20_000, garbage(4096)) },
-		"log overwritten at the start":  func(t *testing.T, dir string) { overwrite(t, only(t, dir, log), 0, garbage(512)) },
-		"log emptied":                   func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) },
-		"log gone":                      func(t *testing.T, dir string) { remove(t, only(t, dir, log)) },
-		"database overwritten":          func(t *testing.T, dir string) { overwrite(t, only(t, dir, db), 0, garbage(64<<10)) },
-		"database cut short":            func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 40<<10) },
-		"database emptied":              func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 0) },
-		"database gone":                 func(t *testing.T, dir string) { remove(t, only(t, dir, db)) },
-		"member gone":                   func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "etcd/member")) },
+		"log overwritten in the middle": func(t *testing.T,
+			dir string) {
+			overwrite(t, only(t, dir, log), 20_000, garbage(4096))
+		},
+		"log overwritten at the start": func(t *testing.T, dir string) { overwrite(t, only(t, dir, log), 0, garbage(512)) },
+		"log emptied":                  func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) },
+		"log gone":                     func(t *testing.T, dir string) { remove(t, only(t, dir, log)) },
+		"database overwritten": func(t *testing.T,
+			dir string) {
+			overwrite(t, only(t, dir, db), 0, garbage(64<<10))
+		},
+		"database cut short": func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 40<<10) },
+		"database emptied":   func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 0) },
+		"database gone":      func(t *testing.T, dir string) { remove(t, only(t, dir, db)) },
+		"member gone":        func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "etcd/member")) },
 		"an object's bytes changed": func(t *testing.T, dir string) {
 			path := only(t, dir, db)
 			raw, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for at, key := 0, []byte("/registry/namespaces/kube-system"); ; { // every copy of it: which one is in use is etcd's affair
+			// every copy of it: which one is in use is etcd's affair
+			for at, key := 0, []byte("/registry/namespaces/kube-system"); ; {
 				i := bytes.Index(raw[at:], key)
 				if i < 0 {
 					break
@@ -66,7 +73,8 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 			}
 			t.Log(err)
 			var corrupt *plane.CorruptError
-			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "nodeless down --wipe") {
+			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), dir) ||
+				!strings.Contains(err.Error(), "nodeless down --wipe") {
 				t.Errorf("got %v; want the directory and the remedy", err)
 			}
 		})
@@ -102,7 +110,8 @@ func TestATakenPort(t *testing.T) {
 	t.Run("that the user asked for is named with its holder", func(t *testing.T) {
 		_, err := plane.Start(context.Background(), plane.Options{DataDir: dir, Port: port})
 		var portErr *plane.PortError
-		if !errors.As(err, &portErr) || !strings.Contains(err.Error(), strconv.Itoa(port)) || !strings.Contains(err.Error(), "process "+strconv.Itoa(os.Getpid())) {
+		if !errors.As(err, &portErr) || !strings.Contains(err.Error(), strconv.Itoa(port)) ||
+			!strings.Contains(err.Error(), "process "+strconv.Itoa(os.Getpid())) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -111,7 +120,8 @@ func TestATakenPort(t *testing.T) {
 		p := start(t, plane.Options{DataDir: dir})
 		defer stop(t, p)
 		raw, err := os.ReadFile(p.Kubeconfig())
-		if err != nil || !bytes.Contains(raw, []byte(p.APIServerURL())) || strings.HasSuffix(p.APIServerURL(), strconv.Itoa(port)) {
+		if err != nil || !bytes.Contains(raw, []byte(p.APIServerURL())) ||
+			strings.HasSuffix(p.APIServerURL(), strconv.Itoa(port)) {
 			t.Errorf("at %s, kubeconfig:\n%s (%v)", p.APIServerURL(), raw, err)
 		}
 	})

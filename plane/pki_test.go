@@ -19,7 +19,8 @@ func certificates(t *testing.T, dir, cidr string, now time.Time) *pki {
 	roots := x509.NewCertPool()
 	roots.AddCert(p.ca.cert)
 	for name, c := range map[string]*pair{"serving": p.serving, "admin": p.admin, "kubelet": p.kubelet} {
-		if _, err := c.cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		if _, err := c.cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -34,12 +35,14 @@ func TestCertificatesAreKeptUntilTheyMustChange(t *testing.T) {
 	first := certificates(t, dir, "10.96.0.0/16", someDay)
 
 	again := certificates(t, dir, "10.96.0.0/16", someDay.AddDate(0, 6, 0))
-	if !again.ca.cert.Equal(first.ca.cert) || !again.serving.cert.Equal(first.serving.cert) || !again.admin.cert.Equal(first.admin.cert) {
+	if !again.ca.cert.Equal(first.ca.cert) || !again.serving.cert.Equal(first.serving.cert) ||
+		!again.admin.cert.Equal(first.admin.cert) {
 		t.Error("half a year later they should be the same")
 	}
 
 	old := certificates(t, dir, "10.96.0.0/16", someDay.AddDate(2, 0, 0))
-	if !old.ca.cert.Equal(first.ca.cert) || old.serving.cert.Equal(first.serving.cert) || old.admin.cert.Equal(first.admin.cert) {
+	if !old.ca.cert.Equal(first.ca.cert) || old.serving.cert.Equal(first.serving.cert) ||
+		old.admin.cert.Equal(first.admin.cert) {
 		t.Error("two years later the authority should be the same and what it signed be new")
 	}
 

@@ -184,7 +184,8 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 	onlyForItsOwner(t, dir)
 }
 
-// ownPort is a free one that no other plane takes by itself while this one is down: the tests of other packages run meanwhile.
+// ownPort is a free one that no other plane takes by itself while this one is down: the tests of other packages run
+// meanwhile.
 func ownPort(t *testing.T) int {
 	t.Helper()
 	const first, last = 16600, 16699
@@ -273,7 +274,8 @@ func TestAKilledProcessLosesNothingAndKeepsOthersOut(t *testing.T) {
 	p := start(t, plane.Options{DataDir: dir})
 	defer stop(t, p)
 	for i := range 50 {
-		if _, err := client(t, p).CoreV1().ConfigMaps("default").Get(context.Background(), fmt.Sprintf("written-%d", i), metav1.GetOptions{}); err != nil {
+		if _, err := client(t, p).CoreV1().ConfigMaps("default").Get(context.Background(), fmt.Sprintf("written-%d", i),
+			metav1.GetOptions{}); err != nil {
 			t.Error(err)
 		}
 	}

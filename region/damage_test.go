@@ -54,7 +54,8 @@ func TestADamagedStateFileIsNamed(t *testing.T) {
 
 func TestAConfigurationThatCannotBeIsRefused(t *testing.T) {
 	for field, c := range map[string]region.Config{
-		"mars-1": {Name: "mars-1"}, "/29": {Name: "us-west-2", SubnetBits: 29}, "boot time": {Name: "us-west-2", Boot: region.BootTime{Median: -1}},
+		"mars-1": {Name: "mars-1"}, "/29": {Name: "us-west-2", SubnetBits: 29},
+		"boot time": {Name: "us-west-2", Boot: region.BootTime{Median: -1}},
 	} {
 		if _, err := region.Open(c); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)

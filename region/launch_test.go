@@ -12,11 +12,13 @@ import (
 func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 	p := seeded(t, region.Config{})
 	for zone, n := range []int{2, 1} {
-		if err := p.SetCapacity(region.Pool{Type: "m5.large", Zone: p.zone(zone), CapacityType: region.OnDemand}, n); err != nil {
+		if err := p.SetCapacity(region.Pool{Type: "m5.large", Zone: p.zone(zone), CapacityType: region.OnDemand},
+			n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ids, result := p.launch(fleet(region.OnDemand, 5, p.override("m5.large", 0), p.override("m5.large", 1), p.override("m5.xlarge", 0)))
+	ids, result := p.launch(fleet(region.OnDemand, 5, p.override("m5.large", 0), p.override("m5.large", 1),
+		p.override("m5.xlarge", 0)))
 	if len(ids) != 5 || len(result.Launched) != 3 {
 		t.Fatalf("launched %+v", result.Launched)
 	}
@@ -25,7 +27,8 @@ func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 			t.Errorf("override %d gave %d machines, want %d", n, got, want)
 		}
 	}
-	if len(result.Errors) != 2 || result.Errors[0].Code != "InsufficientInstanceCapacity" || result.Errors[0].Override.Zone != p.zone(0) {
+	if len(result.Errors) != 2 || result.Errors[0].Code != "InsufficientInstanceCapacity" ||
+		result.Errors[0].Override.Zone != p.zone(0) {
 		t.Errorf("errors %+v", result.Errors)
 	}
 	pool := region.Pool{Type: "m5.large", Zone: p.zone(0), CapacityType: region.OnDemand}
@@ -87,7 +90,8 @@ func TestTheSameCallsAtTheSameTimeGiveTheSameIDs(t *testing.T) {
 		t.Fatalf("%d and %d machines", len(a), len(b))
 	}
 	for n := range a {
-		if a[n].ID != b[n].ID || a[n].PrivateIP != b[n].PrivateIP || !a[n].BootAt.Equal(b[n].BootAt) || a[n].PriceMicros != b[n].PriceMicros {
+		if a[n].ID != b[n].ID || a[n].PrivateIP != b[n].PrivateIP || !a[n].BootAt.Equal(b[n].BootAt) ||
+			a[n].PriceMicros != b[n].PriceMicros {
 			t.Errorf("machine %d: %+v and %+v", n, a[n], b[n])
 		}
 	}

@@ -135,7 +135,8 @@ func TestSpotPricesAreTheSameInEveryRunAndBounded(t *testing.T) {
 	if !moved {
 		t.Error("no price moved in a month")
 	}
-	if list := a.SpotPriceHistory([]string{"m5.large"}, []string{a.zone(0)}, monday, monday.Add(3*time.Hour)); len(list) != 4 {
+	if list := a.SpotPriceHistory([]string{"m5.large"}, []string{a.zone(0)}, monday,
+		monday.Add(3*time.Hour)); len(list) != 4 {
 		t.Errorf("history of three hours: %+v", list)
 	}
 }
@@ -183,9 +184,12 @@ func TestAWatchTellsEverythingInOrder(t *testing.T) {
 	}
 	p.clock.Advance(time.Minute)
 	for n, want := range []region.Event{
-		{Kind: region.EventBooted, Instance: region.Instance{ID: old}}, {Kind: region.EventCreated, Instance: region.Instance{ID: id}},
-		{Kind: region.EventRunning, Instance: region.Instance{ID: id}}, {Kind: region.EventBooted, Instance: region.Instance{ID: id}},
-		{Kind: region.EventShuttingDown, Instance: region.Instance{ID: id}}, {Kind: region.EventTerminated, Instance: region.Instance{ID: id}},
+		{Kind: region.EventBooted, Instance: region.Instance{ID: old}},
+		{Kind: region.EventCreated, Instance: region.Instance{ID: id}},
+		{Kind: region.EventRunning, Instance: region.Instance{ID: id}},
+		{Kind: region.EventBooted, Instance: region.Instance{ID: id}},
+		{Kind: region.EventShuttingDown, Instance: region.Instance{ID: id}},
+		{Kind: region.EventTerminated, Instance: region.Instance{ID: id}},
 	} {
 		if got := <-events; got.Kind != want.Kind || got.Instance.ID != want.Instance.ID {
 			t.Errorf("event %d: %s of %s, want %s of %s", n, got.Kind, got.Instance.ID, want.Kind, want.Instance.ID)

@@ -37,7 +37,8 @@ func TestSpotTakesTheCheapestOfTheDeepPools(t *testing.T) {
 	}
 	fill(cheap, 500)
 	fill(dear, 2000)
-	if i := launch(region.PriceCapacityOptimized); i.Zone != p.zone(cheap) || i.PriceMicros != price(cheap) || i.SpotRequestID == "" {
+	if i := launch(region.PriceCapacityOptimized); i.Zone != p.zone(cheap) || i.PriceMicros != price(cheap) ||
+		i.SpotRequestID == "" {
 		t.Errorf("price-capacity-optimized launched in %s at %d", i.Zone, i.PriceMicros)
 	}
 	if i := launch(region.CapacityOptimized); i.Zone != p.zone(dear) {

@@ -18,7 +18,8 @@ func TestAnOldReceiptDeletesToo(t *testing.T) {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	p.clock.Advance(time.Second)
-	if again, err := p.ReceiveMessage("prod", 1, time.Second); err != nil || len(again) != 1 || again[0].Receipt == first[0].Receipt {
+	if again, err := p.ReceiveMessage("prod", 1, time.Second); err != nil || len(again) != 1 ||
+		again[0].Receipt == first[0].Receipt {
 		t.Fatalf("second delivery %+v, %v", again, err)
 	}
 	if err := p.DeleteMessage("prod", "garbage"); err != nil {

@@ -48,7 +48,8 @@ func seeded(t *testing.T, c region.Config) place {
 	if err := p.SetCluster(region.ClusterInfo{Name: "prod"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.CreateLaunchTemplate("node", region.TemplateData{ImageID: p.amd64Image(), UserData: []byte("#!")}, nil); err != nil {
+	if _, err := p.CreateLaunchTemplate("node", region.TemplateData{ImageID: p.amd64Image(), UserData: []byte("#!")},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	return p

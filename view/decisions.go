@@ -62,7 +62,8 @@ func (m *Model) NoDecisions(why string) {
 
 // names are the pieces', the oldest first.
 func (l *log) names() []string {
-	return slices.SortedFunc(maps.Keys(l.pieces), func(a, b string) int { return cmp.Compare(l.pieces[a].place, l.pieces[b].place) })
+	return slices.SortedFunc(maps.Keys(l.pieces),
+		func(a, b string) int { return cmp.Compare(l.pieces[a].place, l.pieces[b].place) })
 }
 
 // fold puts the log together if it is not yet.
@@ -97,7 +98,8 @@ func (l *log) about(a About) []record.Record {
 	})
 }
 
-// Decisions is a page of what was decided, the newest first unless the query sorts otherwise. Its rows must not be changed.
+// Decisions is a page of what was decided, the newest first unless the query sorts otherwise. Its rows must not be
+// changed.
 func (m *Model) Decisions(about About, q Query) Page[*record.Record] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +203,8 @@ func (m *Model) Savings(now time.Time, q Query) Page[*record.Saving] {
 		field := func(key string) string {
 			return map[string]string{"reason": s.Method, FieldStatus: s.State, FieldPool: strings.Join(s.Pools, ",")}[key]
 		}
-		if len(filter.words) > 0 && !filter.matches(strings.ToLower(s.Method+"\n"+s.State+"\n"+s.What+"\n"+strings.Join(s.Pools, "\n")), field) {
+		if len(filter.words) > 0 &&
+			!filter.matches(strings.ToLower(s.Method+"\n"+s.State+"\n"+s.What+"\n"+strings.Join(s.Pools, "\n")), field) {
 			continue
 		}
 		by := rank[*record.Saving]{of: s, name: s.Decision, number: -seconds(s.Time)}

@@ -100,7 +100,8 @@ func (m *Model) Document(now time.Time, q Query) Document {
 		Totals: TotalsItem{
 			Nodes: t.Nodes, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going,
 			PodsPending: t.Pending, PodsRunning: t.Running, PodsBound: t.Bound,
-			PricePerHour: float64(t.Price) / 1e6, PricePerMonth: float64(t.Price*HoursPerMonth) / 1e6, Unpriced: t.Unpriced, Use: names.use(t.Requests, t.Allocatable),
+			PricePerHour: float64(t.Price) / 1e6, PricePerMonth: float64(t.Price*HoursPerMonth) / 1e6, Unpriced: t.Unpriced,
+			Use: names.use(t.Requests, t.Allocatable),
 		},
 	}
 	for _, l := range m.Nodes(q).Rows {
@@ -112,15 +113,18 @@ func (m *Model) Document(now time.Time, q Query) Document {
 		}
 	}
 	for _, p := range m.Waiting(Query{}).Rows {
-		d.Pending = append(d.Pending, PodItem{p.Namespace, p.Name, p.Created.UTC(), names.quantities(p.Requests), p.Gated, p.Why})
+		d.Pending = append(d.Pending,
+			PodItem{p.Namespace, p.Name, p.Created.UTC(), names.quantities(p.Requests), p.Gated, p.Why})
 	}
 	return d
 }
 
 func (n resourceNames) nodeItem(r *NodeRow) NodeItem {
 	out := NodeItem{
-		NodeClaim: r.Claim, NodePool: r.Pool, InstanceType: r.Type, CapacityType: r.CapacityType, Zone: r.Zone, Status: r.Status, Why: r.Why,
-		Created: r.Created.UTC(), ReadyInSeconds: r.ReadyIn.Seconds(), Pods: r.Pods, MicroVMOf: r.MicroVM, Labels: r.Labels, Use: n.use(r.Requests, r.Allocatable),
+		NodeClaim: r.Claim, NodePool: r.Pool, InstanceType: r.Type, CapacityType: r.CapacityType, Zone: r.Zone,
+		Status: r.Status, Why: r.Why,
+		Created: r.Created.UTC(), ReadyInSeconds: r.ReadyIn.Seconds(), Pods: r.Pods, MicroVMOf: r.MicroVM,
+		Labels: r.Labels, Use: n.use(r.Requests, r.Allocatable),
 	}
 	if r.HasNode {
 		out.Name = r.Name
@@ -134,8 +138,9 @@ func (n resourceNames) nodeItem(r *NodeRow) NodeItem {
 
 func (n resourceNames) poolItem(p *PoolRow) PoolItem {
 	out := PoolItem{
-		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Machines, PricePerHour: float64(p.Price) / 1e6,
-		Budgets: p.Budgets, AllowedDisruptions: map[string]int{}, Use: n.use(p.Requests, p.Sums.Allocatable),
+		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Machines,
+		PricePerHour: float64(p.Price) / 1e6,
+		Budgets:      p.Budgets, AllowedDisruptions: map[string]int{}, Use: n.use(p.Requests, p.Sums.Allocatable),
 	}
 	for _, l := range p.Limits {
 		out.Limits = append(out.Limits, LimitItem{l.Resource, l.Used, l.Most})

@@ -5,8 +5,8 @@ import "time"
 // MaxResources is how many resources are counted at once.
 const MaxResources = 4
 
-// Amounts are what is offered or asked for of each resource of a Model, by its index: CPU in millicores, pods in pieces,
-// everything else in base units.
+// Amounts are what is offered or asked for of each resource of a Model, by its index: CPU in millicores, pods in
+// pieces, everything else in base units.
 type Amounts [MaxResources]int64
 
 func (a *Amounts) add(b *Amounts, sign int64) {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Filter is what rows must be like: all of its words must hold. A word is found anywhere in what a row shows, whatever its case;
-// !word must not be found; key=value and key!=value compare a field (node, pool, zone, type, capacity, status) or a label.
+// Filter is what rows must be like: all of its words must hold. A word is found anywhere in what a row shows,
+// whatever its case; !word must not be found; key=value and key!=value compare a field (node, pool, zone, type,
+// capacity, status) or a label.
 type Filter struct{ words []word }
 
 type word struct {
@@ -49,7 +50,8 @@ func (f Filter) matches(hay string, field func(key string) string) bool {
 func (x *nodeEntry) haystack() string {
 	if x.hay == "" {
 		x.hay = strings.ToLower(strings.Join([]string{
-			x.name(), x.label(labelPool), x.label(labelType), x.capacityType(), x.label(labelZone), string(x.status()), x.claimName(), x.pod(),
+			x.name(), x.label(labelPool), x.label(labelType), x.capacityType(), x.label(labelZone), string(x.status()),
+			x.claimName(), x.pod(),
 		}, "\n"))
 	}
 	return x.hay

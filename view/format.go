@@ -51,7 +51,8 @@ func Quantity(name string, v int64) string {
 	return resource.NewQuantity(v, resource.DecimalSI).String()
 }
 
-// PerHour is a price in millionths of a dollar an hour. Every screen writes it with four decimals, which tell the cheapest types apart.
+// PerHour is a price in millionths of a dollar an hour. Every screen writes it with four decimals, which tell the
+// cheapest types apart.
 func PerHour(micros int64) string { return dollars(micros, 4) }
 
 // PerMonth is what PerHour comes to in a month, in whole dollars.
@@ -81,8 +82,9 @@ func Age(now, then time.Time) string {
 	return duration.HumanDuration(max(0, now.Sub(then)))
 }
 
-// Escape makes text safe for a terminal: control and formatting characters, such as those that begin a terminal's commands or
-// turn the direction of writing, and bytes that are no text become visible escapes such as \x1b and \u202e.
+// Escape makes text safe for a terminal: control and formatting characters, such as those that begin a terminal's
+// commands or turn the direction of writing, and bytes that are no text become visible escapes such as \x1b and
+// \u202e.
 func Escape(text string) string {
 	plain := true
 	for i := 0; i < len(text) && plain; i++ {

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Journal gathers which machines changed since it was last read, so that whoever keeps a copy of a Model need not compare all of it.
+// Journal gathers which machines changed since it was last read, so that whoever keeps a copy of a Model need not
+// compare all of it.
 type Journal struct {
 	m     *Model
 	dirty map[*nodeEntry]struct{}
@@ -102,8 +103,8 @@ func (t *podTable) cells(x *nodeEntry) []Cell {
 
 const systemNamespace = "kube-system"
 
-// PodsMatching are, by the name of their Node, the indices among its cells of the pods that a filter lets through; pods without a
-// place are under "". An empty filter lets nothing through.
+// PodsMatching are, by the name of their Node, the indices among its cells of the pods that a filter lets through;
+// pods without a place are under "". An empty filter lets nothing through.
 func (m *Model) PodsMatching(filter string) map[string][]int {
 	f := ParseFilter(filter)
 	out := map[string][]int{}

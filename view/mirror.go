@@ -21,8 +21,8 @@ type mirror struct {
 	named      map[string]int // Nodes that may not be seen, by name: how many pods say that they are on them
 }
 
-// Mirror is a Model of what is allowed, which follows m until stop is called. What is left out is said in its notes. Where Nodes are not
-// allowed, those that pods name are known by name alone.
+// Mirror is a Model of what is allowed, which follows m until stop is called. What is left out is said in its notes.
+// Where Nodes are not allowed, those that pods name are known by name alone.
 func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	to, err := New(m.resources)
 	if err != nil {
@@ -66,7 +66,8 @@ func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	}
 }
 
-// tell has all mirrors follow a change. The lock is held, so that they see changes in their order; a mirror never calls back.
+// tell has all mirrors follow a change. The lock is held, so that they see changes in their order; a mirror never
+// calls back.
 func (m *Model) tell(change func(*mirror)) {
 	for f := range m.mirrors {
 		change(f)
@@ -92,7 +93,8 @@ func (f *mirror) notes() {
 	for _, k := range []struct {
 		is   bool
 		name string
-	}{{f.allow.Nodes, "nodes (only the names of those with your pods are known)"}, {f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
+	}{{f.allow.Nodes, "nodes (only the names of those with your pods are known)"},
+		{f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
 		if !k.is {
 			kinds = append(kinds, k.name)
 		}
@@ -105,7 +107,9 @@ func (f *mirror) notes() {
 	case n == 0:
 		f.to.Note("allowed pods", "no pods are shown or counted: you may not list those of any namespace")
 	default:
-		f.to.Note("allowed pods", fmt.Sprintf("only pods of %s are shown and counted: you may not list those of other namespaces", few(f.allow.Namespaces)))
+		f.to.Note("allowed pods",
+			fmt.Sprintf("only pods of %s are shown and counted: you may not list those of other namespaces",
+				few(f.allow.Namespaces)))
 	}
 }
 

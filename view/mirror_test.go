@@ -11,7 +11,8 @@ import (
 
 // in is a pod on a node.
 func in(namespace, name, node string) *view.Pod {
-	return &view.Pod{UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node, Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000}}
+	return &view.Pod{UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node,
+		Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000}}
 }
 
 // Who may see everything sees what everybody sees, from whenever they begin to look.
@@ -27,14 +28,16 @@ func TestAMirrorOfEverythingIsTheSame(t *testing.T) {
 	m.DeleteClaim(viewtest.Claim(2).Name)
 	m.SetNode(viewtest.Node(30))
 	m.DeletePool("batch")
-	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)}, view.Said{Reason: "Odd", Message: "odd", At: viewtest.Now})
+	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)},
+		view.Said{Reason: "Odd", Message: "odd", At: viewtest.Now})
 	for _, q := range []view.Query{{}, {Filter: "capacity=spot"}} {
 		want, got := m.Document(viewtest.Now, q), to.Document(viewtest.Now, q)
 		if len(want.Nodes) == 0 || len(want.Nodes) != len(got.Nodes) || len(want.Pools) != len(got.Pools) {
 			t.Fatalf("%d nodes and %d pools, want %d and %d", len(got.Nodes), len(got.Pools), len(want.Nodes), len(want.Pools))
 		}
 	}
-	if want, got := m.Totals(), to.Totals(); want.Sums != got.Sums || want.Bound != got.Bound || want.Running != got.Running || len(got.Notes) != 0 {
+	if want, got := m.Totals(),
+		to.Totals(); want.Sums != got.Sums || want.Bound != got.Bound || want.Running != got.Running || len(got.Notes) != 0 {
 		t.Errorf("sums are %+v, want %+v", got, want)
 	}
 	stop()
@@ -55,13 +58,15 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	m.SetPod(&view.Pod{UID: "uid-of-waits", Namespace: "mine", Name: "waits"})
 	m.SetPod(&view.Pod{UID: "uid-of-waits-too", Namespace: "shop", Name: "waits-too"})
 	m.SetNode(viewtest.Node(1)) // a change of what may not be seen
-	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)}, view.Said{Reason: "Secret", Message: "secret", At: viewtest.Now})
+	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)},
+		view.Said{Reason: "Secret", Message: "secret", At: viewtest.Now})
 
 	seen := func() (names []string) {
 		for _, l := range to.Nodes(view.Query{Window: view.Window{Height: 100}}).Rows {
 			r := l.Row
 			names = append(names, r.Name)
-			if r.Status != view.StatusUnknown || r.Type != "" || r.Price != 0 || r.Allocatable != (view.Amounts{}) || r.Claim != "" || len(r.Why) != 0 {
+			if r.Status != view.StatusUnknown || r.Type != "" || r.Price != 0 || r.Allocatable != (view.Amounts{}) ||
+				r.Claim != "" || len(r.Why) != 0 {
 				t.Errorf("more than its name is known of a node: %+v", r)
 			}
 		}
@@ -75,7 +80,8 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	if sums.Bound != 2 || sums.Waiting != 1 || sums.Requests[0] != 2000 || sums.PoolCount != 0 || sums.Price != 0 {
 		t.Errorf("sums tell of others: %+v", sums)
 	}
-	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "only pods of mine") || !strings.Contains(text, "nodepools.karpenter.sh") {
+	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "only pods of mine") ||
+		!strings.Contains(text, "nodepools.karpenter.sh") {
 		t.Errorf("what is left out is not said: %q", text)
 	}
 	m.DeletePod(second.UID)

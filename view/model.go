@@ -1,6 +1,6 @@
-// Package view is a read model of a cluster for people: machines with what they cost and hold, pools, pods that wait. It is
-// filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It knows no
-// API server, no terminal and no clock.
+// Package view is a read model of a cluster for people: machines with what they cost and hold, pools, pods that wait.
+// It is filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It
+// knows no API server, no terminal and no clock.
 package view
 
 import (
@@ -130,7 +130,8 @@ func (m *Model) Unsay(about Object, at time.Time) {
 	}
 }
 
-// Note keeps what the people who look should know of a source of facts, such as "pods" that may not be read; "" takes it back.
+// Note keeps what the people who look should know of a source of facts, such as "pods" that may not be read; "" takes
+// it back.
 func (m *Model) Note(source, text string) {
 	m.mu.Lock()
 	same := m.notes[source] == text

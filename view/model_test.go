@@ -98,7 +98,8 @@ func TestSumsAreKeptAsThingsChange(t *testing.T) {
 			want, waiting := f.totals()
 			if got.Machines != want.Machines || got.Nodes != want.Nodes || got.Pods != want.Pods || got.Price != want.Price ||
 				got.Requests != want.Requests || got.Allocatable != want.Allocatable || got.Waiting != waiting {
-				t.Fatalf("seed %d, step %d: kept %+v, %d waiting; added up %+v, %d waiting", seed, step, got.Sums, got.Waiting, want, waiting)
+				t.Fatalf("seed %d, step %d: kept %+v, %d waiting; added up %+v, %d waiting", seed, step, got.Sums, got.Waiting,
+					want, waiting)
 			}
 			if page := m.Nodes(view.Query{}); page.Lines != want.Machines {
 				t.Fatalf("seed %d, step %d: %d rows for %d machines", seed, step, page.Lines, want.Machines)
@@ -161,7 +162,8 @@ func TestAClaimIsARowUntilItsNodeIsThere(t *testing.T) {
 	m := model(t)
 	c := viewtest.Claim(1)
 	asked := *c
-	asked.Node, asked.ProviderID, asked.Launched, asked.Registered, asked.Initialized = "", "", time.Time{}, time.Time{}, time.Time{}
+	asked.Node, asked.ProviderID, asked.Launched, asked.Registered, asked.Initialized = "", "", time.Time{},
+		time.Time{}, time.Time{}
 	m.SetClaim(&asked)
 	want := func(name string, status view.Status, price int64) view.NodeRow {
 		t.Helper()
@@ -190,7 +192,8 @@ func TestAClaimIsARowUntilItsNodeIsThere(t *testing.T) {
 	going := *c
 	going.Disruption, going.Drift = "Underutilized, after 1 replacement(s)", "drifted: NodePoolDrifted"
 	m.SetClaim(&going)
-	if r := want(n.Name, view.StatusDisrupted, c.Price); strings.Join(r.Why, "|") != "Underutilized, after 1 replacement(s)|drifted: NodePoolDrifted" {
+	if r := want(n.Name, view.StatusDisrupted, c.Price); strings.Join(r.Why,
+		"|") != "Underutilized, after 1 replacement(s)|drifted: NodePoolDrifted" {
 		t.Errorf("why: %q", r.Why)
 	}
 	if got := m.Totals(); got.Going != 1 || got.NotReady != 0 {
@@ -222,7 +225,8 @@ func TestRowsAreFilteredSortedAndGrouped(t *testing.T) {
 		{view.Query{Filter: "pool=batch r6i"}, "5 8"},
 		{view.Query{Filter: "nothing-is-called-so"}, ""},
 		{view.Query{Filter: "spot", Group: "type"}, "c6a.4xlarge:1 0 m7g.2xlarge:1 10"},
-		{view.Query{Filter: "us-west-2c", Group: "team", Sort: view.ParseSort("price=dsc")}, "team-0:1 5 team-1:1 11 team-2:1 2 team-3:1 8"},
+		{view.Query{Filter: "us-west-2c", Group: "team", Sort: view.ParseSort("price=dsc")},
+			"team-0:1 5 team-1:1 11 team-2:1 2 team-3:1 8"},
 	} {
 		if got := short(c.query); got != c.want {
 			t.Errorf("%+v\ngot  %s\nwant %s", c.query, got, c.want)
@@ -267,7 +271,8 @@ func TestWhyAPodWaits(t *testing.T) {
 		}
 		return strings.Join(out, "\n")
 	}
-	if got, want := waiting(), "gated: its scheduling gates have to be removed\ntold: 0/3 nodes are available\nfresh: not evaluated yet"; got != want {
+	if got, want := waiting(),
+		"gated: its scheduling gates have to be removed\ntold: 0/3 nodes are available\nfresh: not evaluated yet"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	pod := view.Object{Kind: "Pod", Namespace: "shop", Name: "told"}
@@ -280,7 +285,8 @@ func TestWhyAPodWaits(t *testing.T) {
 		t.Errorf("%d of %d", got.Shown, got.Of)
 	}
 	// Another pod takes its name: what was said of the first is not said of the second.
-	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second), UID: told.UID})
+	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second),
+		UID: told.UID})
 	again := *told
 	again.UID = "uid-of-told-again"
 	m.SetPod(&again)
@@ -288,7 +294,8 @@ func TestWhyAPodWaits(t *testing.T) {
 	if got := waiting(); !strings.Contains(got, "told: 0/3") {
 		t.Error(got)
 	}
-	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second), UID: again.UID})
+	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second),
+		UID: again.UID})
 	m.DeletePod(told.UID) // a late word about the first
 	at = at.Add(2 * time.Second)
 	if got := waiting(); !strings.Contains(got, "told: no pool allows arch arm64") {
@@ -314,7 +321,8 @@ func TestTheLogIsBounded(t *testing.T) {
 	piece := func(place, n int) []record.Entry {
 		var out []record.Entry
 		for i := range n {
-			out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("%d-%d", place, i), Time: viewtest.Now.Add(time.Duration(place)*time.Hour + time.Duration(i)*time.Millisecond), Kind: record.Launch}})
+			out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("%d-%d", place, i),
+				Time: viewtest.Now.Add(time.Duration(place)*time.Hour + time.Duration(i)*time.Millisecond), Kind: record.Launch}})
 		}
 		return out
 	}
@@ -338,7 +346,8 @@ func TestTheLogIsBounded(t *testing.T) {
 	if n, _ := m.Decided(); n != 30_000 {
 		t.Errorf("%d decisions are kept, want 30000", n)
 	}
-	if page := m.Decisions(view.About{}, view.Query{Window: view.Window{Index: 1 << 30, Height: 1}}); page.Rows[0].ID != "10-0" {
+	if page := m.Decisions(view.About{},
+		view.Query{Window: view.Window{Index: 1 << 30, Height: 1}}); page.Rows[0].ID != "10-0" {
 		t.Errorf("the oldest that is kept is %s", page.Rows[0].ID)
 	}
 }

@@ -22,7 +22,8 @@ type Window struct {
 	Height int    // how many are seen; 0 = all
 }
 
-// Page is the part of the rows that is seen. Its Window has the chosen row's key and index and the first row as they came out.
+// Page is the part of the rows that is seen. Its Window has the chosen row's key and index and the first row as they
+// came out.
 type Page[R any] struct {
 	Window Window
 	Lines  int // rows in all, groups' heads included

@@ -49,7 +49,8 @@ func (m *Model) orderPods(o *orderOf[*Pod], pods []*Pod, q Query) {
 
 func (t *eventTable) podRow(p *Pod) PodRow {
 	return PodRow{
-		Namespace: p.Namespace, Name: p.Name, Node: p.Node, Created: p.Created, Phase: p.Phase, Deleting: p.Deleting, Gated: p.Gated,
+		Namespace: p.Namespace, Name: p.Name, Node: p.Node, Created: p.Created, Phase: p.Phase, Deleting: p.Deleting,
+		Gated:    p.Gated,
 		Requests: p.Requests, Why: t.verdict(p),
 	}
 }

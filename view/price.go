@@ -8,12 +8,14 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// LabelPrice on a Node says what it costs, in dollars an hour, whatever the catalogue says; eks-node-viewer reads it too.
+// LabelPrice on a Node says what it costs, in dollars an hour, whatever the catalogue says; eks-node-viewer reads it
+// too.
 const LabelPrice = "eks-node-viewer/instance-price"
 
-// PriceOf is what a machine with these labels costs, in millionths of a dollar an hour; 0 if it is not known. A machine says it
-// itself by LabelPrice; else it is the catalogue's list price of its type in its region, for spot machines the catalogue's average
-// in their zone. A machine without a capacity type is taken to be on-demand. AWS bills Fargate by pod, which no label tells.
+// PriceOf is what a machine with these labels costs, in millionths of a dollar an hour; 0 if it is not known. A
+// machine says it itself by LabelPrice; else it is the catalogue's list price of its type in its region, for spot
+// machines the catalogue's average in their zone. A machine without a capacity type is taken to be on-demand. AWS
+// bills Fargate by pod, which no label tells.
 func PriceOf(labels map[string]string) int64 {
 	if own, err := strconv.ParseFloat(labels[LabelPrice], 64); err == nil && own > 0 && own < 1e9 {
 		return int64(math.Round(own * 1e6))

@@ -108,8 +108,10 @@ type NodeRow struct {
 // row is the machine as it is shown; lastly the newest event about it joins what there is to say.
 func (m *Model) row(x *nodeEntry) NodeRow {
 	r := NodeRow{
-		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType), CapacityType: x.capacityType(),
-		Zone: x.label(labelZone), Region: x.label(labelRegion), Status: x.status(), Created: x.created(), Price: x.price(),
+		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType),
+		CapacityType: x.capacityType(),
+		Zone:         x.label(labelZone), Region: x.label(labelRegion), Status: x.status(), Created: x.created(),
+		Price:   x.price(),
 		MicroVM: x.pod(), Allocatable: x.allocatable(), Labels: x.labels(),
 	}
 	if c := x.claim; c != nil {

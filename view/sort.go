@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Sort is an order of rows: a field, a resource (by the share that is asked for), age, price, pods, ready-in, or a label.
-// eks-node-viewer's names mean what they mean there: creation, eks-node-viewer/node-age, eks-node-viewer/node-cpu-usage ….
+// Sort is an order of rows: a field, a resource (by the share that is asked for), age, price, pods, ready-in, or a
+// label. eks-node-viewer's names mean what they mean there: creation, eks-node-viewer/node-age,
+// eks-node-viewer/node-cpu-usage ….
 type Sort struct {
 	Key  string
 	Desc bool

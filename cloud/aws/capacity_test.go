@@ -57,9 +57,11 @@ func TestCapacityFollowsTheKubeletSettings(t *testing.T) {
 	disk := resource.MustParse("100Gi")
 	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{
 		MaxPods: awssdk.Int32(50), PodsPerCore: awssdk.Int32(10), KubeReserved: map[string]string{"cpu": "100m"},
-		SystemReserved: map[string]string{"memory": "1Gi"}, EvictionHard: map[string]string{"memory.available": "10%", "nodefs.available": "100%"},
+		SystemReserved: map[string]string{"memory": "1Gi"},
+		EvictionHard:   map[string]string{"memory.available": "10%", "nodefs.available": "100%"},
 	}
-	class.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{DeviceName: awssdk.String("/dev/xvda"), EBS: &ec2v1.BlockDevice{VolumeSize: &disk}}}
+	class.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{DeviceName: awssdk.String("/dev/xvda"),
+		EBS: &ec2v1.BlockDevice{VolumeSize: &disk}}}
 	it := typeNamed(t, p, "m5.large")
 	memory := it.Capacity[model.Memory]
 	if it.Capacity[model.Pods] != 20 || it.Allocatable[model.CPU] != 1900 {
@@ -81,12 +83,15 @@ func TestLabelsSayWhatATypeIs(t *testing.T) {
 	_, p, _ := stage(t)
 	rs := typeNamed(t, p, "g5.xlarge").Requirements
 	for key, want := range map[string]string{
-		ec2v1.LabelInstanceCategory: "g", ec2v1.LabelInstanceFamily: "g5", ec2v1.LabelInstanceGeneration: "5", ec2v1.LabelInstanceSize: "xlarge",
+		ec2v1.LabelInstanceCategory: "g", ec2v1.LabelInstanceFamily: "g5", ec2v1.LabelInstanceGeneration: "5",
+		ec2v1.LabelInstanceSize:    "xlarge",
 		ec2v1.LabelInstanceGPUName: "a10g", ec2v1.LabelInstanceGPUManufacturer: "nvidia", ec2v1.LabelInstanceGPUCount: "1",
-		ec2v1.LabelInstanceGPUMemory: "22888", ec2v1.LabelInstanceCPU: "4", ec2v1.LabelInstanceMemory: "16384", model.LabelArch: "amd64",
+		ec2v1.LabelInstanceGPUMemory: "22888", ec2v1.LabelInstanceCPU: "4", ec2v1.LabelInstanceMemory: "16384",
+		model.LabelArch:                    "amd64",
 		ec2v1.LabelInstanceCPUManufacturer: "intel", ec2v1.LabelInstanceCPUSustainedClockSpeedMhz: "3200",
-		ec2v1.LabelInstanceNetworkBandwidth: "750", ec2v1.LabelInstanceCapabilityFlex: "false", ec2v1.LabelInstanceHypervisor: "nitro",
-		model.LabelRegion: "us-west-2", model.LabelOS: "linux",
+		ec2v1.LabelInstanceNetworkBandwidth: "750", ec2v1.LabelInstanceCapabilityFlex: "false",
+		ec2v1.LabelInstanceHypervisor: "nitro",
+		model.LabelRegion:             "us-west-2", model.LabelOS: "linux",
 	} {
 		if r, ok := rs.Get(key); !ok || !r.Has(want) || len(r.Values) != 1 {
 			t.Errorf("%s is %v, want %s", key, r, want)
@@ -95,7 +100,8 @@ func TestLabelsSayWhatATypeIs(t *testing.T) {
 	if r, ok := rs.Get(ec2v1.LabelInstanceAcceleratorCount); ok {
 		t.Errorf("a type without accelerator has %v", r)
 	}
-	for name, want := range map[string][2]string{"u-6tb1.metal": {"u", "1"}, "c7gn.medium": {"c", "7"}, "inf2.xlarge": {"inf", "2"}, "mac2-m2.metal": {"mac", "2"}} {
+	for name, want := range map[string][2]string{"u-6tb1.metal": {"u", "1"}, "c7gn.medium": {"c", "7"},
+		"inf2.xlarge": {"inf", "2"}, "mac2-m2.metal": {"mac", "2"}} {
 		if p := typeName.FindStringSubmatch(name); p == nil || p[1] != want[0] || p[2] != want[1] {
 			t.Errorf("%s is of %v, want %v", name, p, want)
 		}
@@ -132,7 +138,8 @@ func benchTypes() ([]ec2types.InstanceTypeInfo, *ec2.DescribeInstanceTypeOfferin
 		t.InstanceType = ec2types.InstanceType(fmt.Sprintf("c%d.s%d", i, i))
 		types = append(types, t)
 		for _, z := range fakeZones {
-			offered.InstanceTypeOfferings = append(offered.InstanceTypeOfferings, ec2types.InstanceTypeOffering{InstanceType: t.InstanceType, Location: awssdk.String(z)})
+			offered.InstanceTypeOfferings = append(offered.InstanceTypeOfferings,
+				ec2types.InstanceTypeOffering{InstanceType: t.InstanceType, Location: awssdk.String(z)})
 		}
 	}
 	return types, offered
@@ -153,7 +160,8 @@ func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *offers) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := &offers{generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{}, at: map[section]time.Time{}}
+	g := &offers{generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
+		at: map[section]time.Time{}}
 	for s := range sectionAges {
 		g.at[s] = time.Now()
 	}

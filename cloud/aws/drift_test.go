@@ -14,9 +14,10 @@ import (
 
 // launchedWith is what the claim of a machine says of it when its class had a hash.
 func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
-	return cloud.Launched{InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID, Annotations: map[string]string{
-		ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version,
-	}}
+	return cloud.Launched{InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID,
+		Annotations: map[string]string{
+			ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version,
+		}}
 }
 
 func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
@@ -24,8 +25,9 @@ func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 		change func(*ec2v1.EC2NodeClass)
 		want   string
 	}{
-		"nothing changed":     {func(*ec2v1.EC2NodeClass) {}, ""},
-		"another disk":        {func(c *ec2v1.EC2NodeClass) { c.Annotations[ec2v1.AnnotationEC2NodeClassHash] = "2" }, "NodeClassDrift"},
+		"nothing changed": {func(*ec2v1.EC2NodeClass) {}, ""},
+		"another disk": {func(c *ec2v1.EC2NodeClass) { c.Annotations[ec2v1.AnnotationEC2NodeClassHash] = "2" },
+			"NodeClassDrift"},
 		"another way to hash": {func(c *ec2v1.EC2NodeClass) { hashed(c, "2", "v0") }, ""},
 		"no hash yet":         {func(c *ec2v1.EC2NodeClass) { c.Annotations = nil }, ""},
 		"a newer image":       {func(c *ec2v1.EC2NodeClass) { renamed(c) }, "AMIDrift"},
@@ -53,7 +55,8 @@ func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 }
 
 func hashed(c *ec2v1.EC2NodeClass, hash, version string) {
-	c.Annotations = map[string]string{ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version}
+	c.Annotations = map[string]string{ec2v1.AnnotationEC2NodeClassHash: hash,
+		ec2v1.AnnotationEC2NodeClassHashVersion: version}
 }
 
 func renamed(c *ec2v1.EC2NodeClass) {
@@ -99,7 +102,9 @@ func TestQuestionsAboutDriftAreMeasured(t *testing.T) {
 func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {
 	_, p, class := stage(t)
 	m := mustLaunch(t, p, requestFor("c")).Instance
-	if _, err := p.Drifted(t.Context(), cloud.Launched{InstanceID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err, cloud.ErrNotFound) {
+	if _, err := p.Drifted(t.Context(),
+		cloud.Launched{InstanceID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err,
+		cloud.ErrNotFound) {
 		t.Errorf("a machine that is gone: %v", err)
 	}
 	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
@@ -121,18 +126,21 @@ func TestTheOrderOfSecurityGroupsIsNoDrift(t *testing.T) {
 func TestAClassThatIsNotResolvedYetIsToldFromOneThatIsBad(t *testing.T) {
 	_, p, class := stage(t)
 	class.Status.Conditions = nil
-	if _, err := p.Launch(t.Context(), requestFor("early")); !errors.Is(err, cloud.ErrClassUnresolved) || !errors.Is(err, cloud.ErrClassNotReady) {
+	if _, err := p.Launch(t.Context(), requestFor("early")); !errors.Is(err, cloud.ErrClassUnresolved) ||
+		!errors.Is(err, cloud.ErrClassNotReady) {
 		t.Errorf("launch of a class without conditions: %v", err)
 	}
 	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
-	if _, err := p.Launch(t.Context(), requestFor("bad")); errors.Is(err, cloud.ErrClassUnresolved) || !errors.Is(err, cloud.ErrClassNotReady) {
+	if _, err := p.Launch(t.Context(), requestFor("bad")); errors.Is(err, cloud.ErrClassUnresolved) ||
+		!errors.Is(err, cloud.ErrClassNotReady) {
 		t.Errorf("launch of a class that is not ready: %v", err)
 	}
 }
 
 func TestRepairPoliciesCanBeChosen(t *testing.T) {
 	_, p, _ := stage(t)
-	if got := p.RepairPolicies(); len(got) != 7 || got[0] != (cloud.RepairPolicy{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}) {
+	if got := p.RepairPolicies(); len(got) != 7 ||
+		got[0] != (cloud.RepairPolicy{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}) {
 		t.Errorf("policies are %v", got)
 	}
 	_, p, _ = stage(t, func(o *Options) { o.RepairPolicies = []cloud.RepairPolicy{} })

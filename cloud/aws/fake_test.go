@@ -29,8 +29,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// fakeAccount is an AWS fakeAccount in memory, below the SDK's clients and above the wire, for stories about single answers of
-// AWS. conformance_test.go speaks the real protocol.
+// fakeAccount is an AWS fakeAccount in memory, below the SDK's clients and above the wire, for stories about single
+// answers of AWS. conformance_test.go speaks the real protocol.
 type fakeAccount struct {
 	mu        sync.Mutex
 	calls     []string
@@ -54,14 +54,16 @@ type fleetRecord struct {
 
 func newAccount() *fakeAccount {
 	return &fakeAccount{
-		fail: map[string][]error{}, empty: map[model.OfferingKey]bool{}, full: map[string]bool{}, fleets: map[string]fleetRecord{},
+		fail: map[string][]error{}, empty: map[model.OfferingKey]bool{}, full: map[string]bool{},
+		fleets:    map[string]fleetRecord{},
 		templates: map[string]*ec2types.RequestLaunchTemplateData{}, profiles: map[string]*iamtypes.InstanceProfile{},
 		roles: map[string]bool{"node-role": true},
 	}
 }
 
 func (a *fakeAccount) config() awssdk.Config {
-	answer := func(ctx context.Context, in middleware.InitializeInput, _ middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+	answer := func(ctx context.Context, in middleware.InitializeInput,
+		_ middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		out, err := a.answer(ctx, in.Parameters)
 		return middleware.InitializeOutput{Result: out}, middleware.Metadata{}, err
 	}
@@ -118,16 +120,20 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 			return !matchAll(in.Filters, map[string]string{"subnet-id": *s.SubnetId}, s.Tags)
 		})}, nil
 	case *ec2.DescribeSecurityGroupsInput:
-		groups := []ec2types.SecurityGroup{{GroupId: awssdk.String("sg-1"), GroupName: awssdk.String("nodes"), Tags: discovery()}}
-		return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: slices.DeleteFunc(groups, func(g ec2types.SecurityGroup) bool {
-			return !matchAll(in.Filters, map[string]string{"group-id": *g.GroupId, "group-name": *g.GroupName}, g.Tags)
-		})}, nil
+		groups := []ec2types.SecurityGroup{{GroupId: awssdk.String("sg-1"), GroupName: awssdk.String("nodes"),
+			Tags: discovery()}}
+		return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: slices.DeleteFunc(groups,
+			func(g ec2types.SecurityGroup) bool {
+				return !matchAll(in.Filters, map[string]string{"group-id": *g.GroupId, "group-name": *g.GroupName}, g.Tags)
+			})}, nil
 	case *ec2.DescribeImagesInput:
 		return &ec2.DescribeImagesOutput{Images: slices.DeleteFunc(imageList(), func(i ec2types.Image) bool {
-			return !matchAll(in.Filters, map[string]string{"image-id": *i.ImageId, "name": *i.Name, "state": "available"}, i.Tags)
+			return !matchAll(in.Filters, map[string]string{"image-id": *i.ImageId, "name": *i.Name, "state": "available"},
+				i.Tags)
 		})}, nil
 	case *ssm.GetParameterInput:
-		for part, id := range map[string]string{"/x86_64/standard/": "ami-x86", "/arm64/standard/": "ami-arm", "/x86_64/nvidia/": "ami-gpu"} {
+		for part, id := range map[string]string{"/x86_64/standard/": "ami-x86", "/arm64/standard/": "ami-arm",
+			"/x86_64/nvidia/": "ami-gpu"} {
 			if strings.Contains(*in.Name, part+"recommended/") {
 				return &ssm.GetParameterOutput{Parameter: &ssmtypes.Parameter{Value: awssdk.String(id)}}, nil
 			}
@@ -142,7 +148,8 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 	case *ec2.DescribeLaunchTemplatesInput:
 		out := &ec2.DescribeLaunchTemplatesOutput{}
 		for name := range a.templates {
-			out.LaunchTemplates = append(out.LaunchTemplates, ec2types.LaunchTemplate{LaunchTemplateId: awssdk.String(name), LaunchTemplateName: awssdk.String(name)})
+			out.LaunchTemplates = append(out.LaunchTemplates,
+				ec2types.LaunchTemplate{LaunchTemplateId: awssdk.String(name), LaunchTemplateName: awssdk.String(name)})
 		}
 		return out, nil
 	case *ec2.DeleteLaunchTemplateInput:
@@ -167,7 +174,8 @@ func (a *fakeAccount) answerOthers(in any) (any, error) {
 		}
 		return nil, missing
 	case *iam.CreateInstanceProfileInput:
-		a.profiles[*in.InstanceProfileName] = &iamtypes.InstanceProfile{InstanceProfileName: in.InstanceProfileName, Tags: in.Tags}
+		a.profiles[*in.InstanceProfileName] = &iamtypes.InstanceProfile{InstanceProfileName: in.InstanceProfileName,
+			Tags: in.Tags}
 		return &iam.CreateInstanceProfileOutput{}, nil
 	case *iam.AddRoleToInstanceProfileInput:
 		if !a.roles[*in.RoleName] {
@@ -190,10 +198,13 @@ func (a *fakeAccount) answerOthers(in any) (any, error) {
 		out := &sqs.DeleteMessageBatchOutput{}
 		for _, e := range in.Entries {
 			if *e.ReceiptHandle == a.stuck {
-				out.Failed = append(out.Failed, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: awssdk.String("InternalError"), Message: awssdk.String("try again")})
+				out.Failed = append(out.Failed,
+					sqstypes.BatchResultErrorEntry{Id: e.Id, Code: awssdk.String("InternalError"),
+						Message: awssdk.String("try again")})
 				continue
 			}
-			a.messages = slices.DeleteFunc(a.messages, func(m sqstypes.Message) bool { return *m.ReceiptHandle == *e.ReceiptHandle })
+			a.messages = slices.DeleteFunc(a.messages,
+				func(m sqstypes.Message) bool { return *m.ReceiptHandle == *e.ReceiptHandle })
 		}
 		return out, nil
 	}
@@ -212,9 +223,12 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 	out := &ec2.CreateFleetOutput{}
 	best, cost := (*ec2types.LaunchTemplateAndOverridesResponse)(nil), 0.0
 	refuse := func(code string, o ec2types.FleetLaunchTemplateOverridesRequest) {
-		out.Errors = append(out.Errors, ec2types.CreateFleetError{ErrorCode: awssdk.String(code), LaunchTemplateAndOverrides: &ec2types.LaunchTemplateAndOverridesResponse{
-			Overrides: &ec2types.FleetLaunchTemplateOverrides{InstanceType: o.InstanceType, AvailabilityZone: o.AvailabilityZone, SubnetId: o.SubnetId},
-		}})
+		out.Errors = append(out.Errors,
+			ec2types.CreateFleetError{ErrorCode: awssdk.String(code),
+				LaunchTemplateAndOverrides: &ec2types.LaunchTemplateAndOverridesResponse{
+					Overrides: &ec2types.FleetLaunchTemplateOverrides{InstanceType: o.InstanceType,
+						AvailabilityZone: o.AvailabilityZone, SubnetId: o.SubnetId},
+				}})
 	}
 	for _, c := range in.LaunchTemplateConfigs {
 		data := a.templates[*c.LaunchTemplateSpecification.LaunchTemplateName]
@@ -242,17 +256,21 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 	}
 	if best != nil {
 		i := a.start(in, best.Overrides, kind)
-		out.Instances = []ec2types.CreateFleetInstance{{InstanceIds: []string{*i.InstanceId}, InstanceType: i.InstanceType, LaunchTemplateAndOverrides: best}}
+		out.Instances = []ec2types.CreateFleetInstance{{InstanceIds: []string{*i.InstanceId},
+			InstanceType: i.InstanceType, LaunchTemplateAndOverrides: best}}
 	}
 	a.fleets[*in.ClientToken] = fleetRecord{string(params), out}
 	return out, nil
 }
 
-func (a *fakeAccount) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplateOverrides, kind string) *ec2types.Instance {
+func (a *fakeAccount) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplateOverrides,
+	kind string) *ec2types.Instance {
 	i := &ec2types.Instance{
-		InstanceId: awssdk.String(fmt.Sprintf("i-%017x", len(a.instances)+1)), InstanceType: o.InstanceType, ImageId: o.ImageId, SubnetId: o.SubnetId,
-		Placement: &ec2types.Placement{AvailabilityZone: o.AvailabilityZone}, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNamePending},
-		Tags: in.TagSpecifications[0].Tags, SecurityGroups: []ec2types.GroupIdentifier{{GroupId: awssdk.String("sg-1")}},
+		InstanceId: awssdk.String(fmt.Sprintf("i-%017x", len(a.instances)+1)), InstanceType: o.InstanceType,
+		ImageId: o.ImageId, SubnetId: o.SubnetId,
+		Placement: &ec2types.Placement{AvailabilityZone: o.AvailabilityZone},
+		State:     &ec2types.InstanceState{Name: ec2types.InstanceStateNamePending},
+		Tags:      in.TagSpecifications[0].Tags, SecurityGroups: []ec2types.GroupIdentifier{{GroupId: awssdk.String("sg-1")}},
 	}
 	if kind == model.Spot {
 		i.InstanceLifecycle = ec2types.InstanceLifecycleTypeSpot
@@ -290,7 +308,8 @@ func (a *fakeAccount) terminate(in *ec2.TerminateInstancesInput) (*ec2.Terminate
 		if i := a.instances[n]; i.State.Name != ec2types.InstanceStateNameTerminated {
 			i.State = &ec2types.InstanceState{Name: ec2types.InstanceStateNameShuttingDown}
 		}
-		out.TerminatingInstances = append(out.TerminatingInstances, ec2types.InstanceStateChange{InstanceId: awssdk.String(id), CurrentState: a.instances[n].State})
+		out.TerminatingInstances = append(out.TerminatingInstances,
+			ec2types.InstanceStateChange{InstanceId: awssdk.String(id), CurrentState: a.instances[n].State})
 	}
 	return out, nil
 }
@@ -300,7 +319,8 @@ func matchAll(filters []ec2types.Filter, fields map[string]string, tags []ec2typ
 	for _, f := range filters {
 		hit := false
 		for _, t := range tags {
-			hit = hit || (*f.Name == "tag-key" && slices.Contains(f.Values, *t.Key)) || (*f.Name == "tag:"+*t.Key && slices.Contains(f.Values, *t.Value))
+			hit = hit || (*f.Name == "tag-key" && slices.Contains(f.Values, *t.Key)) ||
+				(*f.Name == "tag:"+*t.Key && slices.Contains(f.Values, *t.Value))
 		}
 		if v, ok := fields[*f.Name]; ok {
 			hit = slices.Contains(f.Values, v)
@@ -340,16 +360,21 @@ func typeList() []ec2types.InstanceTypeInfo {
 			SupportedUsageClasses: []ec2types.UsageClassType{"on-demand", "spot"},
 			VCpuInfo:              &ec2types.VCpuInfo{DefaultVCpus: awssdk.Int32(int32(f.cpu))},
 			MemoryInfo:            &ec2types.MemoryInfo{SizeInMiB: awssdk.Int64(int64(f.mib))},
-			ProcessorInfo: &ec2types.ProcessorInfo{Manufacturer: awssdk.String("Intel"), SustainedClockSpeedInGhz: awssdk.Float64(3.2),
-				SupportedArchitectures: []ec2types.ArchitectureType{map[bool]ec2types.ArchitectureType{true: "arm64", false: "x86_64"}[f.arm]}},
+			ProcessorInfo: &ec2types.ProcessorInfo{Manufacturer: awssdk.String("Intel"),
+				SustainedClockSpeedInGhz: awssdk.Float64(3.2),
+				SupportedArchitectures: []ec2types.ArchitectureType{map[bool]ec2types.ArchitectureType{true: "arm64",
+					false: "x86_64"}[f.arm]}},
 			NetworkInfo: &ec2types.NetworkInfo{
 				Ipv4AddressesPerInterface: awssdk.Int32(int32(f.ips)), DefaultNetworkCardIndex: awssdk.Int32(0),
-				NetworkCards: []ec2types.NetworkCardInfo{{MaximumNetworkInterfaces: awssdk.Int32(int32(f.enis)), BaselineBandwidthInGbps: awssdk.Float64(0.75)}},
+				NetworkCards: []ec2types.NetworkCardInfo{{MaximumNetworkInterfaces: awssdk.Int32(int32(f.enis)),
+					BaselineBandwidthInGbps: awssdk.Float64(0.75)}},
 			},
 		}
 		if f.gpus > 0 {
-			t.GpuInfo = &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{Name: awssdk.String("A10G"), Manufacturer: awssdk.String("NVIDIA"),
-				Count: awssdk.Int32(int32(f.gpus)), MemoryInfo: &ec2types.GpuDeviceMemoryInfo{SizeInMiB: awssdk.Int32(22888)}}}}
+			t.GpuInfo = &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{Name: awssdk.String("A10G"),
+				Manufacturer: awssdk.String("NVIDIA"),
+				Count:        awssdk.Int32(int32(f.gpus)),
+				MemoryInfo:   &ec2types.GpuDeviceMemoryInfo{SizeInMiB: awssdk.Int32(22888)}}}}
 		}
 		out = append(out, t)
 	}
@@ -362,7 +387,8 @@ func offeringList() *ec2.DescribeInstanceTypeOfferingsOutput {
 	out := &ec2.DescribeInstanceTypeOfferingsOutput{}
 	for _, name := range sortedKeys(fakeTypes) {
 		for _, z := range fakeZones {
-			out.InstanceTypeOfferings = append(out.InstanceTypeOfferings, ec2types.InstanceTypeOffering{InstanceType: ec2types.InstanceType(name), Location: awssdk.String(z)})
+			out.InstanceTypeOfferings = append(out.InstanceTypeOfferings,
+				ec2types.InstanceTypeOffering{InstanceType: ec2types.InstanceType(name), Location: awssdk.String(z)})
 		}
 	}
 	return out
@@ -378,7 +404,8 @@ func spotList() *ec2.DescribeSpotPriceHistoryOutput {
 				price = 0.05
 			}
 			out.SpotPriceHistory = append(out.SpotPriceHistory, ec2types.SpotPrice{InstanceType: ec2types.InstanceType(name),
-				AvailabilityZone: awssdk.String(z), SpotPrice: awssdk.String(fmt.Sprint(price)), Timestamp: awssdk.Time(time.Unix(1, 0))})
+				AvailabilityZone: awssdk.String(z), SpotPrice: awssdk.String(fmt.Sprint(price)),
+				Timestamp: awssdk.Time(time.Unix(1, 0))})
 		}
 	}
 	return out
@@ -387,15 +414,17 @@ func spotList() *ec2.DescribeSpotPriceHistoryOutput {
 func priceList() *pricing.GetProductsOutput {
 	out := &pricing.GetProductsOutput{}
 	for _, name := range sortedKeys(fakeTypes) {
-		out.PriceList = append(out.PriceList, fmt.Sprintf(`{"product":{"attributes":{"instanceType":%q}},"terms":{"OnDemand":{"x":{"priceDimensions":{"y":{"pricePerUnit":{"USD":"%v"}}}}}}}`,
-			name, fakeTypes[name].price))
+		out.PriceList = append(out.PriceList,
+			fmt.Sprintf(`{"product":{"attributes":{"instanceType":%q}},"terms":{"OnDemand":{"x":{"priceDimensions":{"y":{"pricePerUnit":{"USD":"%v"}}}}}}}`,
+				name, fakeTypes[name].price))
 	}
 	return out
 }
 
 func subnetList() []ec2types.Subnet {
 	subnet := func(id, zone, zoneID string, free int32) ec2types.Subnet {
-		return ec2types.Subnet{SubnetId: &id, AvailabilityZone: &zone, AvailabilityZoneId: &zoneID, AvailableIpAddressCount: &free, Tags: discovery()}
+		return ec2types.Subnet{SubnetId: &id, AvailabilityZone: &zone, AvailabilityZoneId: &zoneID,
+			AvailableIpAddressCount: &free, Tags: discovery()}
 	}
 	return []ec2types.Subnet{
 		subnet("subnet-a1", "us-west-2a", "usw2-az1", 100), subnet("subnet-a2", "us-west-2a", "usw2-az1", 4000),
@@ -426,11 +455,13 @@ func newClass(name string) *ec2v1.EC2NodeClass {
 }
 
 // connect makes a provider on an fakeAccount, with classes by name.
-func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeClass, change ...func(*Options)) *Provider {
+func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeClass,
+	change ...func(*Options)) *Provider {
 	t.Helper()
 	o := Options{
 		AWS: cfg, ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ClusterDNS: "10.100.0.10",
-		ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36", Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return classes[ref.Name] },
+		ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36",
+		Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return classes[ref.Name] },
 	}
 	for _, f := range change {
 		f(&o)
@@ -466,7 +497,8 @@ var classRef = cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", 
 func requestFor(claim string, rs ...model.Requirement) cloud.LaunchRequest {
 	var r model.Resources
 	r[model.CPU], r[model.Pods] = 1000, 1
-	return cloud.LaunchRequest{Token: "uid-" + claim, Claim: claim, Pool: "general", Class: classRef, Requirements: model.NewRequirements(rs...), Requests: r}
+	return cloud.LaunchRequest{Token: "uid-" + claim, Claim: claim, Pool: "general", Class: classRef,
+		Requirements: model.NewRequirements(rs...), Requests: r}
 }
 
 func decode(t *testing.T, text *string) string {

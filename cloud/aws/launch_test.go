@@ -41,7 +41,8 @@ func TestLaunchMakesOneCallOnceCachesAreWarm(t *testing.T) {
 
 func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	a, p, _ := stage(t)
-	req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m7g.large"), model.OneOf(model.LabelCapacityType, model.OnDemand))
+	req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m7g.large"),
+		model.OneOf(model.LabelCapacityType, model.OnDemand))
 	req.Labels = map[string]string{"team": "blue", "node-role.kubernetes.io/app": "x"}
 	req.Taints = []model.Taint{{Key: "dedicated", Value: "batch", Effect: model.NoSchedule}}
 	req.StartupTaints = []model.Taint{{Key: "cilium", Effect: model.NoExecute}}
@@ -63,7 +64,9 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	}
 	for name, data := range a.templates {
 		text := decode(t, data.UserData)
-		for _, want := range []string{"name: demo", "karpenter.sh/capacity-type=on-demand", "karpenter.sh/nodepool=general", "team=blue", "key: dedicated", "key: cilium", "key: karpenter.sh/unregistered", "- 10.100.0.10"} {
+		for _, want := range []string{"name: demo", "karpenter.sh/capacity-type=on-demand",
+			"karpenter.sh/nodepool=general", "team=blue", "key: dedicated", "key: cilium", "key: karpenter.sh/unregistered",
+			"- 10.100.0.10"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("user data of %s lacks %q:\n%s", name, want, text)
 			}
@@ -71,7 +74,8 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 		if strings.Contains(text, "node-role") {
 			t.Error("the kubelet would refuse to start with a node-role label")
 		}
-		if *data.IamInstanceProfile.Name == "" || !slices.Equal(data.SecurityGroupIds, []string{"sg-1"}) || !strings.HasPrefix(name, "karpenter.k8s.aws/") {
+		if *data.IamInstanceProfile.Name == "" || !slices.Equal(data.SecurityGroupIds, []string{"sg-1"}) ||
+			!strings.HasPrefix(name, "karpenter.k8s.aws/") {
 			t.Errorf("template %s: %+v", name, data)
 		}
 	}
@@ -79,7 +83,8 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 
 func TestLaunchPicksPlainAndCheapMachines(t *testing.T) {
 	_, p, _ := stage(t)
-	if m := mustLaunch(t, p, requestFor("any")).Instance; m.Type != "t3.medium" || m.CapacityType != model.Spot || m.Zone == "us-west-2c" {
+	if m := mustLaunch(t, p, requestFor("any")).Instance; m.Type != "t3.medium" || m.CapacityType != model.Spot ||
+		m.Zone == "us-west-2c" {
 		t.Errorf("launched %s %s in %s; spot in us-west-2c costs more than on demand", m.Type, m.CapacityType, m.Zone)
 	}
 	gpu := requestFor("gpu")
@@ -115,7 +120,8 @@ func TestLaunchesSpreadOverZonesThatCostTheSame(t *testing.T) {
 	_, again, _ := stage(t)
 	zones := map[string]int{}
 	for i := range 90 {
-		req := requestFor(fmt.Sprintf("c%d", i), model.OneOf(model.LabelInstanceType, "m5.large"), model.OneOf(model.LabelCapacityType, model.OnDemand))
+		req := requestFor(fmt.Sprintf("c%d", i), model.OneOf(model.LabelInstanceType, "m5.large"),
+			model.OneOf(model.LabelCapacityType, model.OnDemand))
 		zone := mustLaunch(t, p, req).Instance.Zone
 		zones[zone]++
 		if other := mustLaunch(t, again, req).Instance.Zone; other != zone {
@@ -165,7 +171,8 @@ func TestLaunchWithoutTheSpotRoleGoesOnDemand(t *testing.T) {
 }
 
 func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
-	for code, want := range map[string]error{"RequestLimitExceeded": cloud.ErrThrottled, "UnauthorizedOperation": cloud.ErrUnauthorized, "InvalidParameterValue": cloud.ErrRefused} {
+	for code, want := range map[string]error{"RequestLimitExceeded": cloud.ErrThrottled,
+		"UnauthorizedOperation": cloud.ErrUnauthorized, "InvalidParameterValue": cloud.ErrRefused} {
 		a, p, _ := stage(t)
 		a.fail["CreateFleet"] = []error{apiError(code, "no")}
 		if _, err := p.Launch(t.Context(), requestFor("c")); !errors.Is(err, want) {
@@ -180,7 +187,8 @@ func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
 
 // What EC2 refuses for good is told apart from its own trouble, in every call of a launch.
 func TestRefusalsAreTold(t *testing.T) {
-	for code, refused := range map[string]bool{"InvalidParameterValue": true, "InvalidUserData.Malformed": true, "InternalError": false, "Unavailable": false, "RequestLimitExceeded": false} {
+	for code, refused := range map[string]bool{"InvalidParameterValue": true, "InvalidUserData.Malformed": true,
+		"InternalError": false, "Unavailable": false, "RequestLimitExceeded": false} {
 		for _, call := range []string{"CreateFleet", "CreateLaunchTemplate"} {
 			a, p, _ := stage(t)
 			a.fail[call] = []error{apiError(code, "no")}
@@ -194,8 +202,10 @@ func TestRefusalsAreTold(t *testing.T) {
 
 func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
 	for code, want := range map[string]bool{
-		"Client.InvalidKMSKey.InvalidState": true, "Client.InternalError": true, "Client.VolumeLimitExceeded": true, "Server.InternalError": true,
-		"Client.UserInitiatedShutdown": false, "Client.InstanceInitiatedShutdown": false, "Server.SpotInstanceTermination": false, "": false,
+		"Client.InvalidKMSKey.InvalidState": true, "Client.InternalError": true, "Client.VolumeLimitExceeded": true,
+		"Server.InternalError":         true,
+		"Client.UserInitiatedShutdown": false, "Client.InstanceInitiatedShutdown": false,
+		"Server.SpotInstanceTermination": false, "": false,
 	} {
 		if got := endingOf(code, "").AtLaunch; got != want {
 			t.Errorf("%q is of the launch: %t, want %t", code, got, want)
@@ -203,7 +213,8 @@ func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
 	}
 }
 
-// After a crash EC2 knows the token, but its lists may not show the machine yet. Launching anew would make a second one.
+// After a crash EC2 knows the token, but its lists may not show the machine yet. Launching anew would make a second
+// one.
 func TestLaunchWaitsForAMachineThatIsNotListedYet(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
@@ -231,7 +242,8 @@ func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 	for _, z := range fakeZones {
 		a.empty[model.OfferingKey{Type: "m5.large", Zone: z, CapacityType: model.OnDemand}] = true
 	}
-	if _, err := first.Launch(t.Context(), requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large"))); !errors.Is(err, cloud.ErrNoCapacity) {
+	if _, err := first.Launch(t.Context(),
+		requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large"))); !errors.Is(err, cloud.ErrNoCapacity) {
 		t.Fatal(err)
 	}
 	clk := clock.NewVirtual(time.Unix(1000, 0))
@@ -264,7 +276,8 @@ func TestLaunchGoesOnWhenTheEarlierInstanceEnds(t *testing.T) {
 
 func TestOneTemplatePerNumberOfPodsWithReservedInterfaces(t *testing.T) {
 	a, p, _ := stage(t, func(o *Options) { o.ReservedENIs = 1 })
-	mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large", "t3.medium"), model.OneOf(model.LabelCapacityType, model.OnDemand)))
+	mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large", "t3.medium"),
+		model.OneOf(model.LabelCapacityType, model.OnDemand)))
 	var found []string
 	for _, data := range a.templates {
 		for _, line := range strings.Split(decode(t, data.UserData), "\n") {
@@ -282,7 +295,9 @@ func TestFleetRequestStaysWithinEC2Limits(t *testing.T) {
 	var choices []choice
 	for i := range 100 {
 		for _, z := range []string{"a", "b", "c", "d", "e", "f"} {
-			choices = append(choices, choice{OfferingKey: model.OfferingKey{Type: string(rune('A' + i)), Zone: z, CapacityType: model.OnDemand}, price: model.Price(i + 1)})
+			choices = append(choices,
+				choice{OfferingKey: model.OfferingKey{Type: string(rune('A' + i)), Zone: z, CapacityType: model.OnDemand},
+					price: model.Price(i + 1)})
 		}
 	}
 	types := map[string]bool{}

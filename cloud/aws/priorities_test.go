@@ -7,11 +7,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// EC2 does not know prices of our own: it is told the order, and of spot only what costs about the same is named together.
+// EC2 does not know prices of our own: it is told the order, and of spot only what costs about the same is named
+// together.
 func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
-	for kind, strategy := range map[string]string{model.Spot: "capacity-optimized-prioritized", model.OnDemand: `"prioritized"`} {
+	for kind, strategy := range map[string]string{model.Spot: "capacity-optimized-prioritized",
+		model.OnDemand: `"prioritized"`} {
 		a, p, _ := stage(t)
-		req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m5.large", "m7g.large"), model.OneOf(model.LabelCapacityType, kind))
+		req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m5.large", "m7g.large"),
+			model.OneOf(model.LabelCapacityType, kind))
 		req.Prices = map[model.OfferingKey]model.Price{}
 		for i, zone := range fakeZones {
 			req.Prices[model.OfferingKey{Type: "m5.large", Zone: zone, CapacityType: kind}] = model.Price(1000 + i)
@@ -20,7 +23,8 @@ func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
 			t.Errorf("%s: launched %s; m5.large is cheaper by far", kind, m.Type)
 		}
 		for _, f := range a.fleets {
-			if !strings.Contains(f.params, strategy) || !strings.Contains(f.params, `"Priority":0,`) || !strings.Contains(f.params, `"Priority":2,`) {
+			if !strings.Contains(f.params, strategy) || !strings.Contains(f.params, `"Priority":0,`) ||
+				!strings.Contains(f.params, `"Priority":2,`) {
 				t.Errorf("%s: the fleet does not know the order: %s", kind, f.params)
 			}
 			if kind == model.Spot && strings.Contains(f.params, "m7g.large") {
@@ -38,7 +42,8 @@ func TestOnlyChoicesOfAboutTheSamePriceAreNear(t *testing.T) {
 }
 
 func TestPricesAreMillionthsOfADollar(t *testing.T) {
-	for text, want := range map[string]model.Price{"0.0416": 41_600, "13.0000005": 13_000_001, "0": 0, "-1": 0, "free": 0} {
+	for text, want := range map[string]model.Price{"0.0416": 41_600, "13.0000005": 13_000_001, "0": 0, "-1": 0,
+		"free": 0} {
 		if got, ok := parsePrice(text); got != want || ok != (want > 0) {
 			t.Errorf("%q is %d (%t), want %d", text, got, ok, want)
 		}

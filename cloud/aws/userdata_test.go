@@ -12,9 +12,11 @@ import (
 )
 
 func bootFor(class *ec2v1.EC2NodeClass) boot {
-	o := &Options{ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ClusterDNS: "10.100.0.10", ServiceCIDR: "10.100.0.0/16"}
+	o := &Options{ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"),
+		ClusterDNS: "10.100.0.10", ServiceCIDR: "10.100.0.0/16"}
 	labels := map[string]string{"long.example.com/key": strings.Repeat("x", 60), "a": "b", "c": strings.Repeat("y", 60)}
-	return boot{options: o, class: class, nodeClass: class.AMIFamily(), labels: labels, taints: []model.Taint{{Key: "k", Value: "v", Effect: model.NoSchedule}, unregistered}}
+	return boot{options: o, class: class, nodeClass: class.AMIFamily(), labels: labels,
+		taints: []model.Taint{{Key: "k", Value: "v", Effect: model.NoSchedule}, unregistered}}
 }
 
 // What nodeadm reads is one NodeConfig; long lists of labels must stay one flag.
@@ -22,7 +24,8 @@ func TestNodeConfigIsReadable(t *testing.T) {
 	class := newClass("default")
 	raid := ec2v1.InstanceStorePolicyRAID0
 	class.Spec.InstanceStorePolicy = &raid
-	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{PodsPerCore: awssdk.Int32(10), ImageGCHighThresholdPercent: awssdk.Int32(80), ClusterDNS: []string{"10.0.0.9"}}
+	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{PodsPerCore: awssdk.Int32(10),
+		ImageGCHighThresholdPercent: awssdk.Int32(80), ClusterDNS: []string{"10.0.0.9"}}
 	text, err := bootFor(class).userData()
 	if err != nil {
 		t.Fatal(err)
@@ -46,13 +49,16 @@ func TestNodeConfigIsReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := config.Spec
-	if config.APIVersion != "node.eks.aws/v1alpha1" || s.Cluster.CertificateAuthority != "Q0E=" || s.Cluster.CIDR != "10.100.0.0/16" || s.Instance.LocalStorage.Strategy != "RAID0" {
+	if config.APIVersion != "node.eks.aws/v1alpha1" || s.Cluster.CertificateAuthority != "Q0E=" ||
+		s.Cluster.CIDR != "10.100.0.0/16" || s.Instance.LocalStorage.Strategy != "RAID0" {
 		t.Errorf("config %+v", config)
 	}
-	if len(s.Kubelet.Flags) != 1 || !strings.HasPrefix(s.Kubelet.Flags[0], "--node-labels=a=b,c=y") || strings.ContainsAny(s.Kubelet.Flags[0], " \n") {
+	if len(s.Kubelet.Flags) != 1 || !strings.HasPrefix(s.Kubelet.Flags[0], "--node-labels=a=b,c=y") ||
+		strings.ContainsAny(s.Kubelet.Flags[0], " \n") {
 		t.Errorf("flags %q", s.Kubelet.Flags)
 	}
-	if len(s.Kubelet.Config["registerWithTaints"].([]any)) != 2 || s.Kubelet.Config["podsPerCore"] != 10.0 || s.Kubelet.Config["clusterDNS"].([]any)[0] != "10.0.0.9" {
+	if len(s.Kubelet.Config["registerWithTaints"].([]any)) != 2 || s.Kubelet.Config["podsPerCore"] != 10.0 ||
+		s.Kubelet.Config["clusterDNS"].([]any)[0] != "10.0.0.9" {
 		t.Errorf("kubelet config %v", s.Kubelet.Config)
 	}
 	again, _ := bootFor(class).userData()
@@ -79,7 +85,8 @@ func TestCustomUserDataComesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		parts, err := splitParts(text)
-		if err != nil || len(parts) != c.parts || !strings.HasPrefix(parts[0].contentType, c.first) || parts[len(parts)-1].contentType != nodeConfigType {
+		if err != nil || len(parts) != c.parts || !strings.HasPrefix(parts[0].contentType, c.first) ||
+			parts[len(parts)-1].contentType != nodeConfigType {
 			t.Errorf("custom %q: parts %v, %v", c.custom, parts, err)
 		}
 	}
@@ -100,7 +107,8 @@ func TestBottlerocketAndCustomFamilies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"[settings.ntp]", "[settings.kubernetes]", `cluster-name = "demo"`, "max-pods = 29", `"a" = "b"`, `"karpenter.sh/unregistered" = [":NoExecute"]`, `"k" = ["v:NoSchedule"]`} {
+	for _, want := range []string{"[settings.ntp]", "[settings.kubernetes]", `cluster-name = "demo"`, "max-pods = 29",
+		`"a" = "b"`, `"karpenter.sh/unregistered" = [":NoExecute"]`, `"k" = ["v:NoSchedule"]`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
@@ -119,7 +127,8 @@ func TestBottlerocketAndCustomFamilies(t *testing.T) {
 func TestKubeletRegistersOnlyWithLabelsItMaySet(t *testing.T) {
 	for key, want := range map[string]bool{
 		"team": true, "example.com/a": true, "node.kubernetes.io/instance-type": true, "kubernetes.io/arch": true,
-		"node-role.kubernetes.io/worker": false, "kubernetes.io/other": false, "x.k8s.io/y": false, "karpenter.sh/nodepool": true,
+		"node-role.kubernetes.io/worker": false, "kubernetes.io/other": false, "x.k8s.io/y": false,
+		"karpenter.sh/nodepool": true,
 	} {
 		if kubeletMaySet(key) != want {
 			t.Errorf("%s: %v, want %v", key, !want, want)

@@ -9,10 +9,12 @@ import (
 
 func TestVolumesThatPodsCanHave(t *testing.T) {
 	says := func(most int32, kind ec2types.AttachmentLimitType) *ec2types.InstanceTypeInfo {
-		return &ec2types.InstanceTypeInfo{EbsInfo: &ec2types.EbsInfo{MaximumEbsAttachments: awssdk.Int32(most), AttachmentLimitType: kind}}
+		return &ec2types.InstanceTypeInfo{EbsInfo: &ec2types.EbsInfo{MaximumEbsAttachments: awssdk.Int32(most),
+			AttachmentLimitType: kind}}
 	}
 	s := sizing{disks: 2}
-	if got := s.attachLimits(says(27, ec2types.AttachmentLimitTypeShared)); len(got) != 1 || got[0].Driver != "ebs.csi.aws.com" || got[0].Max != 24 {
+	if got := s.attachLimits(says(27, ec2types.AttachmentLimitTypeShared)); len(got) != 1 ||
+		got[0].Driver != "ebs.csi.aws.com" || got[0].Max != 24 {
 		t.Errorf("shared: %+v", got)
 	}
 	if got := s.attachLimits(says(128, ec2types.AttachmentLimitTypeDedicated)); got[0].Max != 126 {

@@ -14,11 +14,12 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// awsKeysFile keeps the access key of a data directory's AWS account, in the format of ~/.aws/credentials: whoever has it is an
-// administrator of the cluster, as whoever has the kubeconfig beside it.
+// awsKeysFile keeps the access key of a data directory's AWS account, in the format of ~/.aws/credentials: whoever
+// has it is an administrator of the cluster, as whoever has the kubeconfig beside it.
 func awsKeysFile(dir string) string { return filepath.Join(dir, "region", "credentials") }
 
-// toolsKubeconfig is the kubeconfig for tools such as `aws eks update-kubeconfig`, which write to it: up's own stays as it is.
+// toolsKubeconfig is the kubeconfig for tools such as `aws eks update-kubeconfig`, which write to it: up's own stays
+// as it is.
 func toolsKubeconfig(dir string) string { return filepath.Join(dir, "region", "kubeconfig") }
 
 // keepAWSKeys reads the access key of a data directory and makes it the first time.
@@ -34,7 +35,8 @@ func keepAWSKeys(dir string) (awssdk.Credentials, error) {
 		SecretAccessKey: base64.RawURLEncoding.EncodeToString(random[10:]),
 	}
 	path := awsKeysFile(dir)
-	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keys.AccessKeyID, keys.SecretAccessKey)
+	text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", keys.AccessKeyID,
+		keys.SecretAccessKey)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return keys, fmt.Errorf("folder of the AWS credentials: %w", err)
 	}

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newClient is a client for the kinds this command reads and writes; karpenter.sh/v1 is in client-go's scheme because its
-// API package puts it there.
+// newClient is a client for the kinds this command reads and writes; karpenter.sh/v1 is in client-go's scheme because
+// its API package puts it there.
 func newClient(cfg *rest.Config) (client.Client, error) {
 	return client.New(cfg, client.Options{Scheme: scheme.Scheme})
 }

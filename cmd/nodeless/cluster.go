@@ -34,12 +34,14 @@ type clusterFlags struct {
 func (c *clusterFlags) add(f *pflag.FlagSet) {
 	c.addTarget(f)
 	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
-	f.StringVar(&c.prices, "prices", "", "built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
+	f.StringVar(&c.prices, "prices", "",
+		"built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
 }
 
 // addTarget adds the flags of commands that need no prices.
 func (c *clusterFlags) addTarget(f *pflag.FlagSet) {
-	f.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&c.kubeconfig, "kubeconfig", "",
+		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
 	f.StringVar(&c.context, "context", "", "context of the kubeconfig")
 	f.StringVarP(&c.namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVar(&c.as, "as", "", "user to impersonate")
@@ -48,7 +50,8 @@ func (c *clusterFlags) addTarget(f *pflag.FlagSet) {
 
 // addFrom adds --from.
 func (c *clusterFlags) addFrom(f *pflag.FlagSet) {
-	f.StringVar(&c.from, "from", "", "answer from a file instead of a cluster, - for stdin: what \"nodeless capture\" or \"kubectl get … -o yaml\" wrote")
+	f.StringVar(&c.from, "from", "",
+		"answer from a file instead of a cluster, - for stdin: what \"nodeless capture\" or \"kubectl get … -o yaml\" wrote")
 }
 
 // target is a cluster to look at.
@@ -65,7 +68,8 @@ func (c *clusterFlags) find() (*target, error) {
 	if c.prices != "" && c.prices != "aws" && c.prices != "built-in" {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.prices)
 	}
-	t := &target{options: capture.Options{Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
+	t := &target{options: capture.Options{Region: c.region,
+		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.AuthInfo.Impersonate = c.as
 	loader, s, dir, err := chooseCluster(c.kubeconfig, &c.place, overrides)
@@ -106,9 +110,10 @@ func serverClock(cfg *rest.Config) *clock.Server {
 // eksName is what the simulated region calls its cluster: in tags, user data and EKS.
 const eksName = "nodeless"
 
-// chooseCluster reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is, it takes the latter if it runs,
-// with its session and folder, else the usual kubeconfig.
-func chooseCluster(kubeconfig string, at *place, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig, *session, string, error) {
+// chooseCluster reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is,
+// it takes the latter if it runs, with its session and folder, else the usual kubeconfig.
+func chooseCluster(kubeconfig string, at *place, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
+	*session, string, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	if kubeconfig != "" || overrides.CurrentContext != "" {
@@ -144,16 +149,19 @@ func noCluster(err error) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("no cluster: there is no kubeconfig, and %s; or name a kubeconfig with --kubeconfig", nothingRuns(dir))
+	return fmt.Errorf("no cluster: there is no kubeconfig, and %s; or name a kubeconfig with --kubeconfig",
+		nothingRuns(dir))
 }
 
 // askSession takes prices from the simulated region, as its controller does.
 func (t *target) askSession(s *session, dir string) {
 	t.options.Prices = "the simulated region " + s.Region
-	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (capture.Catalog, error) {
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		version string) (capture.Catalog, error) {
 		o := aws.Options{
 			AWS: awssdk.Config{
-				Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+				Region: s.Region, BaseEndpoint: &s.RegionURL,
+				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
 			},
 			ClusterName: eksName, KubernetesVersion: version, Classes: classes,
 		}
@@ -175,7 +183,8 @@ func (t *target) askSession(s *session, dir string) {
 // askAWS takes prices from AWS.
 func (t *target) askAWS(region string) {
 	t.options.Prices = "AWS, asked now"
-	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (capture.Catalog, error) {
+	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		version string) (capture.Catalog, error) {
 		cfg, err := config.LoadDefaultConfig(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("AWS configuration: %w", err)

@@ -20,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Completion never makes a shell wait for a cluster longer than completionTime, names at most mostNames objects, and is silent about
-// whatever goes wrong: who presses Tab wants names or nothing.
+// Completion never makes a shell wait for a cluster longer than completionTime, names at most mostNames objects, and
+// is silent about whatever goes wrong: who presses Tab wants names or nothing.
 const (
 	completionTime = 2 * time.Second
 	mostNames      = 2000
@@ -52,9 +52,12 @@ func addCompletions(root *cobra.Command) {
 			c.ValidArgsFunction = completeKubectl
 		}
 		flags := map[string]completer{
-			"namespace": completeNames("namespace"), "context": completeContexts, "scale": completeScale, "delete": completeObjects("nodepool", "daemonset", "deployment", "pod"),
-			"prices": oneOf("built-in", "aws"), "group": oneOf(view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus),
-			"node-sort": oneOf("creation", "cpu", "memory", view.SortPrice, view.SortPods, view.FieldNode, view.FieldPool, view.FieldType, view.FieldZone, view.FieldCapacity, view.FieldStatus, view.SortReadyIn),
+			"namespace": completeNames("namespace"), "context": completeContexts, "scale": completeScale,
+			"delete": completeObjects("nodepool", "daemonset", "deployment", "pod"),
+			"prices": oneOf("built-in", "aws"),
+			"group":  oneOf(view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus),
+			"node-sort": oneOf("creation", "cpu", "memory", view.SortPrice, view.SortPods, view.FieldNode, view.FieldPool,
+				view.FieldType, view.FieldZone, view.FieldCapacity, view.FieldStatus, view.SortReadyIn),
 			"resources": oneOf("cpu", "memory", "pods", "ephemeral-storage", "cpu,memory"), "as": oneOf(),
 			"output": completeOutput,
 		}
@@ -83,9 +86,11 @@ func oneOf(words ...string) completer {
 
 // completeOutput offers what the help of -o lists. Behind "=" something has to follow.
 func completeOutput(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	listed := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage, func(r rune) bool { return strings.ContainsRune(" ,;:()…", r) })
+	listed := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage,
+		func(r rune) bool { return strings.ContainsRune(" ,;:()…", r) })
 	known := []string{"text", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", "go-template="}
-	known = slices.DeleteFunc(known, func(k string) bool { return !slices.Contains(listed, k) || !strings.HasPrefix(k, word) })
+	known = slices.DeleteFunc(known,
+		func(k string) bool { return !slices.Contains(listed, k) || !strings.HasPrefix(k, word) })
 	if len(known) == 1 && strings.HasSuffix(known[0], "=") {
 		return known, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
@@ -144,7 +149,8 @@ func flagText(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// namesOf are the names of a kind's objects that begin as the word does, each behind before; none if the cluster does not tell in time.
+// namesOf are the names of a kind's objects that begin as the word does, each behind before; none if the cluster does
+// not tell in time.
 func namesOf(cmd *cobra.Command, kind, before, word string) []cobra.Completion {
 	if flagText(cmd, "from") != "" {
 		return nil // what a file holds takes too long to find out
@@ -178,7 +184,8 @@ func listNames(ctx context.Context, cmd *cobra.Command, kind string) ([]string, 
 		return nil, err
 	}
 	flags := clusterFlags{
-		kubeconfig: flagText(cmd, "kubeconfig"), context: flagText(cmd, "context"), namespace: flagText(cmd, "namespace"), as: flagText(cmd, "as"),
+		kubeconfig: flagText(cmd, "kubeconfig"), context: flagText(cmd, "context"), namespace: flagText(cmd, "namespace"),
+		as:    flagText(cmd, "as"),
 		place: place{name: flagText(cmd, "name"), dataDir: flagText(cmd, "data-dir"), flags: cmd.Flags()}, prices: "built-in",
 	}
 	t, err := flags.find()

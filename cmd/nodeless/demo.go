@@ -96,7 +96,8 @@ func progressLine(n counts) string {
 func (l *local) whatNext(n counts, took time.Duration) {
 	kubectl := commandFor("kubectl", l.o.dataDir, l.o.cluster)
 	l.p.Line("")
-	l.p.Line("All %d pods run after %.1fs on %d nodes for %s. Look at them in another terminal:", n.PodsRunning, took.Seconds(), n.Nodes, reason.PerHour(n.DollarsPerHour))
+	l.p.Line("All %d pods run after %.1fs on %d nodes for %s. Look at them in another terminal:", n.PodsRunning,
+		took.Seconds(), n.Nodes, reason.PerHour(n.DollarsPerHour))
 	l.p.Line("  %s get nodeclaims", kubectl)
 	l.p.Line("  %s", commandFor("status", l.o.dataDir, l.o.cluster))
 	l.p.Line("Remove the pods, and see their nodes removed:")

@@ -25,7 +25,8 @@ func detach(ctx context.Context, o upOptions) error {
 		return err
 	}
 	if s, err := loadSession(o.dataDir); err == nil {
-		return fmt.Errorf("the cluster in %s already runs (process %d); stop it with: %s", o.dataDir, s.PID, commandFor("down", o.dataDir, s.Name))
+		return fmt.Errorf("the cluster in %s already runs (process %d); stop it with: %s", o.dataDir, s.PID,
+			commandFor("down", o.dataDir, s.Name))
 	}
 	if err := os.Remove(sessionFile(o.dataDir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove old session: %w", err)
@@ -59,7 +60,8 @@ func (o upOptions) arguments() []string {
 	args := append([]string{
 		"up", "--data-dir", o.dataDir, "--region", o.region, "--boot-time", o.bootTime.String(),
 		fmt.Sprintf("--seed=%d", o.seed), fmt.Sprintf("--demo=%t", o.demo),
-		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller), fmt.Sprintf("--fargate=%t", o.fargate),
+		fmt.Sprintf("--merge-kubeconfig=%t", o.kubeconfig), fmt.Sprintf("--controller=%t", o.controller),
+		fmt.Sprintf("--fargate=%t", o.fargate),
 		fmt.Sprintf("--addons=%t", o.addons), fmt.Sprintf("--cluster-addons=%t", o.clusterAddons),
 		fmt.Sprintf("--microvms=%t", o.microVMs), "--guest-kernel", o.guestKernel, "--engine", o.engine,
 		"--ready-timeout", o.readyTimeout.String(), "--audit-log", o.auditLog, "--types", o.typesFile,

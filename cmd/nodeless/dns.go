@@ -43,9 +43,11 @@ does not end with that process. examples/kube-dns.yaml runs it in a microVM, beh
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "0.0.0.0:53", "address and port, for UDP and TCP")
-	f.StringVar(&o.ready, "ready", "0.0.0.0:8181", "address and port of /ready, over HTTP: 200 once all Services are known")
+	f.StringVar(&o.ready, "ready", "0.0.0.0:8181",
+		"address and port of /ready, over HTTP: 200 once all Services are known")
 	f.StringVar(&o.domain, "domain", "cluster.local", "the cluster's domain")
-	f.StringSliceVar(&o.ranges, "reverse", []string{"10.0.0.0/8"}, "ranges of addresses, of pods and Services, whose names nobody else knows")
+	f.StringSliceVar(&o.ranges, "reverse", []string{"10.0.0.0/8"},
+		"ranges of addresses, of pods and Services, whose names nobody else knows")
 	f.StringVar(&o.resolvConf, "resolv-conf", "/etc/resolv.conf", "file that names the servers to ask everything else")
 	return c
 }
@@ -77,7 +79,8 @@ func (o *dnsOptions) run(ctx context.Context) error {
 }
 
 // serve answers once all Services are known, until ctx is done.
-func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPort, zone clusterdns.Zone, log *slog.Logger) error {
+func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPort, zone clusterdns.Zone,
+	log *slog.Logger) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	group.Go(func() error { return w.Run(ctx) })
@@ -109,14 +112,15 @@ func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPor
 
 // tellReady answers /ready.
 func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error {
-	server := &http.Server{Addr: o.ready, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-ready:
-			_, _ = fmt.Fprintln(w, "ok")
-		default:
-			http.Error(w, "the Services are not known yet", http.StatusServiceUnavailable)
-		}
-	})}
+	server := &http.Server{Addr: o.ready, ReadHeaderTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-ready:
+				_, _ = fmt.Fprintln(w, "ok")
+			default:
+				http.Error(w, "the Services are not known yet", http.StatusServiceUnavailable)
+			}
+		})}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -40,8 +40,10 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 	}
 	at.add(c.Flags())
 	nowFlag(c, &now)
-	c.Flags().BoolVar(&wipe, "wipe", false, "also delete the cluster's state: all its objects and nodes; files of others in the data directory stay")
-	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the process to end by itself before it is killed")
+	c.Flags().BoolVar(&wipe, "wipe", false,
+		"also delete the cluster's state: all its objects and nodes; files of others in the data directory stay")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second,
+		"how long to wait for the process to end by itself before it is killed")
 	return c
 }
 
@@ -100,7 +102,8 @@ func graceful(ctx context.Context, now bool) (context.Context, context.CancelFun
 // mostKept is how many files of others are named.
 const mostKept = 5
 
-// wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home directory.
+// wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home
+// directory.
 func wipeDataDir(dir string, p *progress.Printer) error {
 	p.Begin("Delete the cluster's state in %s", dir)
 	left, err := datadir.Wipe(dir)

@@ -16,15 +16,17 @@ import (
 	"github.com/nodeless/nodeless/region/ekstoken"
 )
 
-// eksLogin lets tokens of `aws eks get-token` into the embedded control plane. Their owner is what EKS calls the cluster's
-// creator: an administrator, named as aws-iam-authenticator names users.
+// eksLogin lets tokens of `aws eks get-token` into the embedded control plane. Their owner is what EKS calls the
+// cluster's creator: an administrator, named as aws-iam-authenticator names users.
 func eksLogin(keys awssdk.Credentials) authenticator.Token {
 	v := ekstoken.Verifier{Cluster: eksName, Credentials: keys, Now: time.Now}
 	arn := "arn:aws:iam::" + region.AccountID + ":root"
 	response := &authenticator.Response{User: &user.DefaultInfo{
-		Name: arn, UID: "aws-iam-authenticator:" + region.AccountID + ":" + region.AccountID, Groups: []string{user.SystemPrivilegedGroup},
+		Name: arn, UID: "aws-iam-authenticator:" + region.AccountID + ":" + region.AccountID,
+		Groups: []string{user.SystemPrivilegedGroup},
 		Extra: map[string][]string{
-			"accessKeyId": {keys.AccessKeyID}, "arn": {arn}, "canonicalArn": {arn}, "principalId": {region.AccountID}, "sessionName": {""},
+			"accessKeyId": {keys.AccessKeyID}, "arn": {arn}, "canonicalArn": {arn}, "principalId": {region.AccountID},
+			"sessionName": {""},
 		},
 	}}
 	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {

@@ -66,8 +66,8 @@ update-kubeconfig" writes to it. The credentials are good for this cluster alone
 	return c
 }
 
-// shellExports are commands of a POSIX shell. Each ends with a semicolon: eval $(…) joins lines with spaces. A session token or
-// profile of the user's own would make the credentials others.
+// shellExports are commands of a POSIX shell. Each ends with a semicolon: eval $(…) joins lines with spaces. A
+// session token or profile of the user's own would make the credentials others.
 func shellExports(values map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -18,8 +18,8 @@ func onCommandLine(f *pflag.FlagSet, name string) bool {
 	return flag != nil && flag.Changed && flag.Annotations[environmentMark] == nil
 }
 
-// flagsFromEnvironment sets every flag that was not given from NODELESS_<FLAG>. A cluster that the command line names, by its name or its
-// data directory, is not looked for in the environment.
+// flagsFromEnvironment sets every flag that was not given from NODELESS_<FLAG>. A cluster that the command line
+// names, by its name or its data directory, is not looked for in the environment.
 func flagsFromEnvironment(cmd *cobra.Command) (err error) {
 	placed := onCommandLine(cmd.Flags(), "name") || onCommandLine(cmd.Flags(), "data-dir")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/controller/admission"
 )
 
-// listenForPods opens the webhook of FargateProfiles at an address. API servers reach it at the URL; "" = at the address itself.
+// listenForPods opens the webhook of FargateProfiles at an address. API servers reach it at the URL; "" = at the
+// address itself.
 func listenForPods(ctx context.Context, address, url string) (*controller.Fargate, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 
 func TestWhereTheWebhookOfFargateProfilesIs(t *testing.T) {
 	for _, args := range [][]string{
-		{"--fargate-webhook=http://192.0.2.1"}, {"--fargate-webhook=192.0.2.1"}, {"--fargate-webhook=https://192.0.2.1", "--fargate-webhook-port=0"},
+		{"--fargate-webhook=http://192.0.2.1"}, {"--fargate-webhook=192.0.2.1"},
+		{"--fargate-webhook=https://192.0.2.1", "--fargate-webhook-port=0"},
 	} {
 		if _, _, err := parsed(args...); err == nil || !strings.Contains(err.Error(), "--fargate-webhook") {
 			t.Errorf("%v: got %v, want an error that names the flag", args, err)
@@ -23,7 +24,8 @@ func TestWhereTheWebhookOfFargateProfilesIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if _, err := listenForPods(context.Background(), taken.Addr().String(), ""); err == nil || !strings.Contains(err.Error(), "webhook of FargateProfiles") {
+	if _, err := listenForPods(context.Background(), taken.Addr().String(), ""); err == nil ||
+		!strings.Contains(err.Error(), "webhook of FargateProfiles") {
 		t.Errorf("got %v", err)
 	}
 	f, err := listenForPods(context.Background(), "127.0.0.1:0", "")

@@ -20,9 +20,10 @@ import (
 // isDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
 var isDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\s*"(apiVersion|kind|items|metadata)"`)
 
-// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is passed over is said on
-// notes.
-func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string, o capture.Options) (*capture.Cluster, error) {
+// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is
+// passed over is said on notes.
+func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string,
+	o capture.Options) (*capture.Cluster, error) {
 	in := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -46,7 +47,8 @@ func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string
 	return c, nil
 }
 
-// load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is kept of it.
+// load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is
+// kept of it.
 func load(ctx context.Context, in io.Reader, file string, o capture.Options) (*capture.Cluster, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(30))
 	return capture.Load(ctx, in, file, o)
@@ -62,7 +64,8 @@ func plainText(in io.Reader) (io.Reader, error) {
 }
 
 // open reads the cluster of a command once: the dump that is named, else the live one.
-func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer, change func(*capture.Options)) (*capture.Cluster, *target, error) {
+func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer,
+	change func(*capture.Options)) (*capture.Cluster, *target, error) {
 	if c.from == "" {
 		t, err := c.find()
 		if err != nil {

@@ -12,7 +12,8 @@ import (
 // fargateExample is there for whoever works in the source tree.
 const fargateExample = "examples/fargate.yaml"
 
-// hints are where a running cluster is and what to try next. Each command stands on a line of its own, as it can be copied.
+// hints are where a running cluster is and what to try next. Each command stands on a line of its own, as it can be
+// copied.
 func (s session) hints(p *progress.Printer, dir string, microVMs bool) {
 	kubectl := commandFor("kubectl", dir, s.Name)
 	p.Line("")

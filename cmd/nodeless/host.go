@@ -74,18 +74,26 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 	f.StringVar(&o.server, "server", "", "URL of the API server, in place of --join; needs --token-file and --ca-file")
 	f.StringVar(&o.token, "token-file", "", "file with the token")
 	f.StringVar(&o.ca, "ca-file", "", "file with the certificates of who signs the API server's, as PEM")
-	f.StringVar(&o.address, "address", "", "address at which API servers reach this machine (default: that from which it reaches them)")
-	f.IntVar(&o.kubeletPort, "kubelet-port", 20000, "first of the ports at which the microVMs' kubelet APIs are served, one for each address of the host's pods")
-	f.IntVar(&o.overlayPort, "overlay-port", 8476, "UDP port at which packets for microVMs are taken from other hosts (VXLAN)")
-	f.StringVar(&o.serviceCIDR, "service-cidr", "", "addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
-	f.StringArrayVar(&o.reachable, "reachable-pods", nil, "addresses of pods on other nodes that this machine reaches, such as 10.244.0.0/16: Services lead there too; may be repeated")
+	f.StringVar(&o.address, "address", "",
+		"address at which API servers reach this machine (default: that from which it reaches them)")
+	f.IntVar(&o.kubeletPort, "kubelet-port", 20000,
+		"first of the ports at which the microVMs' kubelet APIs are served, one for each address of the host's pods")
+	f.IntVar(&o.overlayPort, "overlay-port", 8476,
+		"UDP port at which packets for microVMs are taken from other hosts (VXLAN)")
+	f.StringVar(&o.serviceCIDR, "service-cidr", "",
+		"addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
+	f.StringArrayVar(&o.reachable, "reachable-pods", nil,
+		"addresses of pods on other nodes that this machine reaches, such as 10.244.0.0/16: Services lead there too; may be repeated")
 	f.StringVar(&o.region, "region", "", "region in which this machine is")
 	f.StringVar(&o.zone, "zone", "", "zone in which this machine is")
 	f.StringVar(&o.cpus, "cpus", "", "CPUs that microVMs may have together, such as 4 (default: this machine's)")
-	f.StringVar(&o.memory, "memory", "", "memory that they may have together, such as 8Gi (default: three quarters of this machine's)")
-	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringVar(&o.memory, "memory", "",
+		"memory that they may have together, such as 8Gi (default: three quarters of this machine's)")
+	f.StringVar(&o.guestKernel, "guest-kernel", "",
+		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
 	f.StringVar(&o.engine, "engine", "auto", engineUsage)
-	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself; may be repeated")
+	f.StringArrayVar(&o.mirrors, "registry-mirror", nil,
+		"REGISTRY=URL that is asked for a registry's images before the registry itself; may be repeated")
 	c.AddCommand(newHostToken(), newHostEnd())
 	for _, sub := range c.Commands() {
 		bindEnvironment(sub)
@@ -183,7 +191,8 @@ func (o *hostOptions) joinConfig() (*rest.Config, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	return &rest.Config{Host: o.server, BearerToken: strings.TrimSpace(string(token)), TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nil
+	return &rest.Config{Host: o.server, BearerToken: strings.TrimSpace(string(token)),
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nil
 }
 
 // identity is who this host is: as it was told before, or by joining.
@@ -237,11 +246,13 @@ func (o *hostOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := agent.New(agent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, OverlayPort: network.overlayPort(o), Log: log})
+	agent, err := agent.New(agent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets,
+		OverlayPort: network.overlayPort(o), Log: log})
 	if err != nil {
 		return errors.Join(err, vms.Close())
 	}
-	log.Info("this machine is a host of microVMs", "host", id.Host, "cluster", id.REST.Host, "pods", kubelets.Pods, "kubelets", kubelets.Host)
+	log.Info("this machine is a host of microVMs", "host", id.Host, "cluster", id.REST.Host, "pods", kubelets.Pods,
+		"kubelets", kubelets.Host)
 	err = explain(o.serve(ctx, id, vms, agent, network, log))
 	n := vms.Running()
 	if n > 0 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// hostileDump is of somebody whose names clear the screen, turn the direction of writing and are HTML. No API server takes them; a file may
-// hold anything.
+// hostileDump is of somebody whose names clear the screen, turn the direction of writing and are HTML. No API server
+// takes them; a file may hold anything.
 const hostileDump = `{"apiVersion": "v1", "kind": "List", "items": [
 {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "pool\u001b[2J\u202e<script>alert(1)</script>"}, "spec": {"template": {"spec": {
  "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []}}}},
@@ -28,14 +28,18 @@ func TestNamesInADumpAreTextOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	scale := filepath.Join(t.TempDir(), "web.yaml")
-	if err := os.WriteFile(scale, []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: \"web\\e[2J\", namespace: shop}\nspec: {replicas: 3, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(scale,
+		[]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: \"web\\e[2J\", namespace: shop}\nspec: {replicas: 3, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c}]}}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"simulate", file}, {"simulate", file, "-o", "wide"}, {"simulate", file, "-o", "json"}, {"simulate", file, "-o", "yaml"}, {"simulate", file, "--compare"},
-		{"plan", "-f", scale, "--from", file}, {"plan", "-f", scale, "--from", file, "-o", "wide"}, {"plan", "-f", scale, "--from", file, "-o", "json"},
+		{"simulate", file}, {"simulate", file, "-o", "wide"}, {"simulate", file, "-o", "json"},
+		{"simulate", file, "-o", "yaml"}, {"simulate", file, "--compare"},
+		{"plan", "-f", scale, "--from", file}, {"plan", "-f", scale, "--from", file, "-o", "wide"},
+		{"plan", "-f", scale, "--from", file, "-o", "json"},
 		{"plan", "--delete", "nodepool/pool\x1b[2J\u202e<script>alert(1)</script>", "--from", file},
-		{"why", "node/n\x1b[31m\u202e", "--from", file}, {"why", "pod/q\u202e", "-n", "shop", "--from", file}, {"why", "pod/none\x1b", "--from", file},
+		{"why", "node/n\x1b[31m\u202e", "--from", file}, {"why", "pod/q\u202e", "-n", "shop", "--from", file},
+		{"why", "pod/none\x1b", "--from", file},
 	} {
 		root, out := newRoot(), &bytes.Buffer{}
 		root.SetArgs(append(args, "--region", "eu-west-1"))

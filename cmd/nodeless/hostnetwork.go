@@ -24,7 +24,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// hostNetwork connects the microVMs of a host with each other, other hosts' and Services. Without root there is none: they are in user mode.
+// hostNetwork connects the microVMs of a host with each other, other hosts' and Services. Without root there is none:
+// they are in user mode.
 type hostNetwork struct {
 	net   *network.Net // nil: user mode
 	peers *agent.Peers // with net
@@ -32,7 +33,8 @@ type hostNetwork struct {
 }
 
 // network gives the host's microVMs a network in the options, if that is possible here.
-func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints, p *host.Options) (*hostNetwork, error) {
+func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
+	p *host.Options) (*hostNetwork, error) {
 	h := &hostNetwork{log: p.Log}
 	err := o.routed(ctx, h, id, kubelets, p)
 	if err == nil {
@@ -48,7 +50,8 @@ func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets 
 }
 
 // routed makes the network's parts; nothing of it runs before run.
-func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity, kubelets microvm.KubeletEndpoints, p *host.Options) error {
+func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity,
+	kubelets microvm.KubeletEndpoints, p *host.Options) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this process is not root")
 	}
@@ -86,8 +89,8 @@ func (h *hostNetwork) overlayPort(o *hostOptions) uint16 {
 	return uint16(o.overlayPort)
 }
 
-// parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless. Where it is not known where other hosts
-// are, the network would be waited for in vain.
+// parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless.
+// Where it is not known where other hosts are, the network would be waited for in vain.
 func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	if h.net == nil {
 		return nil
@@ -107,10 +110,12 @@ func (h *hostNetwork) parts(ctx context.Context) []func() error {
 // errAskedInVain: the API server gave no answer that this machine could go by for as long as it is a host.
 var errAskedInVain = errors.New("the API server does not say what the network of microVMs needs; start the host again")
 
-// serviceRange are the addresses of the cluster's Services. That the host may ask for them shows that it may see what it needs.
+// serviceRange are the addresses of the cluster's Services. That the host may ask for them shows that it may see what
+// it needs.
 func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interface, name string) (netip.Prefix, error) {
 	more := fmt.Sprintf("the host lacks rights that hosts have by now: give them with \"nodeless host token %s\", and start it again", name)
-	if _, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
+	if _, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx,
+		metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
 		return netip.Prefix{}, fmt.Errorf("%s: %w", more, err)
 	} else if err != nil {
 		return netip.Prefix{}, fmt.Errorf("%w: list Services: %w", errAskedInVain, err)
@@ -124,14 +129,16 @@ func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interfac
 		return netip.Prefix{}, fmt.Errorf("%w: get ServiceCIDR %s: %w", errAskedInVain, byDefault, err)
 	}
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("the addresses of the cluster's Services are not known; say them with --service-cidr: %w", err)
+		return netip.Prefix{}, fmt.Errorf(
+			"the addresses of the cluster's Services are not known; say them with --service-cidr: %w", err)
 	}
 	for _, text := range ranges.Spec.CIDRs {
 		if p, err := netip.ParsePrefix(text); err == nil && p.Addr().Is4() {
 			return p.Masked(), nil
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("the cluster's Services have no IPv4 addresses, but %v: microVMs reach no others", ranges.Spec.CIDRs)
+	return netip.Prefix{}, fmt.Errorf(
+		"the cluster's Services have no IPv4 addresses, but %v: microVMs reach no others", ranges.Spec.CIDRs)
 }
 
 // hostPort is the address in a URL of an API server.

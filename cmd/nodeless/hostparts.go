@@ -24,10 +24,12 @@ import (
 )
 
 // serve runs the parts until ctx is done or one of them fails.
-func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.Host, agent *agent.Agent, network *hostNetwork, log *slog.Logger) error {
+func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.Host, agent *agent.Agent,
+	network *hostNetwork, log *slog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	parts := append([]func() error{
-		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) }, func() error { id.Keep(ctx, log); return nil },
+		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) },
+		func() error { id.Keep(ctx, log); return nil },
 	}, network.parts(ctx)...)
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
@@ -67,7 +69,8 @@ func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints,
 }
 
 // podHost is what runs the microVMs.
-func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints, log *slog.Logger) (host.Options, func(), error) {
+func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
+	log *slog.Logger) (host.Options, func(), error) {
 	kube, err := kubernetes.NewForConfig(id.REST)
 	if err != nil {
 		return host.Options{}, nil, err
@@ -92,9 +95,11 @@ func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets 
 	events := record.NewBroadcaster(record.WithContext(ctx))
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	return host.Options{
-		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST, ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
+		Dir: microVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST,
+		ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
-		Engine:   engine, Kernel: o.guestKernel, Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
-		Pods: pods, Kubelets: &kubelets, Unapproved: true, Capacity: o.room,
+		Engine:   engine, Kernel: o.guestKernel,
+		Images: image.Options{Sources: []string{imageDir(o.dataDir)}, Mirrors: mirrors},
+		Pods:   pods, Kubelets: &kubelets, Unapproved: true, Capacity: o.room,
 	}, events.Shutdown, nil
 }

@@ -38,7 +38,8 @@ The rights end with the host: kubectl delete namespace nodeless-host-NAME`,
 	f.StringVar(&s.kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl)")
 	f.StringVar(&s.context, "context", "", "context of the kubeconfig (default: its current one)")
 	f.StringVar(&server, "server", "", "URL by which the host reaches the API server (default: that of the kubeconfig)")
-	f.StringVar(&e.PodCIDR, "pod-cidr", "", "addresses of the host's pods, at most a /20 (default: the first of 10.202.0.0 to 10.249.255.255 that no other host has)")
+	f.StringVar(&e.PodCIDR, "pod-cidr", "",
+		"addresses of the host's pods, at most a /20 (default: the first of 10.202.0.0 to 10.249.255.255 that no other host has)")
 	f.DurationVar(&e.TTL, "ttl", time.Hour, "how long the token is good if nobody uses it")
 	return c
 }
@@ -61,7 +62,8 @@ func printJoin(ctx context.Context, w io.Writer, s *settings, e agent.Enrolment,
 		server = cfg.Host
 	}
 	c := clientcmdapi.NewConfig()
-	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca, TLSServerName: cfg.ServerName}
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca,
+		TLSServerName: cfg.ServerName}
 	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{Token: token}
 	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
 	c.CurrentContext = "host"

@@ -64,7 +64,8 @@ directory gives the same image.`,
 	f.StringArrayVarP(&o.Config.Env, "env", "e", nil, "NAME=value, may be repeated")
 	f.StringVarP(&o.Config.User, "user", "u", "", "name or number, also user:group")
 	f.StringVarP(&o.Config.WorkingDir, "workdir", "w", "", "where the command starts")
-	f.StringVar(&o.Config.StopSignal, "stop-signal", "", "the signal that ends the program, such as SIGQUIT (default: SIGTERM)")
+	f.StringVar(&o.Config.StopSignal, "stop-signal", "",
+		"the signal that ends the program, such as SIGQUIT (default: SIGTERM)")
 	f.StringArrayVar(&o.expose, "expose", nil, "port[/protocol] that the program listens on, may be repeated")
 	f.StringVar(&o.Architecture, "arch", "", "amd64, arm64 … (default: this machine's)")
 	return c

@@ -78,13 +78,18 @@ user or a service account if one is named:
 		},
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
-	c.Flags().BoolVar(&surge, "surge", false, "also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
-	c.Flags().BoolVar(&hosts, "hosts", false, "also let it approve the serving certificates of microVM hosts (nodeless host)")
-	c.Flags().BoolVar(&page, "page", false, "also let it ask who those are that log in to its page (nodeless run --page) and what they may list, and read what the page shows")
+	c.Flags().BoolVar(&surge, "surge", false,
+		"also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
+	c.Flags().BoolVar(&hosts, "hosts", false,
+		"also let it approve the serving certificates of microVM hosts (nodeless host)")
+	c.Flags().BoolVar(&page, "page", false,
+		"also let it ask who those are that log in to its page (nodeless run --page) and what they may list, and read what the page shows")
 	c.Flags().BoolVar(&view, "view", false, "print the role of those who only look, instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: a user who gets the role")
-	c.Flags().StringVar(&account, "service-account", "", "with --view: a service account that gets the role, as namespace/name")
-	c.Flags().StringVar(&lease, "leader-election-name", controller.DefaultLease, "name of the lease, as for \"nodeless run\"")
+	c.Flags().StringVar(&account, "service-account", "",
+		"with --view: a service account that gets the role, as namespace/name")
+	c.Flags().StringVar(&lease, "leader-election-name", controller.DefaultLease,
+		"name of the lease, as for \"nodeless run\"")
 	return c
 }
 

@@ -49,7 +49,8 @@ func TestCRDsArePrintedForKubectl(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	if want := []string{"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost", "NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
+	if want := []string{"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost",
+		"NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v", kinds, want)
 	}
 }
@@ -58,7 +59,9 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 	var kinds []string
 	for _, o := range printed(t, "rbac", "--namespace", "team", "--leader-election-name", "mine") {
 		kinds = append(kinds, o.GetKind())
-		if cluster := o.GetKind() == "ClusterRole" || o.GetKind() == "ClusterRoleBinding"; cluster != (o.GetNamespace() == "") || !cluster && o.GetNamespace() != "team" && o.GetNamespace() != "kube-node-lease" {
+		cluster := o.GetKind() == "ClusterRole" || o.GetKind() == "ClusterRoleBinding"
+		namespaced := o.GetNamespace() == "team" || o.GetNamespace() == "kube-node-lease"
+		if cluster != (o.GetNamespace() == "") || !cluster && !namespaced {
 			t.Errorf("%s is in namespace %q", o.GetKind(), o.GetNamespace())
 		}
 		subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
@@ -68,7 +71,8 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role", "RoleBinding"}; !slices.Equal(kinds, want) {
+	if want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role",
+		"RoleBinding"}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v: a role comes before what binds it", kinds, want)
 	}
 }

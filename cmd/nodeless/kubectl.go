@@ -38,7 +38,8 @@ or NODELESS_DATA_DIR.`,
 	}
 }
 
-// kubectlTarget is the kubeconfig of the cluster that kubectl is for, its own arguments, and what is said if they need a cluster and none runs.
+// kubectlTarget is the kubeconfig of the cluster that kubectl is for, its own arguments, and what is said if they
+// need a cluster and none runs.
 func kubectlTarget(args []string) (config string, rest []string, missing string, err error) {
 	at, rest, err := takePlace(args)
 	if err != nil {
@@ -57,7 +58,8 @@ func kubectlTarget(args []string) (config string, rest []string, missing string,
 	return filepath.Join(dir, "kubeconfig"), rest, missing, nil
 }
 
-// takePlace takes --name and --data-dir from the beginning of kubectl's arguments. Behind others they are kubectl's: `expose` has a --name.
+// takePlace takes --name and --data-dir from the beginning of kubectl's arguments. Behind others they are kubectl's:
+// `expose` has a --name.
 func takePlace(args []string) (place, []string, error) {
 	var at place
 	for len(args) > 0 {

@@ -61,7 +61,8 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 		return err
 	}
 	for _, part := range []func(run, start context.Context) error{
-		l.startPlane, l.startRegion, l.installObjects, l.installAddons, l.startNodes, l.startMicroVMs, l.startController, l.startPage, l.publish,
+		l.startPlane, l.startRegion, l.installObjects, l.installAddons, l.startNodes, l.startMicroVMs, l.startController,
+		l.startPage, l.publish,
 	} {
 		if err := part(runCtx, startCtx); err != nil {
 			return err
@@ -122,7 +123,9 @@ func (l *local) startPlane(run, start context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.plane, err = plane.Start(start, plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys), DialKubelet: l.kubelets.DialContext})
+	l.plane, err = plane.Start(start,
+		plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
+			DialKubelet: l.kubelets.DialContext})
 	if err != nil {
 		return err
 	}
@@ -195,12 +198,14 @@ func (l *local) startNodes(run, _ context.Context) error {
 	}
 	kubelets := func(ctx context.Context, s *nodesim.Simulator) error {
 		return kubelet.Serve(ctx, kubelet.Options{
-			Network: l.kubelets, Nodes: s, Client: client, ClientCA: l.plane.CABundle(), LogDir: filepath.Join(l.o.dataDir, "logs", "simulated"),
+			Network: l.kubelets, Nodes: s, Client: client, ClientCA: l.plane.CABundle(),
+			LogDir: filepath.Join(l.o.dataDir, "logs", "simulated"),
 		})
 	}
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
-			REST: l.plane.RESTConfig(), Instances: regional.Instances(l.region), Clock: clock.Real{}, Log: l.log, Kubelets: kubelets,
+			REST: l.plane.RESTConfig(), Instances: regional.Instances(l.region), Clock: clock.Real{}, Log: l.log,
+			Kubelets: kubelets,
 		})
 	})
 	return nil

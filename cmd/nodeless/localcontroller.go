@@ -28,7 +28,8 @@ func (l *local) startController(run, start context.Context) error {
 	}
 	if !l.o.controller {
 		l.p.Line("   The controller does not run. Start it with:")
-		l.p.Line("   eval $(%s) && %s run --cluster-name %s --interruption-queue %s", commandFor("env", l.o.dataDir, l.o.cluster), selfName(), eksName, eksName)
+		l.p.Line("   eval $(%s) && %s run --cluster-name %s --interruption-queue %s",
+			commandFor("env", l.o.dataDir, l.o.cluster), selfName(), eksName, eksName)
 		return nil
 	}
 	l.p.Begin("Controller")
@@ -54,7 +55,8 @@ func (l *local) startController(run, start context.Context) error {
 	}
 }
 
-// fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback, as all else.
+// fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback,
+// as all else.
 func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	if !l.o.fargate {
 		return nil, nil
@@ -74,7 +76,8 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{
-		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log, Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
+		REST: l.restConfig("nodeless-controller"), Policy: l.policy, Gates: l.gates, Version: version, Log: l.log,
+		Clock: clock.Real{}, DataDir: l.o.dataDir, OnReady: ready,
 		OnDecision: func(d cycle.Decision) {
 			if l.o.demo {
 				ui.show(d)

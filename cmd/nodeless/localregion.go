@@ -30,7 +30,8 @@ func (l *local) startRegion(run, start context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.o.keepTypes(), os.WriteFile(regionFile(l.o.dataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
+	if err := errors.Join(l.o.keepTypes(),
+		os.WriteFile(regionFile(l.o.dataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
 		_ = r.Close()
 		return fmt.Errorf("region: %w", err)
 	}
@@ -64,7 +65,8 @@ func (l *local) serveRegion(run, start context.Context) error {
 	}
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
-		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{Log: l.log, AdminToken: l.regionToken}, func(a net.Addr) { listening <- a })
+		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{Log: l.log, AdminToken: l.regionToken},
+			func(a net.Addr) { listening <- a })
 	})
 	select {
 	case a := <-listening:

@@ -38,7 +38,8 @@ func TestEverybodyLogsInOneFormat(t *testing.T) {
 	}
 	for _, line := range lines {
 		var record struct{ Time, Level, Msg string }
-		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Level == "" || !strings.HasPrefix(record.Msg, "of ") {
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Time == "" || record.Level == "" ||
+			!strings.HasPrefix(record.Msg, "of ") {
 			t.Errorf("%v: %s", err, line)
 		}
 	}

@@ -1,7 +1,7 @@
 // Command nodeless gives a Kubernetes cluster its compute without anybody managing nodes.
 //
-// `nodeless up` runs a whole cluster on this machine: the real control plane, a simulated AWS region and the controller.
-// `nodeless run` runs the controller alone, against any cluster.
+// `nodeless up` runs a whole cluster on this machine: the real control plane, a simulated AWS region and the
+// controller. `nodeless run` runs the controller alone, against any cluster.
 package main
 
 import (
@@ -91,7 +91,9 @@ func newRoot() *cobra.Command {
 		Version:           version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newEnv(), newRun(), newWhy(), newDecisions(), newSavings(), newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(), newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
+	root.AddCommand(newUp(), newDown(), newStatus(), newEnv(), newRun(), newWhy(), newDecisions(), newSavings(),
+		newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(),
+		newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
 	for _, c := range root.Commands() {
 		bindEnvironment(c)
 	}
@@ -105,7 +107,8 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// hideInherited leaves out of help what Kubernetes' packages declare for all commands of a program, such as their own --version.
+// hideInherited leaves out of help what Kubernetes' packages declare for all commands of a program, such as their own
+// --version.
 func hideInherited() {
 	pflag.CommandLine.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 }

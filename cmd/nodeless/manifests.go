@@ -40,7 +40,8 @@ func manifest(name string) ([]*unstructured.Unstructured, error) {
 
 // createMissing creates the objects of an example that are not there, and leaves those alone that are: they may have
 // been changed by their owner. change, unless nil, may change them before.
-func createMissing(ctx context.Context, c client.Client, name string, change func(*unstructured.Unstructured)) (created int, err error) {
+func createMissing(ctx context.Context, c client.Client, name string,
+	change func(*unstructured.Unstructured)) (created int, err error) {
 	objects, err := manifest(name)
 	if err != nil {
 		return 0, err
@@ -60,8 +61,8 @@ func createMissing(ctx context.Context, c client.Client, name string, change fun
 	return created, nil
 }
 
-// exists reports whether an object could not be created because it is there. The API server calls a Service invalid whose address is taken, also if it is
-// the Service itself that has it.
+// exists reports whether an object could not be created because it is there. The API server calls a Service invalid
+// whose address is taken, also if it is the Service itself that has it.
 func exists(ctx context.Context, c client.Client, o *unstructured.Unstructured, err error) bool {
 	if apierrors.IsInvalid(err) {
 		return c.Get(ctx, client.ObjectKeyFromObject(o), o) == nil

@@ -35,7 +35,8 @@ func microVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms
 // imageDir is where images are looked for first, and built to.
 func imageDir(dataDir string) string { return filepath.Join(dataDir, "images") }
 
-// startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile wants it.
+// startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile
+// wants it.
 func (l *local) startMicroVMs(run, start context.Context) error {
 	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
 		return metricsapi.Unregister(start, l.restConfig("nodeless-setup"))
@@ -98,7 +99,8 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	return host.Options{
 		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
 		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
-		Engine:   engine, Kernel: l.o.guestKernel, Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
+		Engine:   engine, Kernel: l.o.guestKernel,
+		Images: image.Options{Sources: []string{imageDir(l.o.dataDir)}, Mirrors: mirrors},
 	}, events.Shutdown, nil
 }
 
@@ -181,7 +183,8 @@ func (l *local) leaveMicroVMs() {
 	}
 }
 
-// endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their pods have their grace until ctx is done.
+// endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their
+// pods have their grace until ctx is done.
 func endMicroVMs(ctx context.Context, dataDir string) (int, error) {
 	n, err := host.Sweep(ctx, microVMDir(dataDir))
 	return n, errors.Join(err, network.CleanUp(microVMDir(dataDir)))

@@ -15,7 +15,8 @@ import (
 var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what asks it (build tag noplane); " +
 	"the whole program is made by \"make build\"")
 
-// newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names are not there.
+// newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names
+// are not there.
 func newUp() *cobra.Command {
 	return absent("up", "Run a whole cluster on this machine (not in this build)")
 }

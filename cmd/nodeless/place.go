@@ -63,7 +63,8 @@ func (p *place) resolve() (string, error) {
 	return filepath.Abs(p.dataDir)
 }
 
-// resolveName is the folder of a cluster's name: where its context says that it is, or where a cluster of that name is made.
+// resolveName is the folder of a cluster's name: where its context says that it is, or where a cluster of that name
+// is made.
 func (p *place) resolveName() (string, error) {
 	dir, err := defaultDir(cmp.Or(p.name, defaultName))
 	if err != nil || p.name == "" {
@@ -109,7 +110,8 @@ func (p *place) resolveExisting() (string, error) {
 	case err != nil:
 		return "", err
 	case p.name != "" && p.dataDir != "" && cmp.Or(m.Name, defaultName) != p.name:
-		return "", fmt.Errorf("--name %s: the cluster in %s is called %s; leave out one of --name and --data-dir", p.name, dir, cmp.Or(m.Name, defaultName))
+		return "", fmt.Errorf("--name %s: the cluster in %s is called %s; leave out one of --name and --data-dir", p.name,
+			dir, cmp.Or(m.Name, defaultName))
 	}
 	return dir, nil
 }
@@ -120,7 +122,8 @@ func fromEnvironment() place {
 	return p
 }
 
-// placeFlag is what a command needs to find the cluster of a data directory, with a space before it; "" if it is found without.
+// placeFlag is what a command needs to find the cluster of a data directory, with a space before it; "" if it is
+// found without.
 func placeFlag(dir, name string) string {
 	without := fromEnvironment()
 	if found, err := without.resolve(); err == nil && found == dir {

@@ -70,12 +70,16 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 	o.cluster.addFrom(f)
 	o.choices.add(f)
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
-	f.StringArrayVar(&o.deletes, "delete", nil, "object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
-	f.StringArrayVar(&o.scales, "scale", nil, "number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
+	f.StringArrayVar(&o.deletes, "delete", nil,
+		"object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
+	f.StringArrayVar(&o.scales, "scale", nil,
+		"number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
 	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
-	f.BoolVar(&o.detailed, "detailed-exitcode", false, "exit with 0 if nothing would change, 2 if something would, 3 if a pool or class of the change cannot work, 1 for another error")
-	f.DurationVar(&o.boot, "boot", 0, "time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
+	f.BoolVar(&o.detailed, "detailed-exitcode", false,
+		"exit with 0 if nothing would change, 2 if something would, 3 if a pool or class of the change cannot work, 1 for another error")
+	f.DurationVar(&o.boot, "boot", 0,
+		"time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
 	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
 	return c
 }
@@ -98,14 +102,16 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *capture.Options) { l.Partial, l.Keep = o.partial, true })
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(),
+		func(l *capture.Options) { l.Partial, l.Keep = o.partial, true })
 	if err != nil {
 		return false, err
 	}
 	for i := range changes {
 		changes[i].Namespace = t.namespace
 	}
-	out, err := whatif.Run(cmd.Context(), whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
+	out, err := whatif.Run(cmd.Context(),
+		whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
 	if err != nil {
 		return false, err
 	}

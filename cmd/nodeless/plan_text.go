@@ -50,7 +50,8 @@ func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 		kept = append(kept, k.Name+": "+k.Why+anyway(k.Before))
 	}
 	for _, e := range o.Evictions {
-		evicted = append(evicted, fmt.Sprintf("%-8s %s from %s%s", "+"+about(e.AfterSeconds), e.Pod, e.Node, anyway(e.Anyway)))
+		evicted = append(evicted,
+			fmt.Sprintf("%-8s %s from %s%s", "+"+about(e.AfterSeconds), e.Pod, e.Node, anyway(e.Anyway)))
 	}
 	for _, u := range o.Unplaced {
 		unplaced = append(unplaced, u.Name+": "+u.Why+anyway(u.Before))
@@ -65,15 +66,18 @@ func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	if !o.Differs() {
 		b.WriteString("Nothing would be different.\n")
 	}
-	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d removed, %d launched, in about %s\n", o.Before.Nodes, o.After.Nodes, len(o.Removed), len(o.Added), about(o.Seconds))
+	fmt.Fprintf(&b, "Nodes  %d now, %d then: %d removed, %d launched, in about %s\n", o.Before.Nodes, o.After.Nodes,
+		len(o.Removed), len(o.Added), about(o.Seconds))
 	fmt.Fprintf(&b, "Pods   %d evicted, %d unschedulable", len(o.Evictions), len(o.Unplaced))
 	if n := len(o.DaemonsPending); n > 0 {
 		fmt.Fprintf(&b, ", %d of DaemonSets Pending", n)
 	}
 	b.WriteString("\n")
-	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth, change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
+	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth,
+		change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
 	if o.Unchanged != o.Before {
-		fmt.Fprintf(&b, "       without the change: %d nodes and $%.2f a month\n", o.Unchanged.Nodes, o.Unchanged.DollarsPerMonth)
+		fmt.Fprintf(&b, "       without the change: %d nodes and $%.2f a month\n", o.Unchanged.Nodes,
+			o.Unchanged.DollarsPerMonth)
 	}
 	if !o.Settled {
 		b.WriteString("       more happens later: look further with --horizon\n")
@@ -91,7 +95,8 @@ func stepText(s *whatif.Step, wide bool) string {
 		goes = append(goes, machineText(m))
 	}
 	for _, m := range s.Comes {
-		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone, reason.PerHour(m.DollarsPerHour)))
+		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone,
+			reason.PerHour(m.DollarsPerHour)))
 	}
 	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
 	switch s.What {

@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Names under which the program is something else: a plugin of kubectl, and what kubectl asks to complete the plugin's words.
+// Names under which the program is something else: a plugin of kubectl, and what kubectl asks to complete the
+// plugin's words.
 const (
 	pluginName    = "kubectl-nodeless"
 	completerName = "kubectl_complete-nodeless"

@@ -69,7 +69,8 @@ func writeReference(w io.Writer, root *cobra.Command) error {
 	b.WriteString("| command | does |\n|---|---|\n")
 	all := documented(root)
 	for _, c := range all {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), cell(c.Short))
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"),
+			cell(c.Short))
 	}
 	for _, c := range all {
 		writeCommand(&b, c)

@@ -45,14 +45,19 @@ never act at the same time in one namespace.`,
 
 // choiceFlags are the flags for what is a matter of choice in decisions.
 func choiceFlags(f *pflag.FlagSet, c *controller.Choices) {
-	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced", "preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are kept: "+
-		"Priced = as far as they cost no more than --preference-price, Respect = if at all possible, Ignore = not looked at")
-	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict", "minValues of a NodePool that a machine cannot keep: Strict = it is not launched, "+
-		"BestEffort = they are lowered for it if its pods get nothing otherwise")
-	f.Float64Var(&c.PreferencePrice, "preference-price", 0, "dollars an hour that a preference of weight 100 may cost; less weight, less money")
-	f.Float64Var(&c.NodeFee, "node-fee", 0, "dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
+	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced",
+		"preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are kept: "+
+			"Priced = as far as they cost no more than --preference-price, Respect = if at all possible, Ignore = not looked at")
+	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict",
+		"minValues of a NodePool that a machine cannot keep: Strict = it is not launched, "+
+			"BestEffort = they are lowered for it if its pods get nothing otherwise")
+	f.Float64Var(&c.PreferencePrice, "preference-price", 0,
+		"dollars an hour that a preference of weight 100 may cost; less weight, less money")
+	f.Float64Var(&c.NodeFee, "node-fee", 0,
+		"dollars an hour that every machine costs you beside its price, such as licences: the more, the fewer and larger machines")
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percent by which spot prices count for more when offerings are compared")
-	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", controller.NoCutoff, "pods of lower priority may use machines that are there, but none is launched for them")
+	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", controller.NoCutoff,
+		"pods of lower priority may use machines that are there, but none is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"
 }
 
@@ -69,8 +74,8 @@ func (s *settings) logged(err error) error {
 	return exitError(exitFailure)
 }
 
-// frugal is how much garbage the controller lets grow, in percent of what lives: its heap is small, so that collecting it twice as
-// often as usual costs little.
+// frugal is how much garbage the controller lets grow, in percent of what lives: its heap is small, so that
+// collecting it twice as often as usual costs little.
 const frugal = 50
 
 func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
@@ -126,7 +131,8 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 func (s *settings) connect() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = s.kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: s.context}).ClientConfig()
 	if err != nil {
 		return nil, noCluster(err)
 	}
@@ -195,14 +201,18 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
-		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName, LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
-		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle, BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
+		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName,
+		LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
+		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
+		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
 	}, err
 }
 
 // awsProvider makes the AWS provider once the controller can read node classes.
-func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
-	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (cloud.Provider, error) {
+func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+	string) (cloud.Provider, error) {
+	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		kubernetesVersion string) (cloud.Provider, error) {
 		o.Classes, o.KubernetesVersion = classes, kubernetesVersion
 		return aws.New(ctx, o)
 	}

@@ -39,7 +39,8 @@ moment: no model of what might have been decided otherwise. The counterfactual i
 	}
 	o.cluster.addTarget(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; by default the sums")
-	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon, "how long a machine that was taken away counts at most")
+	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon,
+		"how long a machine that was taken away counts at most")
 	return c
 }
 
@@ -75,7 +76,8 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 // printLedger writes the sums, and each decision if it is to be wide.
 func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "saved\t%s\tsince %s, %s ago\n", dollars(l.Dollars), l.Since.Format(time.RFC3339), ageOf(l.Until.Sub(l.Since)))
+	fmt.Fprintf(w, "saved\t%s\tsince %s, %s ago\n", dollars(l.Dollars), l.Since.Format(time.RFC3339),
+		ageOf(l.Until.Sub(l.Since)))
 	fmt.Fprintf(w, "now\t%s/h\twhile nothing changes\n", dollars(l.DollarsPerHour))
 	for _, m := range []struct{ method, text string }{
 		{"Empty", "empty nodes"}, {"Underutilized", "nodes whose pods cost less elsewhere"},
@@ -98,8 +100,10 @@ func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tREMOVED\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
 		for _, s := range l.Savings {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339), printable.Text(s.Decision), printable.Text(s.Method), s.State,
-				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched), printable.Text(s.What))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339),
+				printable.Text(s.Decision), printable.Text(s.Method), s.State,
+				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched),
+				printable.Text(s.What))
 		}
 		if err := w.Flush(); err != nil {
 			return err

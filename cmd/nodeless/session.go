@@ -61,7 +61,8 @@ func loadSession(dir string) (session, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("session file %s is damaged (%w); if nothing runs, delete it", sessionFile(dir), err)
 	}
-	if pid, used := datadir.User(dir); !used || pid != 0 && pid != s.PID { // of a process that was killed, while another one starts
+	// of a process that was killed, while another one starts
+	if pid, used := datadir.User(dir); !used || pid != 0 && pid != s.PID {
 		return s, errNotRunning
 	}
 	return s, nil

@@ -71,9 +71,10 @@ func TestKarpentersSettings(t *testing.T) {
 		"log-error-output-paths":              {[]string{"stderr"}, nil},
 		"preference-policy":                   {[]string{"Respect", "Ignore"}, []string{"Sometimes"}},
 		"min-values-policy":                   {[]string{"Strict", "BestEffort"}, []string{"Loose"}},
-		"feature-gates":                       {[]string{"NodeRepair=true,StaticCapacity=true", "Unknown=true"}, []string{"NodeRepair", "NodeRepair=on?"}},
-		"scheduler-config":                    {[]string{"apiVersion: v1"}, nil},
-		"ignore-dra-requests":                 {[]string{"true"}, truth},
+		"feature-gates": {[]string{"NodeRepair=true,StaticCapacity=true", "Unknown=true"},
+			[]string{"NodeRepair", "NodeRepair=on?"}},
+		"scheduler-config":    {[]string{"apiVersion: v1"}, nil},
+		"ignore-dra-requests": {[]string{"true"}, truth},
 	} {
 		if !slices.Contains(karpenterNames, flag) {
 			t.Errorf("%s cannot be given as %s", flag, karpenterName(flag))
@@ -93,10 +94,14 @@ func TestKarpentersSettings(t *testing.T) {
 
 func TestTheEnvironmentOfAKarpenterDeploymentIsUnderstood(t *testing.T) {
 	for name, value := range map[string]string{
-		"CLUSTER_NAME": "prod", "INTERRUPTION_QUEUE": "prod", "METRICS_PORT": "8000", "HEALTH_PROBE_PORT": "8001", "LOG_LEVEL": "debug",
-		"FEATURE_GATES": "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true", "KUBE_CLIENT_QPS": "400", "CPU_REQUESTS": "2000",
-		"MEMORY_LIMIT": "1073741824", "BATCH_IDLE_DURATION": "1s", "BATCH_MAX_DURATION": "10s", "PREFERENCE_POLICY": "Respect",
-		"LEADER_ELECTION_NAMESPACE": "karpenter", "DISABLE_LEADER_ELECTION": "false", "ENABLE_PROFILING": "true", "RESERVED_ENIS": "1",
+		"CLUSTER_NAME": "prod", "INTERRUPTION_QUEUE": "prod", "METRICS_PORT": "8000", "HEALTH_PROBE_PORT": "8001",
+		"LOG_LEVEL":     "debug",
+		"FEATURE_GATES": "NodeRepair=true,StaticCapacity=true,CapacityBuffer=true", "KUBE_CLIENT_QPS": "400",
+		"CPU_REQUESTS": "2000",
+		"MEMORY_LIMIT": "1073741824", "BATCH_IDLE_DURATION": "1s", "BATCH_MAX_DURATION": "10s",
+		"PREFERENCE_POLICY":         "Respect",
+		"LEADER_ELECTION_NAMESPACE": "karpenter", "DISABLE_LEADER_ELECTION": "false", "ENABLE_PROFILING": "true",
+		"RESERVED_ENIS": "1",
 	} {
 		t.Setenv(name, value)
 	}
@@ -123,19 +128,23 @@ func TestTheEnvironmentOfAKarpenterDeploymentIsUnderstood(t *testing.T) {
 }
 
 func TestSettingsReachTheController(t *testing.T) {
-	s, o, err := parsed("--metrics-port", "8000", "--feature-gates", "NodeRepair=true", "--preference-policy", "Respect", "--cpu-requests", "2500", "--min-values-policy", "BestEffort",
-		"--batch-idle-duration", "5ms", "--ami-refresh-interval", "10m", "--subnet-refresh-interval", "3m", "--leader-election-namespace", "karpenter",
+	s, o, err := parsed("--metrics-port", "8000", "--feature-gates", "NodeRepair=true", "--preference-policy",
+		"Respect", "--cpu-requests", "2500", "--min-values-policy", "BestEffort",
+		"--batch-idle-duration", "5ms", "--ami-refresh-interval", "10m", "--subnet-refresh-interval", "3m",
+		"--leader-election-namespace", "karpenter",
 		"--memory-limit", "1Gi")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.MetricsAddress != ":8000" || o.HealthAddress != "127.0.0.1:8081" {
-		t.Errorf("metrics at %q, health at %q: a port that is given is open to all, the default to this machine alone", o.MetricsAddress, o.HealthAddress)
+		t.Errorf("metrics at %q, health at %q: a port that is given is open to all, the default to this machine alone",
+			o.MetricsAddress, o.HealthAddress)
 	}
 	if want := (gates.Gates{NodeRepair: true, ReservedCapacity: true, Nominations: true}); o.Gates != want {
 		t.Errorf("gates %v, want %v", o.Gates, want)
 	}
-	if o.Policy.Preferences != model.Respect || o.Policy.MinValues != model.BestEffort || o.Parallel != 3 || o.BatchIdle != 5*time.Millisecond || o.ClassRefresh != 3*time.Minute {
+	if o.Policy.Preferences != model.Respect || o.Policy.MinValues != model.BestEffort || o.Parallel != 3 ||
+		o.BatchIdle != 5*time.Millisecond || o.ClassRefresh != 3*time.Minute {
 		t.Errorf("got %+v", o)
 	}
 	if !o.LeaderElection || o.LeaderName != "karpenter-leader-election" || o.LeaderNamespace != "karpenter" {
@@ -150,7 +159,8 @@ func TestSettingsReachTheController(t *testing.T) {
 }
 
 func TestWhatIsNotCarriedOutIsSaid(t *testing.T) {
-	s, _, err := parsed("--enable-zonal-shift", "--scheduler-config", "x", "--karpenter-service", "karpenter", "--disable-dry-run")
+	s, _, err := parsed("--enable-zonal-shift", "--scheduler-config", "x", "--karpenter-service", "karpenter",
+		"--disable-dry-run")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func oneFile(_ *cobra.Command, args []string) error {
 
 var (
 	solvers         = map[string]model.Solver{"staged": model.Staged, "first-fit": model.FirstFit}
-	preferenceWords = map[string]model.Preferences{"priced": model.Priced, "respect": model.Respect, "ignore": model.Ignore}
+	preferenceWords = map[string]model.Preferences{"priced": model.Priced, "respect": model.Respect,
+		"ignore": model.Ignore}
 )
 
 func (o *simulateOptions) valid() error {
@@ -123,7 +124,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 	}
 	for _, r := range results {
 		if len(r.Violations) > 0 {
-			return fmt.Errorf("simulate %s: the plan of solver %s breaks %d promises, which is a bug; the first: %s", file, r.Solver, len(r.Violations), r.Violations[0])
+			return fmt.Errorf("simulate %s: the plan of solver %s breaks %d promises, which is a bug; the first: %s", file,
+				r.Solver, len(r.Violations), r.Violations[0])
 		}
 	}
 	return nil
@@ -137,7 +139,8 @@ func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simula
 			fmt.Fprintln(w, "The plan is as expected.")
 			return nil
 		}
-		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n", printable.Lines(differences(*want, got)))
+		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n",
+			printable.Lines(differences(*want, got)))
 		return exitError(exitDifferent)
 	case o.output == "json", o.output == "yaml":
 		return writeSimulated(w, o.output, results)

@@ -75,7 +75,8 @@ func readText(raw []byte) (*model.Snapshot, model.Policy, *string, error) {
 		return nil, policy, nil, err
 	}
 	if len(s.Pending)+len(s.Nodes)+len(s.Pools) == 0 {
-		return nil, policy, nil, fmt.Errorf("nothing is declared: want lines such as \"pool general\" and \"pods 10 web cpu=1\"")
+		return nil, policy, nil, fmt.Errorf(
+			"nothing is declared: want lines such as \"pool general\" and \"pods 10 web cpu=1\"")
 	}
 	return s, policy, want, nil
 }

@@ -57,25 +57,34 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	}
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "json or yaml; nothing for a table")
-	f.StringVar(&o.folder, "folder", os.Getenv(trace.FolderVariable), "where the public traces are; also "+trace.FolderVariable)
+	f.StringVar(&o.folder, "folder", os.Getenv(trace.FolderVariable),
+		"where the public traces are; also "+trace.FolderVariable)
 	f.DurationVar(&o.from, "from", 0, "leave out what was before this time of the trace")
 	f.DurationVar(&o.length, "for", 0, "simulate so long; 0 = to the end")
-	f.IntVar(&o.copies, "copies", 1, "replay so many copies on top of each other, each begun at another time: a larger cluster of the same pods")
+	f.IntVar(&o.copies, "copies", 1,
+		"replay so many copies on top of each other, each begun at another time: a larger cluster of the same pods")
 	f.IntVar(&o.maxVCPU, "max-vcpu", 0, "largest instance type that may be launched; 0 = any")
-	f.BoolVar(&o.gpus, "gpus", false, "pods ask for the GPUs that the trace says, and the g and p families may be launched")
+	f.BoolVar(&o.gpus, "gpus", false,
+		"pods ask for the GPUs that the trace says, and the g and p families may be launched")
 	f.BoolVar(&o.spot, "spot", false, "spot machines may be launched too")
-	f.DurationVar(&o.config.Interval, "interval", 30*time.Second, "how often machines are looked at that may not be worth their price")
+	f.DurationVar(&o.config.Interval, "interval", 30*time.Second,
+		"how often machines are looked at that may not be worth their price")
 	f.DurationVar(&o.config.ConsolidateAfter, "consolidate-after", 0, "the pool's consolidateAfter")
 	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the machines that may go at a time")
 	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a machine's launch until pods run on it")
-	f.BoolVar(&o.nominates, "nominations", true, "nominate pods to the machines that were launched for them, as with the feature gate Nominations")
+	f.BoolVar(&o.nominates, "nominations", true,
+		"nominate pods to the machines that were launched for them, as with the feature gate Nominations")
 	f.BoolVar(&o.config.StartOver, "start-over", false, "a pod that is moved runs its whole life again")
-	f.BoolVar(&o.config.MostAllocated, "most-allocated", false, "kube-scheduler prefers full machines; it prefers empty ones by default")
-	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0, "share of the hours in which an instance type has no capacity")
+	f.BoolVar(&o.config.MostAllocated, "most-allocated", false,
+		"kube-scheduler prefers full machines; it prefers empty ones by default")
+	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0,
+		"share of the hours in which an instance type has no capacity")
 	f.Float64Var(&o.config.Faults.NotReady, "not-ready", 0, "share of the machines that never get ready")
-	f.Float64Var(&o.config.Faults.Interruptions, "interruptions", 0, "interruptions of a spot machine in an hour, on average")
+	f.Float64Var(&o.config.Faults.Interruptions, "interruptions", 0,
+		"interruptions of a spot machine in an hour, on average")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times, faults and copies")
-	f.Float64Var(&o.nodeFee, "node-fee", 0, "dollars an hour that each machine counts for beside its price when machines are chosen")
+	f.Float64Var(&o.nodeFee, "node-fee", 0,
+		"dollars an hour that each machine counts for beside its price when machines are chosen")
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed; 0 = it is not")
 	f.IntVar(&o.check, "check-every", 100, "have each so many-th plan judged by the engine's independent judge; 0 = none")
 	f.BoolVar(&o.alone, "alone", false, "do not simulate Karpenter's way")

@@ -35,15 +35,18 @@ func verdictOn(ours, theirs *simulated) string {
 	more := theirs.cost - ours.cost
 	switch {
 	case ours.Placed != theirs.Placed:
-		return fmt.Sprintf("The prices are for different work: Karpenter's way places %s, Nodeless %s.", pods(theirs.Placed), pods(ours.Placed))
+		return fmt.Sprintf("The prices are for different work: Karpenter's way places %s, Nodeless %s.",
+			pods(theirs.Placed), pods(ours.Placed))
 	case more == 0:
 		return "Karpenter's way would pay the same."
 	case ours.cost == 0:
 		return fmt.Sprintf("Karpenter's way would pay %s more.", reason.Dollars(more))
 	case more < 0:
-		return fmt.Sprintf("Karpenter's way would pay %s less (%.1f %%).", reason.Dollars(-more), -100*float64(more)/float64(ours.cost))
+		return fmt.Sprintf("Karpenter's way would pay %s less (%.1f %%).", reason.Dollars(-more),
+			-100*float64(more)/float64(ours.cost))
 	}
-	return fmt.Sprintf("Karpenter's way would pay %s more (%.1f %%).", reason.Dollars(more), 100*float64(more)/float64(ours.cost))
+	return fmt.Sprintf("Karpenter's way would pay %s more (%.1f %%).", reason.Dollars(more),
+		100*float64(more)/float64(ours.cost))
 }
 
 // differences are the lines that only one of the texts has, in order: "- " of want, "+ " of got.

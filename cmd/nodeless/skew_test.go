@@ -20,7 +20,8 @@ import (
 	"github.com/nodeless/nodeless/lab/apisim"
 )
 
-// elsewhen is a cluster whose clock is so much ahead of ours, with a machine and a pod that are ten minutes old, and its kubeconfig.
+// elsewhen is a cluster whose clock is so much ahead of ours, with a machine and a pod that are ten minutes old, and
+// its kubeconfig.
 func elsewhen(t *testing.T, ahead time.Duration) string {
 	t.Helper()
 	api := apisim.New()
@@ -46,11 +47,13 @@ func elsewhen(t *testing.T, ahead time.Duration) string {
 		t.Fatal(err)
 	}
 	born := metav1.NewTime(now().Add(-10*time.Minute - 20*time.Second))
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("29")}
+	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
+		corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("29")}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, CreationTimestamp: born} }
-	node := &corev1.Node{ObjectMeta: meta("n1"), Status: corev1.NodeStatus{Allocatable: room, Capacity: room, Conditions: []corev1.NodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: born, LastHeartbeatTime: born},
-	}}}
+	node := &corev1.Node{ObjectMeta: meta("n1"),
+		Status: corev1.NodeStatus{Allocatable: room, Capacity: room, Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: born, LastHeartbeatTime: born},
+		}}}
 	if err := c.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,8 @@ func elsewhen(t *testing.T, ahead time.Duration) string {
 	return kubeconfig
 }
 
-// A machine that was made ten minutes ago is ten minutes old, however wrong the clock is of the machine on which that is asked.
+// A machine that was made ten minutes ago is ten minutes old, however wrong the clock is of the machine on which that
+// is asked.
 func TestAgesGoByTheClustersClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 5 * time.Hour, -7 * time.Hour} {
 		kubeconfig := elsewhen(t, ahead)

@@ -132,7 +132,8 @@ func (r statusReport) print(cmd *cobra.Command) {
 	}
 	if c := r.Cluster; c != nil {
 		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d launching\nNodes      %d, %d ready\nInstances  %d for %s\n",
-			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances, reason.PerHour(c.DollarsPerHour))
+			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances,
+			reason.PerHour(c.DollarsPerHour))
 	}
 	if r.Problem != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: status:", r.Problem)

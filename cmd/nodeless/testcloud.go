@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/controller/status"
 )
 
-// testCloud is what the conformance suite tells `nodeless run` beside AWS's own: instance types and kinds of node classes. Its flags are
-// hidden; the small build (tag noplane) has them because it is the controller under test.
+// testCloud is what the conformance suite tells `nodeless run` beside AWS's own: instance types and kinds of node
+// classes. Its flags are hidden; the small build (tag noplane) has them because it is the controller under test.
 type testCloud struct {
 	types string
 	kinds []string
@@ -24,7 +24,8 @@ type testCloud struct {
 
 func (c *testCloud) add(f *pflag.FlagSet) {
 	f.StringVar(&c.types, "types", "", `file of instance types as for "nodeless up": their labels`)
-	f.StringSliceVar(&c.kinds, "class-kind", nil, "file of a kind of node class beside EC2NodeClass, and of what its objects stand for")
+	f.StringSliceVar(&c.kinds, "class-kind", nil,
+		"file of a kind of node class beside EC2NodeClass, and of what its objects stand for")
 	_ = errors.Join(f.MarkHidden("types"), f.MarkHidden("class-kind"))
 }
 
@@ -64,8 +65,8 @@ func readClassKinds(files []string) ([]status.Kind, error) {
 	return kinds, nil
 }
 
-// readClassKind reads what every object of another kind of node class stands for: apiVersion and kind of those, spec of an
-// EC2NodeClass.
+// readClassKind reads what every object of another kind of node class stands for: apiVersion and kind of those, spec
+// of an EC2NodeClass.
 func readClassKind(file string) (status.Kind, error) {
 	var k struct {
 		APIVersion string                 `json:"apiVersion"`

@@ -60,20 +60,26 @@ file ~/.eks-node-viewer mean here what they mean there.`,
 
 func (f *topFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig")
 	f.place.add(fs)
 	fs.StringVar(&f.selector, "node-selector", "", "label selector of the nodes that are shown")
-	fs.StringVar(&f.labels, "extra-labels", "", "labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and eks-node-viewer/node-cpu-usage are computed")
-	fs.StringVar(&f.sort, "node-sort", "creation=asc", "order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, capacity, status, ready-in "+
-		"or a label, with =asc or =dsc behind it")
+	fs.StringVar(&f.labels, "extra-labels", "",
+		"labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and eks-node-viewer/node-cpu-usage are computed")
+	fs.StringVar(&f.sort, "node-sort", "creation=asc",
+		"order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, capacity, status, ready-in "+
+			"or a label, with =asc or =dsc behind it")
 	fs.StringVar(&f.group, "group", "", "group nodes by pool, zone, type, capacity, status or a label")
 	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours of good, middling and bad use")
-	fs.StringVar(&f.resources, "resources", "cpu,memory", fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
+	fs.StringVar(&f.resources, "resources", "cpu,memory",
+		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	fs.BoolVar(&f.disablePricing, "disable-pricing", false, "show no prices")
-	fs.StringVarP(&f.output, "output", "o", "", "print once: wide, name, json, yaml, "+output.Forms+"; by default a table where there is no terminal")
+	fs.StringVarP(&f.output, "output", "o", "",
+		"print once: wide, name, json, yaml, "+output.Forms+"; by default a table where there is no terminal")
 	fs.BoolVar(&f.noHeader, "no-headers", false, "print no titles and no totals")
-	fs.DurationVar(&f.timeout, "request-timeout", time.Minute, "how long the cluster may take to tell what there is, when it is printed once")
+	fs.DurationVar(&f.timeout, "request-timeout", time.Minute,
+		"how long the cluster may take to tell what there is, when it is printed once")
 	fs.BoolVar(&f.attribution, "attribution", false, "say whose work is built in")
 	fs.BoolVarP(&f.showVersion, "version", "v", false, "print the version")
 }
@@ -84,7 +90,8 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 		_, err := fmt.Fprintf(out, "nodeless %s\n", version)
 		return err
 	case f.attribution:
-		_, err := fmt.Fprintln(out, "Nodeless is under the Apache License, Version 2.0. The libraries it is built of, and why: docs/dependencies.md of its source;\ntheir versions: go version -m $(command -v nodeless)")
+		_, err := fmt.Fprintln(out,
+			"Nodeless is under the Apache License, Version 2.0. The libraries it is built of, and why: docs/dependencies.md of its source;\ntheir versions: go version -m $(command -v nodeless)")
 		return err
 	}
 	o, err := f.options(args)
@@ -99,7 +106,9 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
 	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
 	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
-	fd, err := watcher.Start(ctx, watcher.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions, Model: o.Model})
+	fd, err := watcher.Start(ctx,
+		watcher.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions,
+			Model: o.Model})
 	if err != nil {
 		return err
 	}
@@ -119,7 +128,8 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 		fmt.Fprintln(errs, "nodeless: top:", view.Escape(none))
 	}
 	if output.IsData(f.output) {
-		return output.Rows(out, f.output, tui.Document(o), []string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen], !f.noHeader)
+		return output.Rows(out, f.output, tui.Document(o),
+			[]string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen], !f.noHeader)
 	}
 	return tui.Print(out, o, f.output, !f.noHeader)
 }

@@ -26,7 +26,8 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := upOptions{place: place{dataDir: dir}, typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text))}
+	first := upOptions{place: place{dataDir: dir},
+		typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text))}
 	if err := first.settleTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,8 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err := again.settleTypes(); err != nil || again.types == nil || len(again.types.Types) != len(first.types.Types) {
 		t.Errorf("the types were not kept: %v", err)
 	}
-	other := upOptions{place: place{dataDir: dir}, typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`)}
+	other := upOptions{place: place{dataDir: dir},
+		typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`)}
 	if err := other.settleTypes(); err == nil || !strings.Contains(err.Error(), "other types") {
 		t.Errorf("other types for the same cluster: %v", err)
 	}
@@ -55,14 +57,17 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 
 func TestAKindOfNodeClassIsReadFromAFile(t *testing.T) {
 	dir := t.TempDir()
-	kind, err := readClassKind(write(t, filepath.Join(dir, "kind.yaml"), "apiVersion: example.com/v1\nkind: LabClass\nspec: {role: r}\n"))
+	kind, err := readClassKind(write(t, filepath.Join(dir, "kind.yaml"),
+		"apiVersion: example.com/v1\nkind: LabClass\nspec: {role: r}\n"))
 	if err != nil || kind.Kind != "LabClass" || kind.Group != "example.com" || kind.Spec(nil).Role != "r" {
 		t.Errorf("%+v, %v", kind, err)
 	}
 	for want, text := range map[string]string{
-		"needs apiVersion": "apiVersion: v1\nkind: LabClass\n", "unknown field": "apiVersion: a/v1\nkind: LabClass\nspek: {}\n",
+		"needs apiVersion": "apiVersion: v1\nkind: LabClass\n",
+		"unknown field":    "apiVersion: a/v1\nkind: LabClass\nspek: {}\n",
 	} {
-		if _, err := readClassKind(write(t, filepath.Join(dir, "bad.yaml"), text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := readClassKind(write(t, filepath.Join(dir, "bad.yaml"), text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want a word on %s", text, err, want)
 		}
 	}
@@ -84,7 +89,8 @@ func TestTypesThatCannotBeNodesAreRefusedBeforeTheStart(t *testing.T) {
 	} {
 		file := write(t, filepath.Join(t.TempDir(), "types.json"), text)
 		o := upOptions{place: place{dataDir: t.TempDir()}, typesFile: file}
-		if err := o.settleTypes(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+		if err := o.settleTypes(); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), file) {
 			t.Errorf("up: %v, want the file and %s", err, want)
 		}
 		if _, err := readTypes(file); err == nil || !strings.Contains(err.Error(), want) {

@@ -94,29 +94,40 @@ is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" e
 		},
 	}
 	o.addFlags(c.Flags())
-	_ = c.RegisterFlagCompletionFunc("region", cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("region",
+		cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	o.add(f)
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
-	f.StringVar(&o.typesFile, "types", "", "file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
-	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second, "median time from launch to a registered node; single machines vary around it")
+	f.StringVar(&o.typesFile, "types", "",
+		"file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
+	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second,
+		"median time from launch to a registered node; single machines vary around it")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
 	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
-	f.BoolVar(&o.addons, "addons", true, "give the cluster EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node (examples/addons.yaml); with --addons=false none are created")
-	f.BoolVar(&o.clusterAddons, "cluster-addons", false, "also create what a production cluster usually runs on every node: node-exporter, fluent-bit, ebs-csi-node (examples/cluster-addons.yaml)")
+	f.BoolVar(&o.addons, "addons", true,
+		"give the cluster EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node (examples/addons.yaml); with --addons=false none are created")
+	f.BoolVar(&o.clusterAddons, "cluster-addons", false,
+		"also create what a production cluster usually runs on every node: node-exporter, fluent-bit, ebs-csi-node (examples/cluster-addons.yaml)")
 	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
-	f.BoolVar(&o.controller, "controller", true, `run the controller too; with --controller=false run it yourself: "nodeless run"`)
+	f.BoolVar(&o.controller, "controller", true,
+		`run the controller too; with --controller=false run it yourself: "nodeless run"`)
 	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
-	f.BoolVar(&o.microVMs, "microvms", true, "run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
-	f.StringVar(&o.guestKernel, "guest-kernel", "", "directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.BoolVar(&o.microVMs, "microvms", true,
+		"run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
+	f.StringVar(&o.guestKernel, "guest-kernel", "",
+		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
 	f.StringVar(&o.engine, "engine", "auto", engineUsage)
-	f.StringArrayVar(&o.mirrors, "registry-mirror", nil, "REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
-	f.StringVar(&o.auditLog, "audit-log", "", "file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
-	f.StringVar(&o.page, "page", "127.0.0.1:8088", "loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
+	f.StringArrayVar(&o.mirrors, "registry-mirror", nil,
+		"REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
+	f.StringVar(&o.auditLog, "audit-log", "",
+		"file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
+	f.StringVar(&o.page, "page", "127.0.0.1:8088",
+		"loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.choices.add(f)
 }
@@ -181,7 +192,8 @@ func up(ctx context.Context, o upOptions, p *progress.Printer) error {
 	l := &local{o: o, p: p, policy: policy, gates: on}
 	started := time.Now()
 	startCtx, cancel := context.WithTimeoutCause(ctx, o.readyTimeout,
-		fmt.Errorf("not ready after %s (--ready-timeout); the logs are in %s", o.readyTimeout, filepath.Join(o.dataDir, "logs")))
+		fmt.Errorf("not ready after %s (--ready-timeout); the logs are in %s", o.readyTimeout,
+			filepath.Join(o.dataDir, "logs")))
 	defer cancel()
 	err = l.start(ctx, startCtx)
 	defer l.stop()

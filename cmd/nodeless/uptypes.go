@@ -25,7 +25,8 @@ func (o *upOptions) settleTypes() error {
 			return fmt.Errorf("%s, with which the cluster was made: %w; put it right, or make another cluster with --data-dir", typesFile(o.dataDir), err)
 		}
 		return nil
-	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR): // that is said when the folder is opened
+	// that is said when the folder is opened
+	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("the types with which the cluster was made: %w", err)
 	case o.typesFile == "":
 		return nil

@@ -141,7 +141,8 @@ func (c *choices) parsedGates() (gates.Gates, error) {
 	return g, nil
 }
 
-// gatedPolicy is the policy with what the feature gates say of it, for commands that ask the engine themselves, and the gates.
+// gatedPolicy is the policy with what the feature gates say of it, for commands that ask the engine themselves, and
+// the gates.
 func (c *choices) gatedPolicy() (model.Policy, gates.Gates, error) {
 	policy, err := c.Policy()
 	if err != nil {

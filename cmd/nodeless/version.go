@@ -55,7 +55,8 @@ func newVersion() *cobra.Command {
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), string(out))
 			case "":
-				fmt.Fprintf(cmd.OutOrStdout(), "nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
+				fmt.Fprintf(cmd.OutOrStdout(),
+					"nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
 					v.Version, v.Kubernetes, v.Karpenter, v.Catalog, v.Go, v.Platform)
 			default:
 				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", output)

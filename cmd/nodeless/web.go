@@ -55,10 +55,12 @@ ClusterRole system:auth-delegator for that. From another machine there is also s
 	f := c.Flags()
 	o.cluster.add(f)
 	o.choices.add(f)
-	f.StringVar(&o.listen, "listen", defaultPage, "address and port of the page, loopback unless people are to log in; another free port if this one is taken and you did not ask for it")
+	f.StringVar(&o.listen, "listen", defaultPage,
+		"address and port of the page, loopback unless people are to log in; another free port if this one is taken and you did not ask for it")
 	o.gate.add(f, "")
 	f.StringVar(&o.selector, "node-selector", "", "label selector of the nodes that are shown")
-	f.StringVar(&o.resources, "resources", "cpu,memory", fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
+	f.StringVar(&o.resources, "resources", "cpu,memory",
+		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	return c
 }
 
@@ -105,7 +107,8 @@ type page struct {
 	model  *view.Model // nil = one that is filled when somebody looks
 	fill   func(context.Context) (wait func(context.Context) error, err error)
 	token  string // of callers on this machine
-	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should know of it.
+	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should
+	// know of it.
 	certificate *gateFlags
 	said        func(string)
 }

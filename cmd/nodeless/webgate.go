@@ -19,12 +19,13 @@ import (
 type gateFlags struct{ cert, key string }
 
 func (g *gateFlags) add(f *pflag.FlagSet, prefix string) {
-	f.StringVar(&g.cert, prefix+"tls-cert", "", "PEM file with the page's certificate, for others than those on this machine (default there: one of its own, whose fingerprint is printed)")
+	f.StringVar(&g.cert, prefix+"tls-cert", "",
+		"PEM file with the page's certificate, for others than those on this machine (default there: one of its own, whose fingerprint is printed)")
 	f.StringVar(&g.key, prefix+"tls-key", "", "PEM file with the certificate's key")
 }
 
-// listen opens an address. At a loopback address the page has one token of its own; elsewhere, or where there is a certificate, people
-// log in with theirs, and gated is true.
+// listen opens an address. At a loopback address the page has one token of its own; elsewhere, or where there is a
+// certificate, people log in with theirs, and gated is true.
 func (g *gateFlags) listen(ctx context.Context, address string, asked bool) (l net.Listener, gated bool, err error) {
 	if web.Check(address) == nil && g.cert == "" && g.key == "" {
 		l, err = listenPage(ctx, address, asked)

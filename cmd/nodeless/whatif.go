@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// What a question may add, so that it is answered in time by a machine that has other work: 10,000 pods with a node each take 10 s and
-// 200 MB on two cores.
+// What a question may add, so that it is answered in time by a machine that has other work: 10,000 pods with a node
+// each take 10 s and 200 MB on two cores.
 const (
 	whatIfPods  = 10_000
 	whatIfNodes = 2_000
@@ -38,7 +38,8 @@ func (p *page) forecast() func(context.Context, web.WhatIf) (any, error) {
 			changes[i].Namespace = namespaceOf(q, p.t)
 		}
 		out, err := whatif.Run(ctx, whatif.Input{
-			Cluster: c, Changes: changes, Policy: p.policy, Gates: p.gates, Horizon: 24 * time.Hour, MaxPods: whatIfPods, MaxNodes: whatIfNodes,
+			Cluster: c, Changes: changes, Policy: p.policy, Gates: p.gates, Horizon: 24 * time.Hour, MaxPods: whatIfPods,
+			MaxNodes: whatIfNodes,
 		})
 		if err != nil {
 			return nil, err

@@ -79,7 +79,8 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if _, err := answers.Parse("", args...); err != nil {
 		return err // before anything is asked of the cluster
 	}
-	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), func(l *capture.Options) { l.Partial = o.partial })
+	c, t, err := o.cluster.open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(),
+		func(l *capture.Options) { l.Partial = o.partial })
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,8 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it anywhere.
+// coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it
+// anywhere.
 func coloured(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" {
 		return false

@@ -12,7 +12,8 @@ func trusts(t *testing.T, bundle []byte, p *pair, host string, at time.Time) boo
 	if !pool.AppendCertsFromPEM(bundle) {
 		t.Fatal("the bundle has no certificates")
 	}
-	_, err := p.parsed.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := p.parsed.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, CurrentTime: at,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	return err == nil
 }
 
@@ -106,7 +107,8 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	p, _ := ParsePlace("https://nodeless.kube-system.svc")
-	if c := p.client("/x", nil); c.Service == nil || c.Service.Namespace != "kube-system" || c.Service.Name != "nodeless" || *c.Service.Port != 443 || *c.Service.Path != "/x" {
+	if c := p.client("/x", nil); c.Service == nil || c.Service.Namespace != "kube-system" ||
+		c.Service.Name != "nodeless" || *c.Service.Port != 443 || *c.Service.Path != "/x" {
 		t.Errorf("got %+v", c)
 	}
 	p, _ = ParsePlace("https://192.0.2.1:9443")

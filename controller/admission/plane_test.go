@@ -94,7 +94,8 @@ func start(t *testing.T) *webhook {
 		t.Fatal(err)
 	}
 	w.server = admission.New(admission.Options{
-		Client: w.Client, At: at.WithSecret("secret-of-the-tests"), Listener: listener, Namespace: "kube-system", Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Client: w.Client, At: at.WithSecret("secret-of-the-tests"), Listener: listener, Namespace: "kube-system",
+		Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Able: fargate.DefaultAbilities,
 		Profiles: func() []*v1alpha1.FargateProfile {
 			w.mu.Lock()
@@ -140,7 +141,8 @@ func pod(namespace string) *corev1.Pod {
 	return p
 }
 
-// eventually creates pods, in a trial run, until one is as it should be: API servers hear of a configuration a moment later.
+// eventually creates pods, in a trial run, until one is as it should be: API servers hear of a configuration a moment
+// later.
 func eventually(t *testing.T, w *webhook, namespace string, right func(*corev1.Pod, error) bool) *corev1.Pod {
 	t.Helper()
 	var out *corev1.Pod
@@ -165,13 +167,16 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 	eventually(t, w, namespace, ofProfile(""))
 	w.setProfiles(profile("demo", namespace[:len(namespace)-2]+"*"))
 	got := eventually(t, w, namespace, ofProfile("demo"))
-	if s := got.Spec; s.SchedulerName != "fargate-scheduler" || s.PriorityClassName != "system-node-critical" || s.Priority == nil || *s.Priority != 2000001000 || *s.PreemptionPolicy != corev1.PreemptLowerPriority {
+	if s := got.Spec; s.SchedulerName != "fargate-scheduler" || s.PriorityClassName != "system-node-critical" ||
+		s.Priority == nil || *s.Priority != 2000001000 || *s.PreemptionPolicy != corev1.PreemptLowerPriority {
 		t.Errorf("spec %+v", s)
 	}
-	if got.Annotations["CapacityProvisioned"] != "0.5vCPU 1GB" || got.Annotations["Logging"] != "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND" {
+	if got.Annotations["CapacityProvisioned"] != "0.5vCPU 1GB" ||
+		got.Annotations["Logging"] != "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND" {
 		t.Errorf("annotations %v", got.Annotations)
 	}
-	if said := w.take(); !slices.Contains(said, "FargateProfile demo: runs as 0.5vCPU 1GB in a microVM of its own; it asks for 500m CPU and 500Mi memory") {
+	if said := w.take(); !slices.Contains(said,
+		"FargateProfile demo: runs as 0.5vCPU 1GB in a microVM of its own; it asks for 500m CPU and 500Mi memory") {
 		t.Errorf("warnings %q", said)
 	}
 
@@ -185,7 +190,8 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 		if err := w.Create(ctx, d.DeepCopy(), client.DryRunAll); err != nil {
 			return err
 		}
-		if said := w.take(); !slices.Contains(said, "FargateProfile demo: the pod will not run: Pod not supported on Fargate: fields not supported: HostNetwork") {
+		if said := w.take(); !slices.Contains(said,
+			"FargateProfile demo: the pod will not run: Pod not supported on Fargate: fields not supported: HostNetwork") {
 			return fmt.Errorf("warnings %q", said)
 		}
 		return nil
@@ -198,8 +204,8 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 	}
 }
 
-// A pod that is meant to be alone does not come to a shared node because the webhook is down; other namespaces go on, and so
-// does the controller itself.
+// A pod that is meant to be alone does not come to a shared node because the webhook is down; other namespaces go on,
+// and so does the controller itself.
 func TestWithoutTheWebhook(t *testing.T) {
 	w := start(t)
 	alone, shared := planetest.Namespace(t, planetest.Start(t)), planetest.Namespace(t, planetest.Start(t))
@@ -210,7 +216,8 @@ func TestWithoutTheWebhook(t *testing.T) {
 		if err := w.Get(ctx, client.ObjectKey{Name: admission.MutatingName}, c); err != nil {
 			return err
 		}
-		if got, want := c.Annotations["nodeless.sh/said-again"], fmt.Sprint(c.Generation); got != want || !strings.Contains(c.Webhooks[0].MatchConditions[0].Expression, alone) {
+		if got, want := c.Annotations["nodeless.sh/said-again"],
+			fmt.Sprint(c.Generation); got != want || !strings.Contains(c.Webhooks[0].MatchConditions[0].Expression, alone) {
 			return fmt.Errorf("said again of generation %q, it is %s: %v", got, want, c.Webhooks[0].MatchConditions)
 		}
 		return nil
@@ -242,16 +249,19 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 		}
 		return nil
 	})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "aws-observability", Labels: map[string]string{"aws-observability": "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "aws-observability",
+		Labels: map[string]string{"aws-observability": "enabled"}}}
 	if err := w.Create(ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Delete(ctx, namespace) })
 	logging := func(output string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "aws-observability", Name: "aws-logging"}, Data: map[string]string{"output.conf": output}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "aws-observability", Name: "aws-logging"},
+			Data: map[string]string{"output.conf": output}}
 	}
 	err := w.Create(ctx, logging("[OUTPUT]\n  Name amazon_data_firehose\n  Match *\n"), client.DryRunAll)
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "amazon_data_firehose is not a supported output plugin") {
+	if !apierrors.IsInvalid(err) ||
+		!strings.Contains(err.Error(), "amazon_data_firehose is not a supported output plugin") {
 		t.Errorf("got %v", err)
 	}
 	const stdout = "[OUTPUT]\n  Name stdout\n  Match *\n"
@@ -271,7 +281,8 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	}
 }
 
-// A profile and its first pod are often made by one kubectl apply: that the cache has not heard of the profile yet does not matter.
+// A profile and its first pod are often made by one kubectl apply: that the cache has not heard of the profile yet
+// does not matter.
 func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 	w := start(t)
 	namespace := planetest.Namespace(t, planetest.Start(t))

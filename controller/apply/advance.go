@@ -19,9 +19,9 @@ import (
 type StillTrue func(*model.Snapshot, model.Command) model.Reason
 
 // Advance brings every command that it finds in the cluster a step further, whoever began it: to its end if its
-// replacements are ready and it is still true, back to where it began if it cannot come to an end. Between two API calls
-// of it and of Apply a process may stop for ever: the next one finds enough to go on. It returns when it must be called
-// again at the latest, zero if that depends on changes only.
+// replacements are ready and it is still true, back to where it began if it cannot come to an end. Between two API
+// calls of it and of Apply a process may stop for ever: the next one finds enough to go on. It returns when it must
+// be called again at the latest, zero if that depends on changes only.
 func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
 	f := a.find()
 	var r Result
@@ -56,8 +56,8 @@ func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue Stil
 	return r, nextLimit(open, limit, a.o.Clock.Now())
 }
 
-// nextLimit is when the time of a command is over next, zero if it is over for all: what could not be undone then waits for a
-// change or for the pause after an error.
+// nextLimit is when the time of a command is over next, zero if it is over for all: what could not be undone then
+// waits for a change or for the pause after an error.
 func nextLimit(open []*underway, limit time.Duration, now time.Time) time.Time {
 	var next time.Time
 	for _, u := range open {
@@ -82,7 +82,8 @@ func (a *Applier) open(all []*underway) []*underway {
 }
 
 // advance brings one command a step further.
-func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration, stillTrue StillTrue) Result {
+func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration,
+	stillTrue StillTrue) Result {
 	if why, message := u.broken(a.o.Clock.Now(), limit); why != "" {
 		return a.undo(ctx, u, why, message)
 	}
@@ -93,7 +94,8 @@ func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, l
 		return Result{Errors: []error{err}}
 	}
 	if claim := u.waiting(); claim != nil {
-		a.machines.once(claim, waitingSaid, corev1.EventTypeNormal, "DisruptionWaitingReadiness", "Waiting on readiness to continue disruption")
+		a.machines.once(claim, waitingSaid, corev1.EventTypeNormal, "DisruptionWaitingReadiness",
+			"Waiting on readiness to continue disruption")
 		return Result{}
 	}
 	left := a.left(u)

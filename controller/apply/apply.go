@@ -23,7 +23,8 @@ import (
 
 // Options are what an Actor needs.
 type Options struct {
-	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a cache. Required.
+	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a
+	// cache. Required.
 	Client   client.Client
 	State    *cluster.State            // required
 	Recorder events.Recorder           // default: events are dropped
@@ -103,8 +104,8 @@ func New(o Options) *Applier {
 	return &Applier{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
 }
 
-// Resync reads all NodeClaims into the cluster state. A watch may begin with a list from a cache of the API server that is older than what a
-// former leader wrote: its newest claims are missing then. This list is as new as the call.
+// Resync reads all NodeClaims into the cluster state. A watch may begin with a list from a cache of the API server
+// that is older than what a former leader wrote: its newest claims are missing then. This list is as new as the call.
 func (a *Applier) Resync(ctx context.Context) error {
 	var claims karpv1.NodeClaimList
 	if err := a.o.Client.List(ctx, &claims); err != nil {
@@ -127,7 +128,8 @@ func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Re
 	return r
 }
 
-// Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for. Nobody waits for it.
+// Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for.
+// Nobody waits for it.
 func (a *Applier) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
 	a.reporter.report(s, &p, claims)
 }

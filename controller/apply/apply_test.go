@@ -77,8 +77,9 @@ func catalog() []model.InstanceType {
 		r := model.Resources{model.CPU: cpu, model.Memory: cpu << 22, model.Pods: 110, model.EphemeralStorage: 20 << 30}
 		return model.InstanceType{
 			Name: name, Capacity: r, Allocatable: r,
-			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelArch, "amd64"), model.OneOf(model.LabelOS, "linux")),
-			Offerings:    []model.Offering{{Zone: "z1", CapacityType: model.OnDemand, Price: price, Available: true}},
+			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name),
+				model.OneOf(model.LabelArch, "amd64"), model.OneOf(model.LabelOS, "linux")),
+			Offerings: []model.Offering{{Zone: "z1", CapacityType: model.OnDemand, Price: price, Available: true}},
 		}
 	}
 	return []model.InstanceType{size("t.large", 2000, 20), size("t.xlarge", 4000, 40)}
@@ -96,7 +97,8 @@ func enter(t *testing.T, cpuLimit string) *room {
 	}
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}
 	np.Spec.Template.Labels = map[string]string{"tier": "web"}
-	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: model.LabelArch, Operator: "In", Values: []string{"amd64"}}}
+	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: model.LabelArch,
+		Operator: "In", Values: []string{"amd64"}}}
 	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: class.Name}
 	np.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("720h")
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
@@ -110,7 +112,8 @@ func enter(t *testing.T, cpuLimit string) *room {
 	return r
 }
 
-// restart is another process: a world that knows nothing yet, and an actor that writes through the client, nil = the room's.
+// restart is another process: a world that knows nothing yet, and an actor that writes through the client, nil = the
+// room's.
 func (r *room) restart(through client.Client) {
 	r.t.Helper()
 	if r.leave != nil {
@@ -145,7 +148,8 @@ func (r *room) sweep() {
 		_ = r.client.Delete(ctx, &claims.Items[i])
 		r.release(&claims.Items[i])
 	}
-	if err := r.client.Delete(ctx, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Delete(ctx,
+		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); client.IgnoreNotFound(err) != nil {
 		r.t.Error(err)
 	}
 }
@@ -235,7 +239,8 @@ func TestAPendingPodGetsOneClaimHoweverOftenThePlanIsReplayed(t *testing.T) {
 		t.Errorf("replayed: %+v", again)
 	}
 	c := r.claim(done.Created[0])
-	if !strings.HasPrefix(c.Name, r.pool+"-") || c.Labels["tier"] != "web" || c.Labels["karpenter.k8s.aws/ec2nodeclass"] != "default" ||
+	if !strings.HasPrefix(c.Name, r.pool+"-") || c.Labels["tier"] != "web" ||
+		c.Labels["karpenter.k8s.aws/ec2nodeclass"] != "default" ||
 		!slices.Contains(c.Finalizers, karpv1.TerminationFinalizer) || c.OwnerReferences[0].Name != r.pool ||
 		c.Annotations[karpv1.NodePoolHashAnnotationKey] == "" || c.Spec.ExpireAfter.Duration == nil {
 		t.Errorf("contract: %+v", c)
@@ -331,11 +336,13 @@ func (r *room) boot(name string) string {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = r.client.Delete(context.Background(), node) })
-	planetest.Eventually(r.t, "the node says it is ready", func(ctx context.Context) error { // kube-controller-manager writes it too
+	// kube-controller-manager writes it too
+	planetest.Eventually(r.t, "the node says it is ready", func(ctx context.Context) error {
 		if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 			return err
 		}
-		node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}
+		node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
+			"pods": resource.MustParse("110")}
 		node.Status.Allocatable = node.Status.Capacity
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		return r.client.Status().Update(ctx, node)
@@ -375,7 +382,8 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 	if done := r.applier.Apply(t.Context(), before, removal); len(done.Removed) != 0 || len(done.Refused) != 1 {
 		t.Fatalf("a pod has come: %+v", done)
 	}
-	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)); err != nil {
+	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace),
+		client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	r.until("the machine is empty", func() bool {
@@ -420,11 +428,13 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	if len(done.Created) != 1 || s.Pending[0].From != node {
 		t.Fatalf("from %q: %+v", s.Pending[0].From, done)
 	}
-	if next := r.plan(r.snapshot()); len(next.Launches) != 0 || len(next.Placements) != 1 || next.Placements[0].Node != done.Created[0] {
+	if next := r.plan(r.snapshot()); len(next.Launches) != 0 || len(next.Placements) != 1 ||
+		next.Placements[0].Node != done.Created[0] {
 		t.Errorf("the replacement is not waited for: %+v", next)
 	}
 	var pods corev1.PodList
-	if err := r.client.List(t.Context(), &pods, client.InNamespace(r.namespace)); err != nil || pods.Items[0].Spec.NodeName != node || pods.Items[0].DeletionTimestamp != nil {
+	if err := r.client.List(t.Context(), &pods, client.InNamespace(r.namespace)); err != nil ||
+		pods.Items[0].Spec.NodeName != node || pods.Items[0].DeletionTimestamp != nil {
 		t.Errorf("the pod: %v %+v", err, pods.Items)
 	}
 	if n := r.events.count("Nominated"); n != 1 {
@@ -450,7 +460,8 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 	e := &recorder{}
 	w := cluster.New(cluster.Options{})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available: port taken"}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Message: "0/1 nodes are available: port taken"}}
 	w.Update(pod)
 	r := newReporter(New(Options{State: w, Recorder: e}).o)
 	key := model.PodKey{Namespace: "default", Name: "web", UID: "u"}
@@ -459,7 +470,8 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 		if at == 16*time.Second && len(e.seen) > 0 {
 			t.Errorf("kube-scheduler may try the pod again by itself: %v", e.seen)
 		}
-		s := &model.Snapshot{Now: start.Add(at), Pending: []model.Pod{{PodKey: key}}, Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
+		s := &model.Snapshot{Now: start.Add(at), Pending: []model.Pod{{PodKey: key}},
+			Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: key, Node: "n"}}}, nil)
 	}
 	if e.count("SchedulerDisagrees web Pod should fit node/n, but kube-scheduler does not bind it: 0/1 nodes are available: port taken") != 1 || len(e.seen) != 1 {

@@ -48,8 +48,9 @@ func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model
 	_ = group.Wait() // r has all errors
 }
 
-// victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A victim that could
-// not be marked looks like any other in a snapshot: were another command begun for it each time, each would launch a machine.
+// victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A
+// victim that could not be marked looks like any other in a snapshot: were another command begun for it each time,
+// each would launch a machine.
 func (a *Applier) victimsUnderWay() map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, u := range a.find().commands {
@@ -60,9 +61,10 @@ func (a *Applier) victimsUnderWay() map[types.UID]string {
 	return out
 }
 
-// prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other command,
-// and there must be room within the limits for all of its replacements.
-func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally, going map[types.UID]string) (translate.Command, []order, error) {
+// prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other
+// command, and there must be room within the limits for all of its replacements.
+func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
+	going map[types.UID]string) (translate.Command, []order, error) {
 	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
 	for i := range c.Removals {
 		claim, why := a.stillTrue(s, &c.Removals[i])
@@ -85,9 +87,10 @@ func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally, goi
 	return record, orders, nil
 }
 
-// start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except that a
-// victim which has changed undoes the command at once.
-func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order, known map[string]bool) Result {
+// start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except
+// that a victim which has changed undoes the command at once.
+func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order,
+	known map[string]bool) Result {
 	r := Result{Claims: map[string]string{}}
 	for _, o := range orders {
 		name, created, err := a.create(ctx, o, known)
@@ -107,12 +110,14 @@ func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate
 		r.Claims[o.launch.ID] = name
 		record.Replacements = append(record.Replacements, name)
 		if claim := a.o.State.Claim(name); claim != nil {
-			a.machines.once(claim, launchingSaid, corev1.EventTypeNormal, "DisruptionLaunching", "Launching NodeClaim: "+string(record.Method))
+			a.machines.once(claim, launchingSaid, corev1.EventTypeNormal, "DisruptionLaunching",
+				"Launching NodeClaim: "+string(record.Method))
 		}
 	}
 	slices.Sort(record.Replacements)
 	a.count(record)
-	a.o.Log.Info("machines go as soon as others are ready", "command", record.ID, "method", record.Method, "nodeclaims", victims(record), "replacements", record.Replacements)
+	a.o.Log.Info("machines go as soon as others are ready", "command", record.ID, "method", record.Method,
+		"nodeclaims", victims(record), "replacements", record.Replacements)
 	u := &underway{Command: record, replacements: a.replacements(record)}
 	err := fmt.Errorf("a machine of it: %w: it is going", errChanged)
 	if len(a.left(u)) == len(u.Victims) {

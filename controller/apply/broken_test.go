@@ -23,15 +23,16 @@ func (r refusing) Patch(ctx context.Context, o client.Object, p client.Patch, op
 	return r.Client.Patch(ctx, o, p, opts...)
 }
 
-// A victim that cannot be marked looks like any other machine: the same and another command for it are refused, else each
-// would launch one more.
+// A victim that cannot be marked looks like any other machine: the same and another command for it are refused, else
+// each would launch one more.
 func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
 	r.restart(refusing{r.client})
 	s := r.snapshot()
 	c := r.replace(s, a)
-	if done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}}); len(done.Created) != 1 || len(done.Errors) != 1 {
+	if done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{c}}); len(done.Created) != 1 ||
+		len(done.Errors) != 1 {
 		t.Fatalf("begun: %+v", done)
 	}
 	other := c
@@ -116,9 +117,10 @@ func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
 		why  model.Reason
 		want string
 	}{
-		"cut before it began":   {model.Reason{Rule: model.RuleSteps}, ""},
-		"cut for a pod":         {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleSteps)}, ""},
-		"cut in one pool":       {model.Reason{Rule: model.RuleNoPlace, Pools: []model.PoolVerdict{{Pool: "p", Rule: model.RuleSteps}}}, ""},
+		"cut before it began": {model.Reason{Rule: model.RuleSteps}, ""},
+		"cut for a pod":       {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleSteps)}, ""},
+		"cut in one pool": {model.Reason{Rule: model.RuleNoPlace,
+			Pools: []model.PoolVerdict{{Pool: "p", Rule: model.RuleSteps}}}, ""},
 		"carried to its end":    {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleTaint)}, "Unconsolidatable"},
 		"somebody's own wish":   {model.Reason{Rule: model.RuleDoNotDisrupt}, "DisruptionBlocked"},
 		"it passes by itself":   {model.Reason{Rule: model.RuleNotInitialized}, ""},

@@ -24,7 +24,8 @@ import (
 func (r *room) occupied(name string) string {
 	r.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: r.pool + "-" + name, Labels: map[string]string{karpv1.NodePoolLabelKey: r.pool}, Finalizers: []string{karpv1.TerminationFinalizer},
+		Name: r.pool + "-" + name, Labels: map[string]string{karpv1.NodePoolLabelKey: r.pool},
+		Finalizers: []string{karpv1.TerminationFinalizer},
 	}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: class.Name}
 	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
@@ -57,7 +58,8 @@ func (r *room) replace(s *model.Snapshot, claims ...string) model.Command {
 		n := &s.Nodes[i]
 		if slices.Contains(claims, n.Claim) {
 			names[n.Name] = true
-			c.Removals = append(c.Removals, model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: c.Method, Saves: n.Price})
+			c.Removals = append(c.Removals,
+				model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: c.Method, Saves: n.Price})
 		}
 	}
 	c.Launches = engine.Provision(s.Draining(names), model.Policy{}).Launches
@@ -85,7 +87,8 @@ func (r *room) turn() Result {
 func (r *room) claims() map[string]*karpv1.NodeClaim {
 	r.t.Helper()
 	var list karpv1.NodeClaimList
-	if err := r.client.List(context.Background(), &list, client.MatchingLabels{karpv1.NodePoolLabelKey: r.pool}); err != nil {
+	if err := r.client.List(context.Background(), &list,
+		client.MatchingLabels{karpv1.NodePoolLabelKey: r.pool}); err != nil {
 		r.t.Fatal(err)
 	}
 	out := map[string]*karpv1.NodeClaim{}
@@ -156,7 +159,8 @@ func TestMachinesGoWhenTheirReplacementIsReady(t *testing.T) {
 	if c := r.claim(a); c.Annotations[translate.AnnotationDisruption] != "Underutilized" {
 		t.Errorf("claim: %+v", c.Annotations)
 	}
-	for _, e := range []string{"DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating " + a, "DisruptionTerminating node-" + a} {
+	for _, e := range []string{"DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating " + a,
+		"DisruptionTerminating node-" + a} {
 		if r.events.count(e) != 1 {
 			t.Errorf("event %s: %v", e, r.events.seen)
 		}
@@ -187,7 +191,8 @@ func TestACommandWhoseReplacementIsNeverReadyIsUndone(t *testing.T) {
 	if len(r.claims()) != 2 || !r.state.Resting(r.pool) {
 		t.Error("its replacement stays, and the pool is left alone for a while")
 	}
-	if r.events.count("DisruptionBlocked "+a+" Disruption was abandoned: its replacement was not ready within 10m0s") != 1 {
+	if r.events.count("DisruptionBlocked "+a+
+		" Disruption was abandoned: its replacement was not ready within 10m0s") != 1 {
 		t.Errorf("events: %v", r.events.seen)
 	}
 	if done := r.turn(); len(done.Created)+len(done.Undone) != 0 {
@@ -211,7 +216,8 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 		}, "replacement_failed"},
 		"a pod may not be disrupted any more": {true, func(r *room, _, _ string) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: r.namespace}}
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"true"}}}`))
+			patch := client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"true"}}}`))
 			if err := r.client.Patch(r.t.Context(), pod, patch); err != nil {
 				r.t.Fatal(err)
 			}
@@ -272,7 +278,8 @@ func TestAPoolThatIsDeletedTakesItsCommandsWithIt(t *testing.T) {
 	if err := r.client.Delete(t.Context(), &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the garbage collector takes the replacement", func() bool { return r.claim(replacement).DeletionTimestamp != nil })
+	r.until("the garbage collector takes the replacement",
+		func() bool { return r.claim(replacement).DeletionTimestamp != nil })
 	r.until("the command is undone", func() bool {
 		r.turn()
 		return r.marks(a) == ""
@@ -292,7 +299,8 @@ func TestMarksThatNoCommandAccountsForAreRemoved(t *testing.T) {
 	garbled.Annotations = map[string]string{translate.AnnotationCommand: "{not JSON", translate.AnnotationReplaces: "x"}
 	condition := r.claim(c)
 	condition.StatusConditions().SetTrue(karpv1.ConditionTypeDisruptionReason)
-	for _, err := range []error{r.client.Update(t.Context(), tainted), r.client.Update(t.Context(), garbled), r.client.Status().Update(t.Context(), condition)} {
+	for _, err := range []error{r.client.Update(t.Context(), tainted), r.client.Update(t.Context(), garbled),
+		r.client.Status().Update(t.Context(), condition)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -366,12 +374,13 @@ type mortalStatus struct {
 	m *mortal
 }
 
-func (s mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+func (s mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch,
+	opts ...client.SubResourcePatchOption) error {
 	return s.m.live(func() error { return s.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
-// A command is one replacement, three marks on each of two victims, and two writes to end each: a process may stop after
-// any of them. Another one finds the command and brings it to its end.
+// A command is one replacement, three marks on each of two victims, and two writes to end each: a process may stop
+// after any of them. Another one finds the command and brings it to its end.
 func TestAProcessMayStopAfterAnyWriteOfACommand(t *testing.T) {
 	const writes = 1 + 2*3 + 2*2
 	for k := range writes + 1 {

@@ -23,11 +23,13 @@ func TestFillTaintsOfEarlierVersionsAreRemoved(t *testing.T) {
 	get()
 	theirs := len(node.Spec.Taints) + 1
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "team", Effect: corev1.TaintEffectPreferNoSchedule},
-		corev1.Taint{Key: fillTaint + "1", Effect: corev1.TaintEffectPreferNoSchedule}, corev1.Taint{Key: fillTaint + "2", Effect: corev1.TaintEffectPreferNoSchedule})
+		corev1.Taint{Key: fillTaint + "1", Effect: corev1.TaintEffectPreferNoSchedule},
+		corev1.Taint{Key: fillTaint + "2", Effect: corev1.TaintEffectPreferNoSchedule})
 	if err := r.client.Update(ctx, node); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the taints are known", func() bool { n := r.state.Node(name); return n != nil && len(n.Spec.Taints) == theirs+2 })
+	r.until("the taints are known",
+		func() bool { n := r.state.Node(name); return n != nil && len(n.Spec.Taints) == theirs+2 })
 	if !r.applier.RemoveFillTaints(ctx, r.snapshot()) {
 		t.Error("some are left")
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Two launches of one plan that fit a limit one by one, and not together: the second is refused, whatever made the plan.
+// Two launches of one plan that fit a limit one by one, and not together: the second is refused, whatever made the
+// plan.
 func TestLaunchesOfAPlanCountForItsOwnLimits(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
@@ -83,12 +84,15 @@ func TestAClaimThatIsChangedBeforeItsDeletionStays(t *testing.T) {
 	s := r.snapshot()
 	name := r.applier.Apply(t.Context(), s, r.plan(s)).Created[0]
 	r.restart(meddler{r.client})
-	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)); err != nil {
+	if err := r.client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(r.namespace),
+		client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
-	r.until("the pods are gone and the claim is known", func() bool { return len(r.snapshot().Pending) == 0 && r.state.Claim(name) != nil })
+	r.until("the pods are gone and the claim is known",
+		func() bool { return len(r.snapshot().Pending) == 0 && r.state.Claim(name) != nil })
 	node := machineOf(r.snapshot(), name)
-	done := r.applier.Apply(t.Context(), r.snapshot(), model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}})
+	done := r.applier.Apply(t.Context(), r.snapshot(),
+		model.Plan{Removals: []model.Removal{{Node: node, Claim: name, Pool: r.pool, Method: model.Empty}}})
 	if len(done.Removed) != 0 || len(done.Refused) != 1 || done.Refused[0].Why != "it has changed in the meantime" {
 		t.Errorf("removed %v, refused %v, errors %v", done.Removed, done.Refused, done.Errors)
 	}
@@ -116,22 +120,28 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		daemon    bool
 		want      string
 	}{
-		"nothing was said":             {method: model.Empty, daemon: true},
-		"the node of an empty one":     {method: model.Empty, node: forbidden, daemon: true, want: "it may no longer be disrupted"},
-		"a DaemonSet's pod":            {method: model.Empty, pod: forbidden, daemon: true, want: "pod default/web may not be disrupted"},
+		"nothing was said": {method: model.Empty, daemon: true},
+		"the node of an empty one": {method: model.Empty, node: forbidden, daemon: true,
+			want: "it may no longer be disrupted"},
+		"a DaemonSet's pod": {method: model.Empty, pod: forbidden, daemon: true,
+			want: "pod default/web may not be disrupted"},
 		"a pod of one that drifted":    {method: model.Drifted, pod: forbidden, want: "pod default/web may not be disrupted"},
 		"the node of one that drifted": {method: model.Drifted, node: forbidden, want: "it may no longer be disrupted"},
 		"nothing, and it drifted":      {method: model.Drifted},
 	} {
 		w := cluster.New(cluster.Options{})
-		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c", Labels: map[string]string{karpv1.NodePoolLabelKey: "p"}}}
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c",
+			Labels: map[string]string{karpv1.NodePoolLabelKey: "p"}}}
 		claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-1", "n"
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}, Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-1"}}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}, Spec: corev1.PodSpec{NodeName: "n"}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"},
+			Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-1"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
+			Spec: corev1.PodSpec{NodeName: "n"}}
 		if c.daemon {
 			yes := true
-			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "d", Controller: &yes}}
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "d",
+				Controller: &yes}}
 		}
 		w.Update(claim)
 		w.Update(node)

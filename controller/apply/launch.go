@@ -87,8 +87,8 @@ type tally struct {
 
 func newTally() *tally { return &tally{used: map[string]model.Resources{}, count: map[string]int64{}} }
 
-// admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It looks at
-// the pool and its usage now, not at the snapshot: a plan may be older than other launches.
+// admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It
+// looks at the pool and its usage now, not at the snapshot: a plan may be older than other launches.
 func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *Result) []order {
 	var out []order
 	for i := range launches {
@@ -157,15 +157,16 @@ func (a *Applier) withinLimits(o order, used model.Resources, nodes int64) error
 	for i, set := range p.Limits.Set {
 		if set && o.expect.Capacity[i] > 0 && used[i]+o.expect.Capacity[i] > p.Limits.Max[i] {
 			return fmt.Errorf("limit of %s %s would be exceeded: %s in use, %s more wanted", names[i],
-				model.Quantity(names[i], p.Limits.Max[i]), model.Quantity(names[i], used[i]), model.Quantity(names[i], o.expect.Capacity[i]))
+				model.Quantity(names[i], p.Limits.Max[i]), model.Quantity(names[i], used[i]),
+				model.Quantity(names[i], o.expect.Capacity[i]))
 		}
 	}
 	return nil
 }
 
-// create writes the claim, and reports whether it was not there before. A twin the plan did not know is this very launch,
-// made by a former run. One it knew (another pod took its place there, or it is going) is not enough: the plan wants a
-// further machine. Then the next name is made from both, so that a replay finds the same one again.
+// create writes the claim, and reports whether it was not there before. A twin the plan did not know is this very
+// launch, made by a former run. One it knew (another pod took its place there, or it is going) is not enough: the
+// plan wants a further machine. Then the next name is made from both, so that a replay finds the same one again.
 func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, bool, error) {
 	id := o.launch.ID
 	name := claimName(o.launch.Pool, id)
@@ -194,7 +195,8 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 			return name, false, fmt.Errorf("read NodeClaim %s: %w", name, err)
 		}
 		a.o.State.ObserveClaim(twin)
-		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[translate.AnnotationLaunch] == o.launch.ID && twin.Annotations[translate.AnnotationReplaces] == command {
+		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[translate.AnnotationLaunch] == o.launch.ID &&
+			twin.Annotations[translate.AnnotationReplaces] == command {
 			return name, false, nil
 		}
 		sum := sha256.Sum256([]byte(id + " " + string(twin.UID)))

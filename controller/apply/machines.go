@@ -14,7 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// How long the same is not said again of the same object (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/events).
+// How long the same is not said again of the same object (sigs.k8s.io/karpenter v1.14.1,
+// pkg/controllers/disruption/events).
 const (
 	launchingSaid        = time.Hour
 	waitingSaid          = time.Hour
@@ -74,8 +75,8 @@ func (r *machineReporter) tell(claim *karpv1.NodeClaim, kind, reason, message st
 	}
 }
 
-// kept says on machines that stay why they do, where that is somebody's will or a matter of price, and on pools that their
-// budgets hold machines back.
+// kept says on machines that stay why they do, where that is somebody's will or a matter of price, and on pools that
+// their budgets hold machines back.
 func (r *machineReporter) kept(s *model.Snapshot, kept []model.Kept) {
 	if len(kept) == 0 {
 		return
@@ -125,17 +126,20 @@ func verdictOn(why *model.Reason) (reason string, within time.Duration) {
 	switch why.Rule {
 	case model.RuleDoNotDisrupt, model.RuleEvictionBlocked, model.RuleNoHelp, model.RuleUnclear:
 		return "DisruptionBlocked", blockedSaid
-	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes, model.RuleSpotToSpot,
+	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes,
+		model.RuleSpotToSpot,
 		model.RuleBalanced, model.RulePayback, model.RuleFragile, model.RuleNoPrice, model.RuleSmallSaving:
 		return "Unconsolidatable", unconsolidatableSaid
 	}
 	return "", 0
 }
 
-// wasCut reports whether a reason is only that the search for places was not carried to its end: the next one may find one.
+// wasCut reports whether a reason is only that the search for places was not carried to its end: the next one may
+// find one.
 func wasCut(why *model.Reason) bool {
 	cut := func(v model.PoolVerdict) bool { return v.Rule == model.RuleSteps }
-	return why.Rule == model.RuleSteps || why.Rule == model.RuleNoPlace && why.Detail == string(model.RuleSteps) || slices.ContainsFunc(why.Pools, cut)
+	return why.Rule == model.RuleSteps || why.Rule == model.RuleNoPlace && why.Detail == string(model.RuleSteps) ||
+		slices.ContainsFunc(why.Pools, cut)
 }
 
 // budget says on a pool for which reasons its budgets let no machine go now.

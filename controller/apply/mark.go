@@ -18,8 +18,8 @@ import (
 // tries is how often a write is made again after a conflict: others write to the same objects all the time.
 const tries = 4
 
-// mark makes every victim that is not going yet carry the command: the annotation first, by which all the rest is found,
-// then the taint, then the condition. What is there already is left alone.
+// mark makes every victim that is not going yet carry the command: the annotation first, by which all the rest is
+// found, then the taint, then the condition. What is there already is left alone.
 func (a *Applier) mark(ctx context.Context, u *underway) error {
 	if len(u.Command.Replacements) == 0 && u.Launches > 0 {
 		for name := range u.replacements {
@@ -36,7 +36,8 @@ func (a *Applier) mark(ctx context.Context, u *underway) error {
 			return err
 		}
 		why := string(u.Method)
-		err = a.condition(ctx, claim, func(c status.ConditionSet) { c.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, why, why) })
+		err = a.condition(ctx, claim,
+			func(c status.ConditionSet) { c.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, why, why) })
 		if err != nil {
 			return err
 		}
@@ -45,7 +46,8 @@ func (a *Applier) mark(ctx context.Context, u *underway) error {
 }
 
 // annotate writes the command on a victim, unless something has happened to it that a command must not ignore.
-func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim, c translate.Command) (*karpv1.NodeClaim, error) {
+func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
+	c translate.Command) (*karpv1.NodeClaim, error) {
 	text := c.Text()
 	return a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		other, marked, err := translate.CommandOf(claim)
@@ -68,7 +70,8 @@ func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim, c trans
 }
 
 // change writes metadata of a claim if it has to be, as it is read anew after each conflict.
-func (a *Applier) change(ctx context.Context, claim *karpv1.NodeClaim, edit func(*karpv1.NodeClaim) error) (*karpv1.NodeClaim, error) {
+func (a *Applier) change(ctx context.Context, claim *karpv1.NodeClaim,
+	edit func(*karpv1.NodeClaim) error) (*karpv1.NodeClaim, error) {
 	for range tries {
 		changed := claim.DeepCopy()
 		if err := edit(changed); err != nil {

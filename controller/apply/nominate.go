@@ -19,9 +19,9 @@ import (
 // nominating is how long a machine's pods wait for their nominations at most: without them they are placed too.
 const nominating = 2 * time.Second
 
-// Nominate has kube-scheduler keep room on a Node for the pods that were promised the claim's machine (status.nominatedNodeName,
-// KEP 5278): else the first machine that is ready takes whatever pods wait, and the others do not fit what was launched for them. It
-// returns when the pods say so, or after a while. Several may call it.
+// Nominate has kube-scheduler keep room on a Node for the pods that were promised the claim's machine
+// (status.nominatedNodeName, KEP 5278): else the first machine that is ready takes whatever pods wait, and the others
+// do not fit what was launched for them. It returns when the pods say so, or after a while. Several may call it.
 func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 	ctx, cancel := context.WithTimeout(ctx, nominating)
 	defer cancel()
@@ -33,7 +33,8 @@ func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 		}
 		group.Go(func() error {
 			if err := a.nominate(ctx, key, node); err != nil && !outdated(err) {
-				a.o.Log.Warn("kube-scheduler is not told where a pod has its place; it may choose another", "pod", key.Namespace+"/"+key.Name, "node", node, "error", err)
+				a.o.Log.Warn("kube-scheduler is not told where a pod has its place; it may choose another", "pod",
+					key.Namespace+"/"+key.Name, "node", node, "error", err)
 			}
 			return nil
 		})
@@ -41,19 +42,21 @@ func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 	_ = group.Wait() // of functions that do not fail
 }
 
-// nominable reports whether the pod waits, and neither has the nomination nor one by which kube-scheduler waits for pods that it evicts from a
-// machine.
+// nominable reports whether the pod waits, and neither has the nomination nor one by which kube-scheduler waits for
+// pods that it evicts from a machine.
 func (a *Applier) nominable(key model.PodKey, node string) bool {
 	pod := a.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == node {
 		return false
 	}
 	other := a.o.State.Node(pod.Status.NominatedNodeName)
-	return other == nil || other.Labels[karpv1.NodeRegisteredLabelKey] == "true" && other.Labels[karpv1.NodeInitializedLabelKey] != "true"
+	return other == nil || other.Labels[karpv1.NodeRegisteredLabelKey] == "true" &&
+		other.Labels[karpv1.NodeInitializedLabelKey] != "true"
 }
 
 func (a *Applier) nominate(ctx context.Context, key model.PodKey, node string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": key.UID}, "status": map[string]any{"nominatedNodeName": node}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": key.UID},
+		"status": map[string]any{"nominatedNodeName": node}})
 	if err != nil {
 		return err
 	}

@@ -14,12 +14,13 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// Pods that were promised a claim's machine say its Node; one for which kube-scheduler evicts others elsewhere, one that is another by now and
-// one that is gone do not.
+// Pods that were promised a claim's machine say its Node; one for which kube-scheduler evicts others elsewhere, one
+// that is another by now and one that is gone do not.
 func TestPromisedPodsAreNominated(t *testing.T) {
 	r := enter(t, "100")
 	ctx := context.Background()
-	ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ready-" + r.namespace, Labels: map[string]string{karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"}}}
+	ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ready-" + r.namespace,
+		Labels: map[string]string{karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"}}}
 	if err := r.client.Create(ctx, ready); err != nil {
 		t.Fatal(err)
 	}

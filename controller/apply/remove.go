@@ -90,8 +90,8 @@ func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeCl
 	return claim, ""
 }
 
-// delete notes the reason on the claim, so that it survives a restart, and asks for its deletion; both only if the claim
-// is as it was read.
+// delete notes the reason on the claim, so that it survives a restart, and asks for its deletion; both only if the
+// claim is as it was read.
 func (a *Applier) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
 	noted := claim.DeepCopy()
 	if noted.Annotations[translate.AnnotationDisruption] != string(m.Method) {

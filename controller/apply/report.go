@@ -16,8 +16,8 @@ import (
 const (
 	// sayAgain is how long the same is not said of the same pod again (as Karpenter).
 	sayAgain = 5 * time.Minute
-	// disagreeAfter is how long a pod that fits a ready node may stay unbound before that is worth an event. kube-scheduler tries a pod again
-	// after 10 s at most (KubeSchedulerConfiguration v1, podMaxBackoffSeconds).
+	// disagreeAfter is how long a pod that fits a ready node may stay unbound before that is worth an event.
+	// kube-scheduler tries a pod again after 10 s at most (KubeSchedulerConfiguration v1, podMaxBackoffSeconds).
 	disagreeAfter = 15 * time.Second
 	// settle is how long a new pod is not told that pools are not ready yet.
 	settle = 5 * time.Second
@@ -94,8 +94,8 @@ func (r *reporter) report(s *model.Snapshot, p *model.Plan, claims map[string]st
 	r.unplaced(s, p.Unplaced)
 }
 
-// audible is the plan without the answers of pods that wait for nothing: those that have their place until their machine
-// goes, and those that stand for room only.
+// audible is the plan without the answers of pods that wait for nothing: those that have their place until their
+// machine goes, and those that stand for room only.
 func audible(s *model.Snapshot, p *model.Plan) *model.Plan {
 	deaf := map[model.PodKey]bool{}
 	for i := range s.Pending {
@@ -130,7 +130,8 @@ func (r *reporter) unplaced(s *model.Snapshot, unplaced []model.Unplaced) {
 		if u.Reason.Rule.Transient() || onlyNotReady(u.Reason) && s.Now.Sub(created[u.Pod]) < settle {
 			continue
 		}
-		r.say(u.Pod, corev1.EventTypeWarning, "FailedScheduling", "Failed to schedule pod, "+r.o.Explain(u.Reason), s.Now, &r.failed)
+		r.say(u.Pod, corev1.EventTypeWarning, "FailedScheduling", "Failed to schedule pod, "+r.o.Explain(u.Reason), s.Now,
+			&r.failed)
 	}
 }
 
@@ -146,8 +147,8 @@ func onlyNotReady(reason model.Reason) bool {
 	return len(reason.Pools) > 0
 }
 
-// nominate tells a pod which machine is for it, and again only when that one is not there any more: of equal pods and equal
-// machines each plan may choose other pairs, and kube-scheduler chooses in the end.
+// nominate tells a pod which machine is for it, and again only when that one is not there any more: of equal pods and
+// equal machines each plan may choose other pairs, and kube-scheduler chooses in the end.
 func (r *reporter) nominate(pod model.PodKey, machine, name string, there map[string]bool, now time.Time) {
 	if there[r.promised[pod]] {
 		return

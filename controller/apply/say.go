@@ -13,8 +13,8 @@ import (
 // NoteLengthLimit).
 const mostMessage = 1024
 
-// shortened leaves out the end of the pools' answers, which are parted by semicolons, but not the last part: that says what
-// would help.
+// shortened leaves out the end of the pools' answers, which are parted by semicolons, but not the last part: that
+// says what would help.
 func shortened(message string) string {
 	if len(message) <= mostMessage {
 		return message
@@ -31,8 +31,8 @@ func shortened(message string) string {
 	return strings.ToValidUTF8(head, "") + gap + last
 }
 
-// say writes an event on a pod and reports that it did, unless the same was said lately or too much is said at once: then a
-// later plan says it.
+// say writes an event on a pod and reports that it did, unless the same was said lately or too much is said at once:
+// then a later plan says it.
 func (r *reporter) say(key model.PodKey, kind, reason, message string, now time.Time, rate *bucket) bool {
 	message = shortened(message)
 	what := reason + " " + message

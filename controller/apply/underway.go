@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// How long the replacements of a command may take: longer while many commands are under way, since the cloud is asked for
-// much then (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/queue.go).
+// How long the replacements of a command may take: longer while many commands are under way, since the cloud is asked
+// for much then (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/queue.go).
 const (
 	leastPatience = 10 * time.Minute
 	mostPatience  = time.Hour
@@ -25,8 +25,9 @@ const (
 // underway is a command as it is found in the cluster.
 type underway struct {
 	translate.Command
-	marked       map[types.UID]bool           // victims that carry it
-	replacements map[string]*karpv1.NodeClaim // those that are there, say that they belong to it and are not going, by name
+	marked map[types.UID]bool // victims that carry it
+	// those that are there, say that they belong to it and are not going, by name
+	replacements map[string]*karpv1.NodeClaim
 }
 
 // found is all that the cluster says of commands.
@@ -86,8 +87,8 @@ func (a *Applier) replacements(c translate.Command) map[string]*karpv1.NodeClaim
 	return out
 }
 
-// left are the victims that are not going yet. Once one of them goes, another that does not carry the command has been let off:
-// those that go carry it until they are gone.
+// left are the victims that are not going yet. Once one of them goes, another that does not carry the command has
+// been let off: those that go carry it until they are gone.
 func (a *Applier) left(u *underway) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for _, v := range u.Victims {
@@ -130,7 +131,8 @@ func (a *Applier) command(u *underway, left []*karpv1.NodeClaim) model.Command {
 	c := model.Command{ID: u.ID, Method: u.Method}
 	for _, claim := range left {
 		m, _ := a.o.State.Machine(claim.Name)
-		c.Removals = append(c.Removals, model.Removal{Node: m.Name, Claim: claim.Name, Pool: m.Pool, Method: u.Method, Saves: m.Price})
+		c.Removals = append(c.Removals,
+			model.Removal{Node: m.Name, Claim: claim.Name, Pool: m.Pool, Method: u.Method, Saves: m.Price})
 	}
 	slices.SortFunc(c.Removals, func(x, y model.Removal) int { return cmp.Compare(x.Node, y.Node) })
 	return c

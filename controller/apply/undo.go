@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// How long the pools of a command are left alone that failed for want of replacements: what failed once tends to fail again,
-// and each try costs a machine.
+// How long the pools of a command are left alone that failed for want of replacements: what failed once tends to fail
+// again, and each try costs a machine.
 const (
 	restAfterFailure = time.Minute
 	restAfterTimeout = 5 * time.Minute
@@ -54,7 +54,8 @@ func (a *Applier) undo(ctx context.Context, u *underway, why, message string) Re
 		how = metrics.Replace
 	}
 	a.o.Metrics.Undone(how, string(u.Method), why)
-	a.o.Log.Info("machines that were to go stay", "command", u.ID, "method", u.Method, "nodeclaims", victims(u.Command), "why", message)
+	a.o.Log.Info("machines that were to go stay", "command", u.ID, "method", u.Method, "nodeclaims",
+		victims(u.Command), "why", message)
 	r.Undone = append(r.Undone, Undone{Command: u.ID, Method: u.Method, Why: why, Message: message})
 	return r
 }
@@ -66,15 +67,16 @@ func detach(claim *karpv1.NodeClaim) error {
 	return nil
 }
 
-// release makes a victim a machine as any other; one that the cloud takes away meanwhile still refuses pods. The annotation
-// goes last: until then the rest of the work is found by it.
+// release makes a victim a machine as any other; one that the cloud takes away meanwhile still refuses pods. The
+// annotation goes last: until then the rest of the work is found by it.
 func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if _, _, interrupted := translate.Interrupted(claim); !interrupted {
 		if err := a.taint(ctx, claim, false); err != nil {
 			return err
 		}
 	}
-	if err := a.condition(ctx, claim, func(c status.ConditionSet) { _ = c.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
+	if err := a.condition(ctx, claim,
+		func(c status.ConditionSet) { _ = c.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
 		return err
 	}
 	if now := a.o.State.Claim(claim.Name); now != nil && now.UID == claim.UID {
@@ -125,7 +127,8 @@ func (a *Applier) tainted(s *model.Snapshot) []*karpv1.NodeClaim {
 			continue
 		}
 		_, _, interrupted := translate.Interrupted(claim)
-		if !interrupted && !a.o.State.Ending(claim) && !translate.Terminating(claim) && claim.Annotations[translate.AnnotationCommand] == "" {
+		if !interrupted && !a.o.State.Ending(claim) && !translate.Terminating(claim) &&
+			claim.Annotations[translate.AnnotationCommand] == "" {
 			out = append(out, claim)
 		}
 	}

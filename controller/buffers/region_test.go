@@ -28,25 +28,30 @@ type region struct {
 func (r *region) Name() string { return "memory" }
 
 func size() (capacity, allocatable model.Resources) {
-	return model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}, model.Resources{model.CPU: 1900, model.Memory: 3 << 30, model.Pods: 29}
+	return model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29},
+		model.Resources{model.CPU: 1900, model.Memory: 3 << 30, model.Pods: 29}
 }
 
 func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
 	capacity, allocatable := size()
 	return []model.InstanceType{{
 		Name: "c5.large", Capacity: capacity, Allocatable: allocatable,
-		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "c5.large"), model.OneOf(model.LabelOS, "linux"), model.OneOf(model.LabelArch, "amd64")),
-		Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: 85000, Available: true}},
+		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "c5.large"),
+			model.OneOf(model.LabelOS, "linux"), model.OneOf(model.LabelArch, "amd64")),
+		Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: 85000, Available: true}},
 	}}, nil
 }
 
 func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	capacity, allocatable := size()
 	m := cloud.Instance{
-		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Pool: req.Pool, Type: "c5.large", Zone: "a",
-		CapacityType: model.OnDemand, State: cloud.Running, Launched: time.Now(), Capacity: capacity, Allocatable: allocatable,
+		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Pool: req.Pool, Type: "c5.large",
+		Zone:         "a",
+		CapacityType: model.OnDemand, State: cloud.Running, Launched: time.Now(), Capacity: capacity,
+		Allocatable: allocatable,
 		Labels: map[string]string{
-			model.LabelInstanceType: "c5.large", model.LabelZone: "a", model.LabelCapacityType: model.OnDemand, model.LabelOS: "linux", model.LabelArch: "amd64",
+			model.LabelInstanceType: "c5.large", model.LabelZone: "a", model.LabelCapacityType: model.OnDemand,
+			model.LabelOS: "linux", model.LabelArch: "amd64",
 		},
 	}
 	r.mu.Lock()
@@ -58,8 +63,9 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 // boot registers the machine's Node as a kubelet would.
 func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]string) error {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-" + m.Claim, Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim}},
-		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + m.Claim,
+			Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim}},
+		Spec: corev1.NodeSpec{ProviderID: m.ProviderID, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
 	}
 	for _, from := range []map[string]string{labels, m.Labels} {
 		for k, v := range from {
@@ -69,11 +75,13 @@ func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]
 	if err := r.api.Create(ctx, node); err != nil {
 		return client.IgnoreAlreadyExists(err)
 	}
-	room := corev1.ResourceList{"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"), "pods": resource.MustParse("29")}
+	room := corev1.ResourceList{"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"),
+		"pods": resource.MustParse("29")}
 	before := node.DeepCopy()
 	node.Status.Capacity, node.Status.Allocatable = room.DeepCopy(), room
 	node.Status.Capacity["cpu"] = resource.MustParse("2")
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
 	return r.api.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 

@@ -97,7 +97,8 @@ func TestABufferFollowsWhatItRefersTo(t *testing.T) {
 	s := tell(t)
 	ref := &autoscaling.ScalableRef{APIGroup: "apps", Kind: "Deployment", Name: "web"}
 	b := s.buffer("b", autoscaling.CapacityBufferSpec{ScalableRef: ref, Percentage: number(20)})
-	s.says(b, autoscaling.ReadyForProvisioningCondition, "ScalableRefNotFound", "spec.scalableRef.name", `"web"`, "create it")
+	s.says(b, autoscaling.ReadyForProvisioningCondition, "ScalableRefNotFound", "spec.scalableRef.name", `"web"`,
+		"create it")
 	s.says(b, autoscaling.ProvisioningCondition, "NotReadyForProvisioning")
 	web := s.deployment("web", 5, "100m")
 	s.replicas(b, 1)
@@ -120,7 +121,8 @@ func TestABufferFollowsWhatItRefersTo(t *testing.T) {
 	})
 	s.says(c, autoscaling.ProvisioningCondition, "RequiresNewCapacity", "1 failed")
 	planetest.Eventually(t, "the generation moves on", func(ctx context.Context) error {
-		if err := s.api.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil || *c.Status.PodTemplateGeneration <= *first.PodTemplateGeneration {
+		if err := s.api.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil ||
+			*c.Status.PodTemplateGeneration <= *first.PodTemplateGeneration {
 			return errors.Join(err, fmt.Errorf("status %+v", c.Status))
 		}
 		return nil
@@ -128,7 +130,8 @@ func TestABufferFollowsWhatItRefersTo(t *testing.T) {
 	if err := s.api.Delete(context.Background(), template); err != nil {
 		t.Fatal(err)
 	}
-	s.says(c, autoscaling.ReadyForProvisioningCondition, "PodTemplateNotFound", "spec.podTemplateRef.name", `"room"`, "create it")
+	s.says(c, autoscaling.ReadyForProvisioningCondition, "PodTemplateNotFound", "spec.podTemplateRef.name", `"room"`,
+		"create it")
 	s.machines(0)
 }
 
@@ -169,12 +172,16 @@ func TestWhatABufferCannotAskForIsSaidWithItsFieldAndRemedy(t *testing.T) {
 		spec  autoscaling.CapacityBufferSpec
 		words []string
 	}{
-		"kind": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "apps", Kind: "CronJob", Name: "x"}, Replicas: number(1)},
+		"kind": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "apps", Kind: "CronJob",
+			Name: "x"}, Replicas: number(1)},
 			[]string{"spec.scalableRef.kind", `"CronJob"`, "use Deployment, StatefulSet or ReplicaSet"}},
-		"group": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "batch", Kind: "Job", Name: "x"}, Replicas: number(1)},
+		"group": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "batch", Kind: "Job",
+			Name: "x"}, Replicas: number(1)},
 			[]string{"spec.scalableRef.apiGroup", `"batch"`, `use "apps"`}},
-		"neither":  {autoscaling.CapacityBufferSpec{Replicas: number(1)}, []string{"Neither podTemplateRef nor scalableRef is set", "set one of them"}},
-		"strategy": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}, Replicas: number(1), ProvisioningStrategy: &strategy}, []string{"spec.provisioningStrategy", strategy, "use"}},
+		"neither": {autoscaling.CapacityBufferSpec{Replicas: number(1)},
+			[]string{"Neither podTemplateRef nor scalableRef is set", "set one of them"}},
+		"strategy": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
+			Replicas: number(1), ProvisioningStrategy: &strategy}, []string{"spec.provisioningStrategy", strategy, "use"}},
 	} {
 		b := s.buffer(name, c.spec)
 		s.says(b, autoscaling.ReadyForProvisioningCondition, "ResolutionFailed", c.words...)
@@ -184,11 +191,16 @@ func TestWhatABufferCannotAskForIsSaidWithItsFieldAndRemedy(t *testing.T) {
 		spec autoscaling.CapacityBufferSpec
 		want string
 	}{
-		"both":    {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}, ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"}, Replicas: number(1)}, "either PodTemplateRef or ScalableRef"},
-		"nothing": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}}, "replicas or limits must also be set"},
-		"percent": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"}, Percentage: number(-1)}, "spec.percentage"},
+		"both": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
+			ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"}, Replicas: number(1)},
+			"either PodTemplateRef or ScalableRef"},
+		"nothing": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}},
+			"replicas or limits must also be set"},
+		"percent": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"},
+			Percentage: number(-1)}, "spec.percentage"},
 	} {
-		err := s.api.Create(context.Background(), &autoscaling.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.ns}, Spec: c.spec})
+		err := s.api.Create(context.Background(),
+			&autoscaling.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.ns}, Spec: c.spec})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

@@ -25,7 +25,8 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	}
 	var synced []toolscache.InformerSynced
 	kinds := []client.Object{
-		&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.LimitRange{}, &corev1.Pod{}, &corev1.Namespace{},
+		&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.LimitRange{}, &corev1.Pod{},
+		&corev1.Namespace{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
 		&policyv1.PodDisruptionBudget{},
 	}

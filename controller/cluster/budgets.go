@@ -39,13 +39,15 @@ type budgets struct {
 }
 
 func newBudgets(h *hub, o *objects, ns *nodes) *budgets {
-	return &budgets{hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](), in: map[string]map[string]*budget{}}
+	return &budgets{hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](),
+		in: map[string]map[string]*budget{}}
 }
 
 // readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.
 func readBudget(o *policyv1.PodDisruptionBudget) *budget {
 	b := &budget{
-		name: o.Namespace + "/" + o.Name, spent: o.Status.DisruptionsAllowed <= 0, never: never(&o.Spec), pods: map[*pod]bool{},
+		name: o.Namespace + "/" + o.Name, spent: o.Status.DisruptionsAllowed <= 0, never: never(&o.Spec),
+		pods:    map[*pod]bool{},
 		unready: o.Spec.UnhealthyPodEvictionPolicy != nil && *o.Spec.UnhealthyPodEvictionPolicy == policyv1.AlwaysAllow,
 	}
 	var err error
@@ -169,7 +171,8 @@ func (p *pod) heldBy() string {
 	case !p.asksBudgets():
 		return ""
 	case len(p.budgets) > 1:
-		return "PodDisruptionBudgets " + p.budgets[0].name + " and " + p.budgets[1].name + " both cover it, and no pod with two is evicted"
+		return "PodDisruptionBudgets " + p.budgets[0].name + " and " + p.budgets[1].name +
+			" both cover it, and no pod with two is evicted"
 	case p.budgets[0].spent:
 		return "PodDisruptionBudget " + p.budgets[0].name + " allows no eviction"
 	}

@@ -23,7 +23,8 @@ type missingDaemons struct {
 }
 
 func newMissingDaemons(h *hub, ns *nodes) *missingDaemons {
-	return &missingDaemons{hub: h, nodes: ns, on: map[string]map[types.NamespacedName]model.MissingDaemon{}, of: map[types.NamespacedName]string{}}
+	return &missingDaemons{hub: h, nodes: ns, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
+		of: map[types.NamespacedName]string{}}
 }
 
 // noteLacking keeps up to date that a pod waits for the Node, or for none if that is "".
@@ -74,7 +75,8 @@ func newDaemons(h *hub, o *objects, ns *nodes, names *translate.Names) *daemons 
 
 func (dm *daemons) updateDaemonSet(o *appsv1.DaemonSet, now time.Time) {
 	old := dm.objects.daemonSets.live[keyOf(o)]
-	if dm.objects.daemonSets.put(o, now) && (old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
+	if dm.objects.daemonSets.put(o, now) &&
+		(old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
 		dm.daemonsChanged()
 	}
 }

@@ -45,8 +45,8 @@ func (js *jobs) of(name string) *job {
 	return j
 }
 
-// forget drops of those without pods all but the half of maxJobs whose last runs came last. How often it is called follows from how
-// many there are, so that thousands of Jobs that run do not make it dear.
+// forget drops of those without pods all but the half of maxJobs whose last runs came last. How often it is called
+// follows from how many there are, so that thousands of Jobs that run do not make it dear.
 func (js *jobs) forget() {
 	var idle []string
 	for name, j := range js.by {

@@ -20,7 +20,8 @@ func jobPod(name, job string, ran time.Duration, version int) *corev1.Pod {
 	p.Status.StartTime = &metav1.Time{Time: noon}
 	if ran > 0 {
 		p.Status.Phase = corev1.PodSucceeded
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Time{Time: noon.Add(ran)}}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse,
+			LastTransitionTime: metav1.Time{Time: noon.Add(ran)}}}
 	}
 	return p
 }
@@ -81,7 +82,8 @@ func TestNotEveryJobIsRememberedForEver(t *testing.T) {
 		w.Delete(jobPod(name+"-b", name, time.Minute, 4))
 		clock.Advance(time.Second)
 	}
-	if n := len(w.jobs.by); n > maxJobs || n < maxJobs/2 || w.jobs.by["default/once-0"] != nil || w.jobs.by[fmt.Sprintf("default/once-%d", last)] == nil {
+	if n := len(w.jobs.by); n > maxJobs || n < maxJobs/2 || w.jobs.by["default/once-0"] != nil ||
+		w.jobs.by[fmt.Sprintf("default/once-%d", last)] == nil {
 		t.Errorf("%d Jobs are remembered", n)
 	}
 	for i := range 3 * maxRuns {

@@ -50,7 +50,8 @@ func conditionOf(c *karpv1.NodeClaim, name string) string {
 
 // poolMatters reports whether an update of a NodePool is more than its status.
 func poolMatters(a, b *karpv1.NodePool) bool {
-	return a.UID != b.UID || a.Generation != b.Generation || b.Generation == 0 || !a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
+	return a.UID != b.UID || a.Generation != b.Generation || b.Generation == 0 ||
+		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
 		!translate.SameWishes(a, b)
 }
 

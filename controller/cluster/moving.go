@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// splitMoving takes the pods that must leave a node being removed off its record, so that they count as pending. A node that is
-// only tainted is not being removed: a taint alone is no reason to launch another node.
+// splitMoving takes the pods that must leave a node being removed off its record, so that they count as pending. A
+// node that is only tainted is not being removed: a taint alone is no reason to launch another node.
 func (s *State) splitMoving(m *node, now time.Time) {
 	m.moving = nil
 	if !s.nodes.going(m) {

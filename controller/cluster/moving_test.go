@@ -76,7 +76,8 @@ func TestPodsOfAMachineThatGoesWaitForTheirNextPlace(t *testing.T) {
 	c.DeletionTimestamp = &metav1.Time{Time: noon}
 	w.Update(c)
 	s := w.Snapshot()
-	if got := s.Pending; len(got) != 3 || got[0].Name != "early" || got[1].Name != "middle" || got[1].From != "" || movers(s) != "early@n z-late@n" {
+	if got := s.Pending; len(got) != 3 || got[0].Name != "early" || got[1].Name != "middle" || got[1].From != "" ||
+		movers(s) != "early@n z-late@n" {
 		t.Errorf("pending: %+v", got)
 	}
 	if n := s.Nodes[0]; len(n.Pods) != 2 || !n.Deleting || s.Shapes[s.Pending[0].Shape].Requests[model.CPU] != 1000 {
@@ -106,15 +107,17 @@ func TestOnlyWhoWillComeAgainLeavesItsMachine(t *testing.T) {
 		claim func(*karpv1.NodeClaim)
 		moves bool
 	}{
-		"a Deployment's pod that ends":     {ending("ReplicaSet"), nil, false},
-		"a StatefulSet's pod that ends":    {ending("StatefulSet"), nil, true},
-		"do-not-disrupt":                   {held, nil, false},
-		"do-not-disrupt, but a deadline":   {held, grace, true},
-		"an ordinary pod":                  {func(*corev1.Pod) {}, nil, true},
-		"the machine is only to be looked": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false},
+		"a Deployment's pod that ends":   {ending("ReplicaSet"), nil, false},
+		"a StatefulSet's pod that ends":  {ending("StatefulSet"), nil, true},
+		"do-not-disrupt":                 {held, nil, false},
+		"do-not-disrupt, but a deadline": {held, grace, true},
+		"an ordinary pod":                {func(*corev1.Pod) {}, nil, true},
+		"the machine is only to be looked": {func(*corev1.Pod) {},
+			func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false},
 		"the machine is a command's victim": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) {
 			c.DeletionTimestamp = nil
-			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{ID: "x", Method: model.Drifted, Victims: []translate.Victim{{Claim: "c"}}, Since: noon}.Text()}
+			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{ID: "x", Method: model.Drifted,
+				Victims: []translate.Victim{{Claim: "c"}}, Since: noon}.Text()}
 		}, true},
 	} {
 		w, _ := fresh()
@@ -208,7 +211,8 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 	held.Status.StartTime = &metav1.Time{Time: noon}
 	w.Update(held)
 	pool, hours := poolOf("p", 3), "0 13 * * *"
-	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0", Schedule: &hours, Duration: &metav1.Duration{Duration: time.Hour}}}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0", Schedule: &hours,
+		Duration: &metav1.Duration{Duration: time.Hour}}}
 	w.Update(pool)
 	w.Snapshot()
 	changed(w)
@@ -225,7 +229,8 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 	}
 }
 
-// Between a pod that is driven off a machine that goes and its ReplicaSet's next one nobody waits; who plans then overlooks it.
+// Between a pod that is driven off a machine that goes and its ReplicaSet's next one nobody waits; who plans then
+// overlooks it.
 func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	owned := func(name, node, kind, uid string, version int) *corev1.Pod {
 		p, yes := podOf(name, node, "1", version), true
@@ -299,7 +304,8 @@ func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	want(false, d, "nobody comes")
 }
 
-// The room for a pod that was driven off is kept for its successor, though nobody waits yet: it is Expected until it comes, or 10 s.
+// The room for a pod that was driven off is kept for its successor, though nobody waits yet: it is Expected until it
+// comes, or 10 s.
 func TestASuccessorIsExpectedUntilItComes(t *testing.T) {
 	w, c := fresh()
 	going(w)

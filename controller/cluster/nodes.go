@@ -27,8 +27,8 @@ type node struct {
 	staleBase, stalePods bool
 }
 
-// nodes pairs Nodes with NodeClaims: a Node and a NodeClaim with the same provider ID are one record. Of several with the same ID
-// the first of each by name are paired.
+// nodes pairs Nodes with NodeClaims: a Node and a NodeClaim with the same provider ID are one record. Of several with
+// the same ID the first of each by name are paired.
 type nodes struct {
 	*hub
 	objects  *objects

@@ -11,12 +11,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nominated is how long a node stays needed after the last plan that gave a pod a place there, and how long the successor of a pod that
-// was evicted is waited for: between the two there is an instant in which nobody waits (reference karpenter.md §8.2, at least 10 s).
+// nominated is how long a node stays needed after the last plan that gave a pod a place there, and how long the
+// successor of a pod that was evicted is waited for: between the two there is an instant in which nobody waits
+// (reference karpenter.md §8.2, at least 10 s).
 const nominated = 10 * time.Second
 
-// nominations are where plans place pods: nominees are the nodes, by the names that snapshots have for them: zero while the newest plan
-// does, else the end of the time for which they still count.
+// nominations are where plans place pods: nominees are the nodes, by the names that snapshots have for them: zero
+// while the newest plan does, else the end of the time for which they still count.
 type nominations struct {
 	*hub
 	objects    *objects
@@ -30,8 +31,8 @@ func newNominations(h *hub, o *objects, ns *nodes) *nominations {
 	return &nominations{hub: h, objects: o, nodes: ns, nominees: map[string]time.Time{}}
 }
 
-// Nominate says on which nodes the newest plan places pods, by their names in the snapshot, and which pods that wait have their
-// place on a node that is not ready yet, by the NodeClaim.
+// Nominate says on which nodes the newest plan places pods, by their names in the snapshot, and which pods that wait
+// have their place on a node that is not ready yet, by the NodeClaim.
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
@@ -72,8 +73,8 @@ func (nm *nominations) Promised(claim string) []model.PodKey {
 	return nm.promisedOn[claim]
 }
 
-// nominated is the node on which a pod that waits has its place, by the name that snapshots have for it; "" for none. What no plan
-// of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
+// nominated is the node on which a pod that waits has its place, by the name that snapshots have for it; "" for none.
+// What no plan of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
 func (nm *nominations) nominated(p *pod) string {
 	if claim, ok := nm.promised[p.Key]; ok {
 		if m := nm.nodes.ofClaim(claim); m != nil {

@@ -107,8 +107,9 @@ type objects struct {
 func newObjects(h *hub) *objects {
 	return &objects{
 		hub: h, pods: newTable[*corev1.Pod](), nodes: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
-		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](), limitRanges: newTable[*corev1.LimitRange](),
-		namespaces: newTable[*corev1.Namespace](),
+		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](),
+		limitRanges: newTable[*corev1.LimitRange](),
+		namespaces:  newTable[*corev1.Namespace](),
 	}
 }
 

@@ -29,9 +29,11 @@ type overlaid struct {
 	verdicts map[string]overlays.Verdict // by overlay
 }
 
-func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings) *overlaid {
+func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog,
+	offerings *offerings) *overlaid {
 	return &overlaid{
-		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, known: newTable[*v1alpha1.NodeOverlay](),
+		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings,
+		known: newTable[*v1alpha1.NodeOverlay](),
 	}
 }
 
@@ -72,8 +74,8 @@ func (ov *overlaid) overlay() {
 	}
 }
 
-// overlaidTypes are what a pool is offered, with overlays applied and exhausted offerings marked; false if no overlay is about
-// the pool.
+// overlaidTypes are what a pool is offered, with overlays applied and exhausted offerings marked; false if no overlay
+// is about the pool.
 func (ov *overlaid) overlaidTypes(pool string, now time.Time) ([]model.InstanceType, bool) {
 	f := ov.effects[pool]
 	if f == nil {
@@ -87,7 +89,8 @@ func (ov *overlaid) overlaidTypes(pool string, now time.Time) ([]model.InstanceT
 	return c.marked, true
 }
 
-// OverlayVerdicts says of each NodeOverlay what is wrong with it, as of the newest snapshot. The map is shared: do not change it.
+// OverlayVerdicts says of each NodeOverlay what is wrong with it, as of the newest snapshot. The map is shared: do
+// not change it.
 func (ov *overlaid) OverlayVerdicts() map[string]overlays.Verdict {
 	ov.mu.Lock()
 	defer ov.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// join makes the first Node and the first NodeClaim with a provider ID one record, and every other one a record of its own.
+// join makes the first Node and the first NodeClaim with a provider ID one record, and every other one a record of
+// its own.
 func (ns *nodes) join(id string) {
 	if id == "" {
 		return
@@ -97,7 +98,8 @@ func (ns *nodes) ofClaim(claim string) *node {
 	return nil
 }
 
-// ClaimByProviderID returns the NodeClaim with this status.providerID, nil if there is none; the first by name of several.
+// ClaimByProviderID returns the NodeClaim with this status.providerID, nil if there is none; the first by name of
+// several.
 func (ns *nodes) ClaimByProviderID(id string) *karpv1.NodeClaim {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

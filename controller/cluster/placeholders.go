@@ -28,8 +28,9 @@ func newPlaceholders(h *hub, ps *pods) *placeholders {
 	return &placeholders{hub: h, pods: ps, byOwner: map[types.NamespacedName]*virtual{}}
 }
 
-// SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner had; 0
-// takes them away. Their names and UIDs are the template's with a number behind, their time of creation is the template's.
+// SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner
+// had; 0 takes them away. Their names and UIDs are the template's with a number behind, their time of creation is the
+// template's.
 func (ph *placeholders) SetVirtual(owner types.NamespacedName, template *corev1.Pod, count int) {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
@@ -67,7 +68,8 @@ func virtualPods(template *corev1.Pod, count int) []model.Pod {
 	for i := range out {
 		out[i] = model.Pod{
 			PodKey: model.PodKey{
-				Namespace: template.Namespace, Name: fmt.Sprintf("%s-%d", template.Name, i+1), UID: fmt.Sprintf("%s-%d", template.UID, i+1),
+				Namespace: template.Namespace, Name: fmt.Sprintf("%s-%d", template.Name, i+1),
+				UID: fmt.Sprintf("%s-%d", template.UID, i+1),
 			},
 			Created: template.CreationTimestamp.Time, Virtual: true,
 		}
@@ -90,7 +92,8 @@ func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
 		}
 	}
 	slices.SortFunc(pending, func(a, b model.Pod) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.UID, b.UID))
 	})
 	return pending
 }

@@ -40,7 +40,8 @@ type pods struct {
 	places  map[string]*place // by node name, also of nodes not known yet
 }
 
-func newPods(h *hub, o *objects, ns *nodes, sh *shapes, st *storage, bs *budgets, js *jobs, md *missingDaemons, ss *successors) *pods {
+func newPods(h *hub, o *objects, ns *nodes, sh *shapes, st *storage, bs *budgets, js *jobs, md *missingDaemons,
+	ss *successors) *pods {
 	ps := &pods{
 		hub: h, objects: o, nodes: ns, shapes: sh, storage: st, budgets: bs, jobs: js, missing: md, successors: ss,
 		all: map[types.NamespacedName]*pod{}, places: map[string]*place{},
@@ -60,7 +61,8 @@ func comparePods(a, b *pod) int {
 }
 
 func compareKeys(a, b *pod) int {
-	return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name), cmp.Compare(a.Key.UID, b.Key.UID))
+	return cmp.Or(cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name),
+		cmp.Compare(a.Key.UID, b.Key.UID))
 }
 
 // updatePod brings a pod up to date.
@@ -91,7 +93,8 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	ps.replace(key, old, next, now)
 }
 
-// replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits nor has a place.
+// replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits
+// nor has a place.
 func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time) {
 	other := old == nil || old.Key != next.Key
 	if old != nil {

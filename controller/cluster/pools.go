@@ -36,11 +36,13 @@ type pools struct {
 }
 
 func newPools(
-	h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings, failures *failures,
+	h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings,
+	failures *failures,
 	pauses *pauses, overlaid *overlaid, noStatic bool,
 ) *pools {
 	return &pools{
-		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, failures: failures, pauses: pauses,
+		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, failures: failures,
+		pauses:   pauses,
 		overlaid: overlaid, noStatic: noStatic,
 	}
 }
@@ -68,7 +70,8 @@ func (pl *pools) deletePool(o *karpv1.NodePool, now time.Time) {
 	}
 }
 
-// price finds what a node costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0 if unknown.
+// price finds what a node costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0
+// if unknown.
 func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 	if price, other := pl.overlaid.overlaidPrice(n, claim); other {
 		return price
@@ -80,7 +83,8 @@ func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 		class = translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	}
 	types := pl.catalogs[class].types
-	i, ok := slices.BinarySearchFunc(types, n.Type, func(t model.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
+	i, ok := slices.BinarySearchFunc(types, n.Type,
+		func(t model.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
 	if !ok {
 		return 0
 	}

@@ -35,7 +35,8 @@ func (s *State) Snapshot() *model.Snapshot {
 		s.out.shapes, s.stalePending = s.shapes.epoch, false
 	}
 	return &model.Snapshot{
-		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending, Expected: s.successors.renderExpected(), Nodes: s.out.nodes,
+		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending,
+		Expected: s.successors.renderExpected(), Nodes: s.out.nodes,
 		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
 	}
 }
@@ -97,8 +98,8 @@ func (s *State) count(m *node) {
 	s.out.usage[m.base.Pool] = u
 }
 
-// alarm says that something has changed at a time at which nothing but the clock does: a hold on a pod ends, or a window of
-// a budget opens or closes.
+// alarm says that something has changed at a time at which nothing but the clock does: a hold on a pod ends, or a
+// window of a budget opens or closes.
 type alarm struct {
 	at    time.Time
 	timer clock.Timer

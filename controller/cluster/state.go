@@ -33,9 +33,10 @@ type Options struct {
 	ReadFailures bool
 }
 
-// State is the cluster as far as it is known. Each part owns what its name says; all share the lock, the clock and the change
-// signal of hub. Exported methods lock; unexported ones are called with the lock held. All exported methods are safe for
-// concurrent use. Objects that State hands out are shared with the informers: do not change them.
+// State is the cluster as far as it is known. Each part owns what its name says; all share the lock, the clock and
+// the change signal of hub. Exported methods lock; unexported ones are called with the lock held. All exported
+// methods are safe for concurrent use. Objects that State hands out are shared with the informers: do not change
+// them.
 type State struct {
 	*hub
 	*objects      // the newest known state of every object
@@ -72,12 +73,14 @@ func New(o Options) *State {
 	nodes := newNodes(h, objects)
 	shapes := newShapes()
 	successors := newSuccessors(h, nodes, shapes)
-	pods := newPods(h, objects, nodes, shapes, newStorage(h, nodes, o.Names), newBudgets(h, objects, nodes), newJobs(nodes), newMissingDaemons(h, nodes), successors)
+	pods := newPods(h, objects, nodes, shapes, newStorage(h, nodes, o.Names), newBudgets(h, objects, nodes),
+		newJobs(nodes), newMissingDaemons(h, nodes), successors)
 	offerings, catalogs := newOfferings(h), map[cloud.ClassRef]catalog{}
 	failures, pauses := newFailures(h, o.ReadFailures), newPauses(h)
 	overlaid := newOverlaid(h, objects, nodes, o.Names, catalogs, offerings)
 	return &State{
-		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses, overlaid: overlaid,
+		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
+		overlaid:    overlaid,
 		pools:       newPools(h, objects, nodes, o.Names, catalogs, offerings, failures, pauses, overlaid, o.NoStatic),
 		nominations: newNominations(h, objects, nodes), successors: successors, placeholders: newPlaceholders(h, pods),
 		daemons: newDaemons(h, objects, nodes, o.Names), shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
@@ -106,8 +109,9 @@ func (h *hub) poke() {
 // Names is the table of resource names that snapshots use.
 func (s *State) Names() *translate.Names { return s.names }
 
-// Update takes over an object: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, NodeOverlay, PodDisruptionBudget,
-// PersistentVolumeClaim, PersistentVolume, StorageClass or CSINode. The object is kept: do not change it.
+// Update takes over an object: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, NodeOverlay,
+// PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass or CSINode. The object is kept: do not
+// change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,11 +28,13 @@ import (
 var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 
 func meta(name string, version int) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), ResourceVersion: strconv.Itoa(version), CreationTimestamp: metav1.Time{Time: noon}}
+	return metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), ResourceVersion: strconv.Itoa(version),
+		CreationTimestamp: metav1.Time{Time: noon}}
 }
 
 func list(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory), "pods": resource.MustParse("58")}
+	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory),
+		"pods": resource.MustParse("58")}
 }
 
 func podOf(name, node, cpu string, version int) *corev1.Pod {
@@ -44,7 +46,8 @@ func podOf(name, node, cpu string, version int) *corev1.Pod {
 
 func nodeOf(name string, version int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: meta(name, version)}
-	n.Labels = map[string]string{karpv1.NodePoolLabelKey: "p", karpv1.NodeInitializedLabelKey: "true", model.LabelInstanceType: "t", model.LabelZone: "z", model.LabelCapacityType: "spot"}
+	n.Labels = map[string]string{karpv1.NodePoolLabelKey: "p", karpv1.NodeInitializedLabelKey: "true",
+		model.LabelInstanceType: "t", model.LabelZone: "z", model.LabelCapacityType: "spot"}
 	n.Spec.ProviderID = "aws:///z/i-" + name
 	n.Status.Capacity, n.Status.Allocatable = list("4", "8Gi"), list("3900m", "7Gi")
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -75,7 +78,8 @@ var class = cloud.ClassRef{Group: "g", Kind: "K", Name: "c"}
 
 func types1() []model.InstanceType {
 	return []model.InstanceType{{Name: "t", Offerings: []model.Offering{
-		{Zone: "z", CapacityType: "spot", Price: 70, Available: true}, {Zone: "z2", CapacityType: "spot", Price: 80, Available: true},
+		{Zone: "z", CapacityType: "spot", Price: 70, Available: true},
+		{Zone: "z2", CapacityType: "spot", Price: 80, Available: true},
 	}}}
 }
 
@@ -103,7 +107,8 @@ func TestAPodWaitsUntilItIsBound(t *testing.T) {
 	w.Update(nodeOf("n", 2))
 	w.Update(podOf("a", "n", "1", 3))
 	after := w.Snapshot()
-	if len(after.Pending) != 0 || len(after.Nodes) != 1 || after.Nodes[0].Used[model.CPU] != 1000 || len(after.Nodes[0].Pods) != 1 {
+	if len(after.Pending) != 0 || len(after.Nodes) != 1 || after.Nodes[0].Used[model.CPU] != 1000 ||
+		len(after.Nodes[0].Pods) != 1 {
 		t.Errorf("bound: %+v", after.Nodes)
 	}
 	if len(before.Pending) != 1 || len(before.Nodes) != 0 {
@@ -149,7 +154,8 @@ func TestAClaimAndItsNodeAreOneMachine(t *testing.T) {
 	w.Update(nodeOf("n", 3))
 	w.Update(claimOf("c", "n", 4))
 	s := w.Snapshot()
-	if len(s.Nodes) != 1 || s.Nodes[0].Name != "n" || s.Nodes[0].Claim != "c" || s.Nodes[0].State != model.Initialized || s.Nodes[0].Price != 70 {
+	if len(s.Nodes) != 1 || s.Nodes[0].Name != "n" || s.Nodes[0].Claim != "c" ||
+		s.Nodes[0].State != model.Initialized || s.Nodes[0].Price != 70 {
 		t.Fatalf("joined: %+v", s.Nodes)
 	}
 	if s.Pools[0].Usage[model.CPU] != 4000 || s.Pools[0].NodeCount != 1 || s.Pools[0].Disruption.AllowedEmpty != 1 {
@@ -205,7 +211,8 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	if available() || !w.Unavailable()[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
 		t.Fatal("only that offering is exhausted")
 	}
-	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.RetryAt.Equal(c.Now().Add(45*time.Second)) || w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
+	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.RetryAt.Equal(c.Now().Add(45*time.Second)) ||
+		w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
 		t.Errorf("it is tried again at %s", out.RetryAt)
 	}
 	changed(w)
@@ -342,7 +349,8 @@ func history(r *rand.Rand) [][]event {
 		claim := []event{{object: claimOf("c"+name, "", next())}, {object: claimOf("c"+name, name, next())}}
 		if r.IntN(2) == 0 {
 			ready := claimOf("c"+name, name, next())
-			ready.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: metav1.Time{Time: noon}}}
+			ready.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeInitialized,
+				Status: metav1.ConditionTrue, LastTransitionTime: metav1.Time{Time: noon}}}
 			claim = append(claim, event{object: ready})
 		}
 		if r.IntN(3) == 0 {
@@ -492,7 +500,8 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
-// A pool whose launches fail is out for a while, longer each time, and at once back when one succeeds or its specification changes.
+// A pool whose launches fail is out for a while, longer each time, and at once back when one succeeds or its
+// specification changes.
 func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 	w, c := fresh()
 	w.SetCatalog(class, types1(), "")
@@ -513,7 +522,8 @@ func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 	for range 10 {
 		fail()
 		fail() // a second launch that was under way
-		if why := out(); !strings.Contains(why, "user data is too long") || !strings.Contains(why, c.Now().Add(wait).UTC().Format(time.RFC3339)) {
+		if why := out(); !strings.Contains(why, "user data is too long") ||
+			!strings.Contains(why, c.Now().Add(wait).UTC().Format(time.RFC3339)) {
 			t.Fatalf("it is out for %q, want %s", why, wait)
 		}
 		changed(w)
@@ -555,7 +565,8 @@ func TestFailingLaunchesAreReadFromTheNodePool(t *testing.T) {
 	np := poolOf("p", 1)
 	translate.SetLaunchFailure(np, "LaunchFailed", "user data is too long", c.Now().Add(time.Minute))
 	w.Update(np)
-	if why := w.Snapshot().Pools[0].NotReady; !strings.Contains(why, "its last launch failed (LaunchFailed: user data is too long)") {
+	if why := w.Snapshot().Pools[0].NotReady; !strings.Contains(why,
+		"its last launch failed (LaunchFailed: user data is too long)") {
 		t.Errorf("it is out for %q", why)
 	}
 	c.Advance(time.Minute)

@@ -87,7 +87,8 @@ func (l *lookup) DefaultClass() *storagev1.StorageClass {
 		if c.Annotations[defaultClass] != "true" {
 			continue
 		}
-		if best == nil || cmp.Or(best.CreationTimestamp.Compare(c.CreationTimestamp.Time), cmp.Compare(c.Name, best.Name)) < 0 {
+		if best == nil || cmp.Or(best.CreationTimestamp.Compare(c.CreationTimestamp.Time),
+			cmp.Compare(c.Name, best.Name)) < 0 {
 			best = c
 		}
 	}
@@ -150,7 +151,8 @@ func (ps *pods) reshapeAll(n need) {
 
 // reshape translates a pod again, and reports it if that made a difference.
 func (ps *pods) reshape(p *pod) {
-	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}])
+	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace,
+		Name: p.Key.Name}])
 	ps.storage.unuse(p)
 	p.needs = needs
 	ps.storage.use(p)

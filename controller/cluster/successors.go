@@ -9,10 +9,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// successors are pods that were evicted from nodes being removed, and whose ReplicaSets have not made the next ones yet, or had not a moment
-// ago. Between the two nobody waits, on a busy cluster for a second and more, and a plan takes the room that was found for the pod for free.
-// So snapshots have those that are due as Expected, for as long as nominated: no node is launched for a pod that may never come, but no other
-// goes on account of the room for it.
+// successors are pods that were evicted from nodes being removed, and whose ReplicaSets have not made the next ones
+// yet, or had not a moment ago. Between the two nobody waits, on a busy cluster for a second and more, and a plan
+// takes the room that was found for the pod for free. So snapshots have those that are due as Expected, for as long
+// as nominated: no node is launched for a pod that may never come, but no other goes on account of the room for it.
 type successors struct {
 	*hub
 	nodes  *nodes
@@ -83,8 +83,9 @@ func (ss *successors) renderExpected() []model.Pod {
 	return ss.expected
 }
 
-// Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another pod of their ReplicaSet had been
-// evicted from its node, and its successor was not there yet. Successors that take longer than 10 s are not counted.
+// Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another
+// pod of their ReplicaSet had been evicted from its node, and its successor was not there yet. Successors that take
+// longer than 10 s are not counted.
 func (ss *successors) Overlooked(at time.Time, pods []model.PodKey) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -93,12 +94,14 @@ func (ss *successors) Overlooked(at time.Time, pods []model.PodKey) bool {
 	}
 	makers := map[string]bool{}
 	for _, key := range pods {
-		if p := ss.pods[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]; p != nil && p.Key == key && p.Maker != "" {
+		if p := ss.pods[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]; p != nil && p.Key == key &&
+			p.Maker != "" {
 			makers[p.Maker] = true
 		}
 	}
 	lacks := func(d departure) bool {
-		return makers[d.Maker] && !d.since.After(at) && at.Sub(d.since) < nominated && (d.until.IsZero() || !d.until.Before(at))
+		return makers[d.Maker] && !d.since.After(at) && at.Sub(d.since) < nominated &&
+			(d.until.IsZero() || !d.until.Before(at))
 	}
 	return slices.ContainsFunc(ss.due, lacks) || slices.ContainsFunc(ss.came, lacks)
 }

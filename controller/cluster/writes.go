@@ -9,8 +9,8 @@ import (
 // unconfirmed is how long a claim that we wrote, or a deletion that we requested, counts without the watch showing it.
 const unconfirmed = 30 * time.Second
 
-// ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. The claim is
-// kept: do not change it.
+// ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. The
+// claim is kept: do not change it.
 func (ns *nodes) ObserveClaim(claim *karpv1.NodeClaim) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

@@ -87,7 +87,8 @@ func TestARefusedDefinitionIsNamed(t *testing.T) {
 	defer cancel()
 	broken := crds.All()[:1]
 	broken[0].Name = "wrong.karpenter.sh"
-	if err := crds.Apply(ctx, p.RESTConfig(), broken); err == nil || !strings.Contains(err.Error(), "install CRD wrong.karpenter.sh") {
+	if err := crds.Apply(ctx, p.RESTConfig(), broken); err == nil ||
+		!strings.Contains(err.Error(), "install CRD wrong.karpenter.sh") {
 		t.Errorf("got %v", err)
 	}
 }

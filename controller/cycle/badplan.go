@@ -22,8 +22,8 @@ type badPlan struct {
 	Snapshot   *model.Snapshot
 }
 
-// save writes the plan to the folder, under a name that follows from the first thing wrong with it, and gives the path; the same
-// failure is saved once.
+// save writes the plan to the folder, under a name that follows from the first thing wrong with it, and gives the
+// path; the same failure is saved once.
 func (b badPlan) save(dir string) (path string, news bool, err error) {
 	sum := sha256.Sum256([]byte(b.Violations[0]))
 	path = filepath.Join(dir, hex.EncodeToString(sum[:6])+".json")

@@ -1,7 +1,7 @@
-// Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one; the controller, and forecasts of
-// what a change would do, drive it. Run decides when to decide: at once when the last plan is settled, a little later while
-// changes keep coming, and when a node's consolidateAfter falls due. What is decided is the engine's matter, carrying it out
-// an Applier's.
+// Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one; the controller, and
+// forecasts of what a change would do, drive it. Run decides when to decide: at once when the last plan is settled, a
+// little later while changes keep coming, and when a node's consolidateAfter falls due. What is decided is the
+// engine's matter, carrying it out an Applier's.
 package cycle
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Driver makes decisions and has them applied. Nothing of a plan that breaks a promise is applied. It is not to be used by
-// several at once.
+// Driver makes decisions and has them applied. Nothing of a plan that breaks a promise is applied. It is not to be
+// used by several at once.
 type Driver struct {
 	o        Options
 	search   search
@@ -68,8 +68,8 @@ func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 	return due
 }
 
-// Disrupt removes and replaces nodes that are not worth their price, adds what was done to the decision, and says when to
-// call it again although nothing changes. It searches a piece of the cluster at a time: see More.
+// Disrupt removes and replaces nodes that are not worth their price, adds what was done to the decision, and says
+// when to call it again although nothing changes. It searches a piece of the cluster at a time: see More.
 func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	due, _ := NextDue(s)

@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// NextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, or there is cause to replace
-// it by then, and whether there is one to wait for.
+// NextDue is when the next machine's consolidateAfter is over and no pod is on its way to it any more, or there is
+// cause to replace it by then, and whether there is one to wait for.
 func NextDue(s *model.Snapshot) (time.Time, bool) {
 	pools := map[string]*model.DisruptionPolicy{}
 	for i := range s.Pools {

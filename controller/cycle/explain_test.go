@@ -25,7 +25,8 @@ func TestLaunchesComeBeforeExplanations(t *testing.T) {
 	if applied != 1 || s.applied[0].Unplaced[0].Reason.Rule != model.RuleUnexplained {
 		t.Errorf("%d plans were applied when the first was explained: %+v", applied, s.applied)
 	}
-	if len(s.reported) != 1 || s.reported[0].Unplaced[0].Reason.Rule != model.RuleTaint || d.Plan.Unplaced[0].Reason.Rule != model.RuleTaint {
+	if len(s.reported) != 1 || s.reported[0].Unplaced[0].Reason.Rule != model.RuleTaint ||
+		d.Plan.Unplaced[0].Reason.Rule != model.RuleTaint {
 		t.Errorf("reported is %+v, decided %+v: the explanation is missing", s.reported, d.Plan.Unplaced)
 	}
 }

@@ -29,7 +29,8 @@ func (x *Driver) judged(
 	case len(v.wrong) > 0:
 		path := x.save(badPlan{Violations: v.wrong, Plan: plan, Policy: policy, Snapshot: s})
 		if x.news(what + v.wrong[0]) {
-			x.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path, "wrong", v.wrong)
+			x.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path,
+				"wrong", v.wrong)
 		}
 		return model.Plan{}, verdict{wrong: v.wrong}
 	case len(v.unproven) > 0 && x.news(what+" unproven"):

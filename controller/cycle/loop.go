@@ -45,8 +45,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// recall tries until the machines that a former leader asked for are known, and reports whether they are: a plan that knows fewer
-// would launch more than the limits of their pools allow.
+// recall tries until the machines that a former leader asked for are known, and reports whether they are: a plan that
+// knows fewer would launch more than the limits of their pools allow.
 func recall(ctx context.Context, o Options) bool {
 	for {
 		err := o.Recall(ctx)
@@ -94,8 +94,8 @@ func (l *loop) setAlarm() {
 	})
 }
 
-// cycle decides and applies three times: pods first, since they wait; then the commands under way; then disruption, in the
-// light of what was done for the pods.
+// cycle decides and applies three times: pods first, since they wait; then the commands under way; then disruption,
+// in the light of what was done for the pods.
 func (l *loop) cycle(ctx context.Context) {
 	l.o.Progress()
 	defer l.o.Progress()

@@ -174,7 +174,8 @@ func TestAPlanIsMadeAnewWhenItSays(t *testing.T) {
 	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
 	until := noon.Add(4 * time.Second)
 	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
-		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey, Reason: model.Reason{Rule: model.RuleUnexplained}}}}
+		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey,
+			Reason: model.Reason{Rule: model.RuleUnexplained}}}}
 		if s.Now.Before(until) {
 			plan.RecheckAt = until
 		}
@@ -277,7 +278,8 @@ func TestPodsComeFirstThenMachines(t *testing.T) {
 		},
 	})
 	d := await(t, turns)
-	if len(s.applied) != 2 || len(s.applied[0].Launches) != 1 || len(s.applied[1].Removals) != 1 || len(d.Plan.Removals) != 1 {
+	if len(s.applied) != 2 || len(s.applied[0].Launches) != 1 || len(s.applied[1].Removals) != 1 ||
+		len(d.Plan.Removals) != 1 {
 		t.Errorf("applied %+v", s.applied)
 	}
 }
@@ -295,10 +297,11 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 // Whoever watches over the loop learns when a cycle begins and ends, also where nothing changes.
 func TestEachCycleTellsThatItGoesOn(t *testing.T) {
 	s, told := newStage(), make(chan string, 100)
-	turns := begin(t, s, Options{Progress: func() { told <- "goes on" }, Provision: func(*model.Snapshot, model.Policy) model.Plan {
-		told <- "decides"
-		return model.Plan{}
-	}})
+	turns := begin(t, s, Options{Progress: func() { told <- "goes on" },
+		Provision: func(*model.Snapshot, model.Policy) model.Plan {
+			told <- "decides"
+			return model.Plan{}
+		}})
 	await(t, turns)
 	s.wakesAt(t, resync)
 	s.Advance(resync)

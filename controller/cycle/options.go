@@ -16,7 +16,8 @@ import (
 type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	// Nominate names the nodes on which the newest plan places pods, and the NodeClaims, not ready yet, on which it places pods.
+	// Nominate names the nodes on which the newest plan places pods, and the NodeClaims, not ready yet, on which it
+	// places pods.
 	Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 }
 
@@ -36,12 +37,14 @@ type Options struct {
 	Applier Applier     // required
 	Clock   clock.Clock // default the real one
 	Policy  model.Policy
-	// Recall makes State know every NodeClaim there is, whatever its watch has shown; Run calls it first. nil = State knows.
+	// Recall makes State know every NodeClaim there is, whatever its watch has shown; Run calls it first. nil = State
+	// knows.
 	Recall func(context.Context) error
-	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left; Run calls it
-	// until then. nil = there are none.
+	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left; Run
+	// calls it until then. nil = there are none.
 	RemoveFillTaints func(context.Context, *model.Snapshot) bool
-	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and 300 ms.
+	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and
+	// 300 ms.
 	BatchIdle, BatchMax time.Duration
 	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
 	Promise bool
@@ -49,8 +52,8 @@ type Options struct {
 	Leading <-chan struct{}
 	// Provision and Disrupt are the engine's; replaced in tests.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
-	// Explain gives the pods without a place in the plan that Provision made last their Reasons, as long as goOn lets it: see
-	// engine.Provisioner. nil = Provision gave them.
+	// Explain gives the pods without a place in the plan that Provision made last their Reasons, as long as goOn lets
+	// it: see engine.Provisioner. nil = Provision gave them.
 	Explain   func(plan *model.Plan, goOn func(verdicts int) bool)
 	StillTrue func(*model.Snapshot, model.Policy, model.Command) model.Reason
 	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
@@ -60,12 +63,13 @@ type Options struct {
 	BadPlans string
 	// OnDecision is called at the end of each cycle, on Run's goroutine.
 	OnDecision func(Decision)
-	// Progress is called when a cycle begins and when it has ended: every resync at least, unless one hangs. nil = nobody asks.
+	// Progress is called when a cycle begins and when it has ended: every resync at least, unless one hangs. nil =
+	// nobody asks.
 	Progress func()
 	Log      *slog.Logger // default slog.Default
 
-	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt answers
-	// none, and check.Plan cannot tell the two apart when both are empty.
+	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt
+	// answers none, and check.Plan cannot tell the two apart when both are empty.
 	answered func(*model.Snapshot, model.Plan) []check.Violation
 }
 

@@ -28,8 +28,8 @@ func (p *pace) change(now time.Time) {
 	p.last = now
 }
 
-// due is when a plan is to be made of what changed, and whether anything did. The quiet asked for is a third of the time
-// that changes have been coming, so that a lone pod is answered at once and a rush of a thousand with few plans.
+// due is when a plan is to be made of what changed, and whether anything did. The quiet asked for is a third of the
+// time that changes have been coming, so that a lone pod is answered at once and a rush of a thousand with few plans.
 func (p *pace) due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false

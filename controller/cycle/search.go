@@ -9,23 +9,24 @@ import (
 
 // How often machines are looked at.
 const (
-	// LookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the clock
-	// may have by then (as Karpenter).
+	// LookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the
+	// clock may have by then (as Karpenter).
 	LookAgain = 5 * time.Minute
 	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
 	goOn = 20 * time.Millisecond
-	// AfterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster that
-	// is about to change. Where there is always something launched, a piece is searched every mostPause.
+	// AfterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster
+	// that is about to change. Where there is always something launched, a piece is searched every mostPause.
 	AfterLaunch = time.Second
 	mostPause   = 10 * time.Second
-	// rests is how many times as long as a piece took none is searched after it: what saves money may wait for a processor that is busy.
+	// rests is how many times as long as a piece took none is searched after it: what saves money may wait for a
+	// processor that is busy.
 	rests = 2
 	// RipenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
 	RipenAtLeast = time.Minute
 )
 
-// search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests while
-// nothing has changed since it was last at its end.
+// search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests
+// while nothing has changed since it was last at its end.
 type search struct {
 	last     *model.Snapshot // that was looked at; nil = it is worth another look
 	at       time.Time       // when
@@ -53,7 +54,8 @@ func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model
 	if c.pausing(s.Now) {
 		p.MaxWhatIfs = noWhatIfs
 	}
-	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(LookAgain)) || changed(c.last, s) || fellDue(c.last, s) || c.ripe(s.Now)
+	return p, c.last == nil || c.after != (model.Cursor{}) || !s.Now.Before(c.at.Add(LookAgain)) ||
+		changed(c.last, s) || fellDue(c.last, s) || c.ripe(s.Now)
 }
 
 func (c *search) pausing(now time.Time) bool {
@@ -105,8 +107,8 @@ func (c *search) due(now time.Time) time.Time {
 // ripe reports whether pods that were too young to be moved may be old enough by now.
 func (c *search) ripe(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
-// ripening is when to look again for pods that were too young: at the earlier of the two times, but not at every machine's own.
-// What a piece before said is over once it is past.
+// ripening is when to look again for pods that were too young: at the earlier of the two times, but not at every
+// machine's own. What a piece before said is over once it is past.
 func ripening(before, next, now time.Time) time.Time {
 	if before.After(now) {
 		next = Sooner(before, next)
@@ -117,10 +119,11 @@ func ripening(before, next, now time.Time) time.Time {
 	return later(next, now.Add(RipenAtLeast))
 }
 
-// changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed, so
-// that this costs nothing.
+// changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed,
+// so that this costs nothing.
 func changed(a, b *model.Snapshot) bool {
-	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) || !same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
+	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
+		!same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
 		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools)
 }
 
@@ -133,7 +136,8 @@ func samePools(a, b []model.Pool) bool {
 	}
 	for i := range a {
 		x, y := &a[i], &b[i]
-		if x.Name != y.Name || x.Disruption != y.Disruption || x.NotReady != y.NotReady || x.Replicas != y.Replicas || x.Limits != y.Limits ||
+		if x.Name != y.Name || x.Disruption != y.Disruption || x.NotReady != y.NotReady || x.Replicas != y.Replicas ||
+			x.Limits != y.Limits ||
 			x.Weight != y.Weight || !same(x.Types, y.Types) {
 			return false
 		}

@@ -23,7 +23,8 @@ func (a *asked) disrupt(_ *model.Snapshot, p model.Policy) model.Plan {
 	}
 	at := a.stops[0]
 	a.stops = a.stops[1:]
-	return model.Plan{After: model.Cursor{Underutilized: at}, Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
+	return model.Plan{After: model.Cursor{Underutilized: at},
+		Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
 }
 
 func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
@@ -65,7 +66,8 @@ func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
 	}
 }
 
-// Snapshots change all the time in a large cluster, and a search on a busy machine takes long: pods that come have the processor for most of it.
+// Snapshots change all the time in a large cluster, and a search on a busy machine takes long: pods that come have
+// the processor for most of it.
 func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
 	const piece = 30 * time.Millisecond
 	s, a := newStage(), &asked{stops: []string{"f"}}
@@ -157,7 +159,8 @@ func TestACommandThatWaitsIsLookedAtWhenItsTimeIsOver(t *testing.T) {
 
 func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
 	s := newStage()
-	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"}, {PodKey: model.PodKey{Name: "room"}, Virtual: true}}
+	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"},
+		{PodKey: model.PodKey{Name: "room"}, Virtual: true}}
 	if d := await(t, begin(t, s, Options{})); d.Pending != 1 {
 		t.Errorf("%d pending", d.Pending)
 	}
@@ -166,7 +169,8 @@ func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
 func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
 	s, a := newStage(), &asked{}
 	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}
-	s.nodes = []model.Node{{Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted", NominatedUntil: noon.Add(4 * time.Second)}}
+	s.nodes = []model.Node{{Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted",
+		NominatedUntil: noon.Add(4 * time.Second)}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	s.wakesAt(t, 4*time.Second)
@@ -186,13 +190,15 @@ func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 	s.wakesAt(t, retry)
 }
 
-// A machine that grows too old, or on which a DaemonSet's pod waits long enough, is looked at when that is so, not minutes later.
+// A machine that grows too old, or on which a DaemonSet's pod waits long enough, is looked at when that is so, not
+// minutes later.
 func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
-	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}, Nodes: []model.Node{{
-		Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
-		MissingDaemons: []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
-	}}}
+	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}},
+		Nodes: []model.Node{{
+			Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
+			MissingDaemons: []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
+		}}}
 	if at, ok := NextDue(s); ok {
 		t.Errorf("nobody asked for it: %s", at)
 	}
@@ -223,7 +229,8 @@ func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
 func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ before, next, want time.Duration }{
-		{0, time.Second, RipenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute}, {-time.Minute, time.Hour, time.Hour},
+		{0, time.Second, RipenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute},
+		{-time.Minute, time.Hour, time.Hour},
 	} {
 		if got := ripening(now.Add(c.before), now.Add(c.next), now).Sub(now); got != c.want {
 			t.Errorf("before in %s, now in %s: looked at in %s, want %s", c.before, c.next, got, c.want)

@@ -27,18 +27,25 @@ func newCloudCounters(m maker) cloudCounters {
 	sizes = append(append(sizes, prometheus.LinearBuckets(30, 10, 8)...), prometheus.LinearBuckets(125, 25, 8)...)
 	sizes = append(append(sizes, prometheus.LinearBuckets(350, 50, 6)...), prometheus.LinearBuckets(700, 100, 4)...)
 	return cloudCounters{
-		calls:     m.histogram(provider+"duration_seconds", "Time of calls to the cloud provider.", prometheus.DefBuckets, "controller", "method", "provider"),
-		errors:    m.counter(provider+"errors_total", "Calls to the cloud provider that failed.", "controller", "method", "provider", "error"),
-		batchTime: m.histogram(provider+"batcher_batch_time_seconds", "How long the first of several callers waited for a common call.", durations(), "batcher"),
-		batchSize: m.histogram(provider+"batcher_batch_size", "How many were asked about in a common call.", sizes, "batcher"),
-		userData:  m.gauge("karpenter_ec2nodeclasses_userdata_bytes", "Size of a class's user data, before they are encoded.", "nodeclass"),
+		calls: m.histogram(provider+"duration_seconds", "Time of calls to the cloud provider.", prometheus.DefBuckets,
+			"controller", "method", "provider"),
+		errors: m.counter(provider+"errors_total", "Calls to the cloud provider that failed.", "controller", "method",
+			"provider", "error"),
+		batchTime: m.histogram(provider+"batcher_batch_time_seconds",
+			"How long the first of several callers waited for a common call.", durations(), "batcher"),
+		batchSize: m.histogram(provider+"batcher_batch_size", "How many were asked about in a common call.", sizes,
+			"batcher"),
+		userData: m.gauge("karpenter_ec2nodeclasses_userdata_bytes",
+			"Size of a class's user data, before they are encoded.", "nodeclass"),
 	}
 }
 
 // methods are Karpenter's names of a provider's methods, and of the controllers that call them.
 var methods = map[string]struct{ name, controller string }{
-	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"}, "Terminate": {"Delete", "nodeclaim.lifecycle"},
-	"Get": {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"}, "Drifted": {"IsDrifted", "nodeclaim.disruption"},
+	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"},
+	"Terminate": {"Delete", "nodeclaim.lifecycle"},
+	"Get":       {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"},
+	"Drifted": {"IsDrifted", "nodeclaim.disruption"},
 }
 
 // Call measures a call of a provider's method.

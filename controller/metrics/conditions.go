@@ -78,8 +78,10 @@ func (v *view) conditions(ch chan<- prometheus.Metric) {
 		prefix := "operator_" + k.name
 		labels := k.labels("namespace", "name", "type", "status", "reason")
 		count := newGauge(prefix+"_status_condition_count", "1 for each condition of an object, with its status.", labels...)
-		seconds := newGauge(prefix+"_status_condition_current_status_seconds", "How long a condition has had its status.", labels...)
-		ending := newGauge(prefix+"_termination_current_time_seconds", "How long ago an object's deletion was asked for.", k.labels("namespace", "name")...)
+		seconds := newGauge(prefix+"_status_condition_current_status_seconds", "How long a condition has had its status.",
+			labels...)
+		ending := newGauge(prefix+"_termination_current_time_seconds", "How long ago an object's deletion was asked for.",
+			k.labels("namespace", "name")...)
 		for o := range v.objects(k) {
 			for _, s := range states(o) {
 				values := k.values(o, o.GetNamespace(), o.GetName(), s.kind, s.status, s.reason)
@@ -129,8 +131,8 @@ type transitions struct {
 	ended  *prometheus.HistogramVec
 }
 
-// WatchConditions counts changes of conditions from now on. What is there counts as a change once, as with Karpenter. The
-// handlers stay on the cache.
+// WatchConditions counts changes of conditions from now on. What is there counts as a change once, as with Karpenter.
+// The handlers stay on the cache.
 func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Cache, c clock.Clock) error {
 	m := maker{r}
 	for _, k := range kinds() {
@@ -141,9 +143,12 @@ func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Ca
 		prefix := "operator_" + k.name
 		t := &transitions{
 			kind: k, clock: c,
-			total:  m.counter(prefix+"_status_condition_transitions_total", "Changes of conditions' status.", k.labels("type", "status", "reason")...),
-			lasted: m.histogram(prefix+"_status_condition_transition_seconds", "How long a condition had a status before it changed.", buckets, k.labels("type", "status")...),
-			ended:  m.histogram(prefix+"_termination_duration_seconds", "From the deletion of an object until it is gone.", buckets, k.labels()...),
+			total: m.counter(prefix+"_status_condition_transitions_total", "Changes of conditions' status.",
+				k.labels("type", "status", "reason")...),
+			lasted: m.histogram(prefix+"_status_condition_transition_seconds",
+				"How long a condition had a status before it changed.", buckets, k.labels("type", "status")...),
+			ended: m.histogram(prefix+"_termination_duration_seconds", "From the deletion of an object until it is gone.",
+				buckets, k.labels()...),
 		}
 		if err := watch(ctx, from, k.object, t.saw, t.gone); err != nil {
 			return err
@@ -164,7 +169,8 @@ func (t *transitions) saw(old, now client.Object) {
 		}
 		t.total.WithLabelValues(t.values(now, s.kind, s.status, s.reason)...).Inc()
 		if i >= 0 {
-			t.lasted.WithLabelValues(t.values(now, s.kind, before[i].status)...).Observe(max(s.since.Sub(before[i].since), 0).Seconds())
+			t.lasted.WithLabelValues(t.values(now, s.kind, before[i].status)...).Observe(max(s.since.Sub(before[i].since),
+				0).Seconds())
 		}
 	}
 }

@@ -1,7 +1,9 @@
 // Package metrics counts and measures under the names, labels and types that dashboards made for Karpenter read, and
-// under nodeless_* what Karpenter does not have. Counters hold what happened; a Cluster tells, when it is asked, what is.
+// under nodeless_* what Karpenter does not have. Counters hold what happened; a Cluster tells, when it is asked, what
+// is.
 //
-// Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1 (karpenter.md §7.2).
+// Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1 (karpenter.md
+// §7.2).
 package metrics
 
 import (
@@ -12,7 +14,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Counters are what is counted where it happens. A nil *Counters counts nothing. All methods are safe for concurrent use.
+// Counters are what is counted where it happens. A nil *Counters counts nothing. All methods are safe for concurrent
+// use.
 type Counters struct {
 	claims      claimCounters
 	nodes       nodeCounters
@@ -40,10 +43,12 @@ type nodeCounters struct {
 func New(r prometheus.Registerer) *Counters {
 	m := maker{r}
 	return &Counters{
-		claims: newClaimCounters(m), nodes: newNodeCounters(m), commands: newCommandCounters(m), interrupted: newInterruptionCounters(m),
-		cloud:     newCloudCounters(m),
-		records:   newRecordCounters(m),
-		exhausted: m.counter("nodeless_offerings_exhausted_total", "Offerings the cloud had no capacity for.", "capacity_type"),
+		claims: newClaimCounters(m), nodes: newNodeCounters(m), commands: newCommandCounters(m),
+		interrupted: newInterruptionCounters(m),
+		cloud:       newCloudCounters(m),
+		records:     newRecordCounters(m),
+		exhausted: m.counter("nodeless_offerings_exhausted_total", "Offerings the cloud had no capacity for.",
+			"capacity_type"),
 		launch: m.histogram("nodeless_launch_duration_seconds", "Time of one launch call to the cloud.",
 			prometheus.ExponentialBuckets(0.005, 2, 14)).WithLabelValues(),
 	}
@@ -51,12 +56,20 @@ func New(r prometheus.Registerer) *Counters {
 
 func newClaimCounters(m maker) claimCounters {
 	return claimCounters{
-		created:       m.counter("karpenter_nodeclaims_created_total", "NodeClaims that were made for pods, for static pools or to replace others.", "reason", "nodepool", "min_values_relaxed"),
-		terminated:    m.counter("karpenter_nodeclaims_terminated_total", "NodeClaims that are gone for good.", "nodepool", "capacity_type", "zone"),
-		disrupted:     m.counter("karpenter_nodeclaims_disrupted_total", "NodeClaims whose deletion Nodeless asked for, by reason.", "reason", "nodepool", "capacity_type"),
-		unhealthy:     m.counter("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims given up because a condition of their Node was bad for too long.", "condition", "nodepool", "capacity_type", "image_id"),
-		ended:         m.histogram("karpenter_nodeclaims_termination_duration_seconds", "From the deletion of a NodeClaim until it is gone.", prometheus.ExponentialBuckets(1, 2, 12), "nodepool"),
-		instanceEnded: m.histogram("karpenter_nodeclaims_instance_termination_duration_seconds", "From asking for the end of a machine until it is gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool"),
+		created: m.counter("karpenter_nodeclaims_created_total",
+			"NodeClaims that were made for pods, for static pools or to replace others.", "reason", "nodepool",
+			"min_values_relaxed"),
+		terminated: m.counter("karpenter_nodeclaims_terminated_total", "NodeClaims that are gone for good.",
+			"nodepool", "capacity_type", "zone"),
+		disrupted: m.counter("karpenter_nodeclaims_disrupted_total",
+			"NodeClaims whose deletion Nodeless asked for, by reason.", "reason", "nodepool", "capacity_type"),
+		unhealthy: m.counter("karpenter_nodeclaims_unhealthy_disrupted_total",
+			"NodeClaims given up because a condition of their Node was bad for too long.", "condition", "nodepool",
+			"capacity_type", "image_id"),
+		ended: m.histogram("karpenter_nodeclaims_termination_duration_seconds",
+			"From the deletion of a NodeClaim until it is gone.", prometheus.ExponentialBuckets(1, 2, 12), "nodepool"),
+		instanceEnded: m.histogram("karpenter_nodeclaims_instance_termination_duration_seconds",
+			"From asking for the end of a machine until it is gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool"),
 	}
 }
 
@@ -66,13 +79,17 @@ func newNodeCounters(m maker) nodeCounters {
 		terminated: m.counter("karpenter_nodes_terminated_total", "Nodes that are gone for good.", "nodepool", "zone"),
 		drained:    m.counter("karpenter_nodes_drained_total", "Nodes that were drained.", "nodepool"),
 		evictions:  m.counter("karpenter_pods_eviction_requests_total", "Evictions asked for, by HTTP status.", "code"),
-		pods:       m.counter("karpenter_pods_drained_total", "Pods that were evicted from machines that go, by the reason of their going.", "reason"),
-		ended:      m.summary("karpenter_nodes_termination_duration_seconds", "From the deletion of a Node until it is gone.", "nodepool"),
-		lifetime:   m.histogram("karpenter_nodes_lifetime_duration_seconds", "How old Nodes became.", lifetimes(), "nodepool"),
+		pods: m.counter("karpenter_pods_drained_total",
+			"Pods that were evicted from machines that go, by the reason of their going.", "reason"),
+		ended: m.summary("karpenter_nodes_termination_duration_seconds",
+			"From the deletion of a Node until it is gone.", "nodepool"),
+		lifetime: m.histogram("karpenter_nodes_lifetime_duration_seconds", "How old Nodes became.", lifetimes(),
+			"nodepool"),
 	}
 }
 
-// ClaimCreated counts a NodeClaim that was made. Karpenter's reasons are provisioned and the lower-case disruption methods.
+// ClaimCreated counts a NodeClaim that was made. Karpenter's reasons are provisioned and the lower-case disruption
+// methods.
 func (c *Counters) ClaimCreated(claim *karpv1.NodeClaim, reason string) {
 	if c == nil {
 		return
@@ -89,7 +106,8 @@ func (c *Counters) ClaimDisrupted(claim *karpv1.NodeClaim, reason string) {
 	if c == nil {
 		return
 	}
-	c.claims.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey], claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
+	c.claims.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey],
+		claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
 }
 
 // ClaimUnhealthy counts a NodeClaim that node repair gives up for a Node condition, beside ClaimDisrupted.
@@ -97,7 +115,8 @@ func (c *Counters) ClaimUnhealthy(claim *karpv1.NodeClaim, condition string) {
 	if c == nil {
 		return
 	}
-	c.claims.unhealthy.WithLabelValues(Snake(condition), claim.Labels[karpv1.NodePoolLabelKey], claim.Labels[karpv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
+	c.claims.unhealthy.WithLabelValues(Snake(condition), claim.Labels[karpv1.NodePoolLabelKey],
+		claim.Labels[karpv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
 }
 
 // ClaimTerminated counts a NodeClaim that is gone. Its conditions say since when its machine was asked to go.
@@ -106,12 +125,14 @@ func (c *Counters) ClaimTerminated(claim *karpv1.NodeClaim, now time.Time) {
 		return
 	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
-	c.claims.terminated.WithLabelValues(pool, claim.Labels[karpv1.CapacityTypeLabelKey], claim.Labels[corev1.LabelTopologyZone]).Inc()
+	c.claims.terminated.WithLabelValues(pool, claim.Labels[karpv1.CapacityTypeLabelKey],
+		claim.Labels[corev1.LabelTopologyZone]).Inc()
 	if claim.DeletionTimestamp != nil {
 		c.claims.ended.WithLabelValues(pool).Observe(now.Sub(claim.DeletionTimestamp.Time).Seconds())
 	}
 	for _, condition := range claim.Status.Conditions {
-		if condition.Type == karpv1.ConditionTypeInstanceTerminating && string(condition.Status) == string(corev1.ConditionTrue) {
+		if condition.Type == karpv1.ConditionTypeInstanceTerminating &&
+			string(condition.Status) == string(corev1.ConditionTrue) {
 			c.claims.instanceEnded.WithLabelValues(pool).Observe(now.Sub(condition.LastTransitionTime.Time).Seconds())
 		}
 	}

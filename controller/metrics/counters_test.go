@@ -55,7 +55,8 @@ karpenter_voluntary_disruption_decisions_by_nodepool_total{consolidation_type="m
 # TYPE karpenter_interruption_received_messages_total counter
 karpenter_interruption_received_messages_total{message_type="spot_interrupted"} 1
 `), "karpenter_nodeclaims_created_total", "karpenter_nodeclaims_disrupted_total", "karpenter_nodeclaims_terminated_total",
-		"karpenter_pods_drained_total", "karpenter_voluntary_disruption_decisions_by_nodepool_total", "karpenter_interruption_received_messages_total")
+		"karpenter_pods_drained_total", "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+		"karpenter_interruption_received_messages_total")
 	if err != nil {
 		t.Error(err)
 	}

@@ -35,13 +35,20 @@ type interruptionCounters struct {
 func newCommandCounters(m maker) commandCounters {
 	const disruption = "karpenter_voluntary_disruption_"
 	c := commandCounters{
-		decisions:  m.counter(disruption+"decisions_total", "Disruption decisions that were carried out.", "decision", "reason", "consolidation_type"),
-		byPool:     m.counter(disruption+"decisions_by_nodepool_total", "Disruption decisions that were carried out, by NodePool.", "nodepool", "decision", "reason", "consolidation_type"),
-		failures:   m.counter(disruption+"queue_failures_total", "Disruption decisions that were undone.", "decision", "reason", "consolidation_type"),
-		invalid:    m.counter(disruption+"failed_validations_total", "Machines that were to go and no longer may when it came to it.", "consolidation_type"),
-		timeouts:   m.counter(disruption+"consolidation_timeouts_total", "Searches for consolidation that ran out of time.", "consolidation_type"),
-		evaluation: m.histogram(disruption+"decision_evaluation_duration_seconds", "Time of one disruption decision.", durations(), "reason", "consolidation_type"),
-		undone:     m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.", "reason", "why"),
+		decisions: m.counter(disruption+"decisions_total", "Disruption decisions that were carried out.", "decision",
+			"reason", "consolidation_type"),
+		byPool: m.counter(disruption+"decisions_by_nodepool_total",
+			"Disruption decisions that were carried out, by NodePool.", "nodepool", "decision", "reason", "consolidation_type"),
+		failures: m.counter(disruption+"queue_failures_total", "Disruption decisions that were undone.", "decision",
+			"reason", "consolidation_type"),
+		invalid: m.counter(disruption+"failed_validations_total",
+			"Machines that were to go and no longer may when it came to it.", "consolidation_type"),
+		timeouts: m.counter(disruption+"consolidation_timeouts_total",
+			"Searches for consolidation that ran out of time.", "consolidation_type"),
+		evaluation: m.histogram(disruption+"decision_evaluation_duration_seconds", "Time of one disruption decision.",
+			durations(), "reason", "consolidation_type"),
+		undone: m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.",
+			"reason", "why"),
 	}
 	// Searches here end by their number of steps, never by the clock: this stays 0.
 	c.timeouts.WithLabelValues("single")
@@ -52,10 +59,12 @@ func newCommandCounters(m maker) commandCounters {
 func newInterruptionCounters(m maker) interruptionCounters {
 	const interruption = "karpenter_interruption_"
 	return interruptionCounters{
-		received:  m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
-		deleted:   m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
-		unhealthy: m.counter(interruption+"instance_status_unhealthy_total", "Machines of which the cloud's status checks say that they are bad.", "category"),
-		waited:    m.histogram(interruption+"message_queue_duration_seconds", "How long notices waited before they were handled.", durations()),
+		received: m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
+		deleted:  m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
+		unhealthy: m.counter(interruption+"instance_status_unhealthy_total",
+			"Machines of which the cloud's status checks say that they are bad.", "category"),
+		waited: m.histogram(interruption+"message_queue_duration_seconds",
+			"How long notices waited before they were handled.", durations()),
 	}
 }
 

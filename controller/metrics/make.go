@@ -34,7 +34,8 @@ func (m maker) histogram(name, help string, buckets []float64, labels ...string)
 func (m maker) summary(name, help string, labels ...string) *prometheus.SummaryVec {
 	const accuracy = 0.01
 	objectives := map[float64]float64{0: accuracy, 0.5: accuracy, 0.9: accuracy, 0.99: accuracy, 1: accuracy}
-	return made(m, prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: name, Help: help, Objectives: objectives}, labels))
+	return made(m, prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: name, Help: help, Objectives: objectives},
+		labels))
 }
 
 // durations are the buckets, in seconds, of what takes from milliseconds to ten minutes: those dashboards expect.
@@ -57,7 +58,8 @@ func durations() []float64 {
 func lifetimes() []float64 {
 	var out []float64
 	for unit, counts := range map[time.Duration][]int{
-		15 * time.Minute: {1, 2, 3}, time.Hour: {1, 2, 4, 6, 8, 10, 12, 16, 20}, 24 * time.Hour: {1, 2, 3, 5, 10, 15, 20, 25, 30},
+		15 * time.Minute: {1, 2, 3}, time.Hour: {1, 2, 4, 6, 8, 10, 12, 16, 20},
+		24 * time.Hour: {1, 2, 3, 5, 10, 15, 20, 25, 30},
 	} {
 		for _, n := range counts {
 			out = append(out, (time.Duration(n) * unit).Seconds())

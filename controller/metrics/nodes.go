@@ -19,7 +19,8 @@ import (
 var nodeOwn = []string{"node_name", "phase", "managed", "resource_type"}
 
 // nodeLabels are the well-known labels of machines, as metrics have them: label names, each with the keys it may come
-// from. Providers add to the well-known labels when the program starts; a name that a metric has already is not told twice.
+// from. Providers add to the well-known labels when the program starts; a name that a metric has already is not told
+// twice.
 func nodeLabels() (names []string, keys map[string][]string) {
 	keys = map[string][]string{}
 	for key := range karpv1.WellKnownLabels {
@@ -90,7 +91,8 @@ func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 	utilization(ch, offered, used)
 }
 
-var clusterUtilization = newGauge("karpenter_cluster_utilization_percent", "What all pods on nodes request, of what all nodes offer.", "resource_type")
+var clusterUtilization = newGauge("karpenter_cluster_utilization_percent",
+	"What all pods on nodes request, of what all nodes offer.", "resource_type")
 
 func utilization(ch chan<- prometheus.Metric, offered, used corev1.ResourceList) {
 	for name, q := range offered {
@@ -115,7 +117,8 @@ func (v *view) uses() map[string]use {
 			out[read.Node] = u
 		}
 		one := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}
-		requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}), resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
+		requests, limits := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}),
+			resourcehelper.PodLimits(pod, resourcehelper.PodResourcesOptions{})
 		add(u.requests, requests)
 		add(u.requests, one)
 		add(u.limits, limits)

@@ -9,11 +9,16 @@ import (
 const offered = "karpenter_cloudprovider_instance_type_"
 
 var (
-	offeringPrice     = newGauge(offered+"offering_price_estimate", "Price of an offering, in dollars an hour.", "instance_type", "capacity_type", "zone")
-	offeringAvailable = newGauge(offered+"offering_available", "1 if an offering can be had, 0 while the cloud lately had none.", "instance_type", "capacity_type", "zone")
-	offeringBackoff   = newGauge("nodeless_offering_backoff_seconds", "Seconds until an offering that the cloud had no capacity for is tried again.", "instance_type", "capacity_type", "zone")
-	typeCores         = newGauge(offered+"cpu_cores", "CPUs of an instance type.", "instance_type")
-	typeMemory        = newGauge(offered+"memory_bytes", "Memory of an instance type, as pods of a fresh machine see it.", "instance_type")
+	offeringPrice = newGauge(offered+"offering_price_estimate", "Price of an offering, in dollars an hour.",
+		"instance_type", "capacity_type", "zone")
+	offeringAvailable = newGauge(offered+"offering_available",
+		"1 if an offering can be had, 0 while the cloud lately had none.", "instance_type", "capacity_type", "zone")
+	offeringBackoff = newGauge("nodeless_offering_backoff_seconds",
+		"Seconds until an offering that the cloud had no capacity for is tried again.", "instance_type", "capacity_type",
+		"zone")
+	typeCores  = newGauge(offered+"cpu_cores", "CPUs of an instance type.", "instance_type")
+	typeMemory = newGauge(offered+"memory_bytes",
+		"Memory of an instance type, as pods of a fresh machine see it.", "instance_type")
 )
 
 // offerings tells what can be had under any NodePool; a type is told once.

@@ -11,7 +11,8 @@ import (
 )
 
 var podState = newGauge("karpenter_pods_state", "1 for each pod, with what it is and where it runs.",
-	"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
+	"name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type",
+	"phase", "ready", "managed")
 
 func (v *view) pods(ch chan<- prometheus.Metric) {
 	for i := range v.podList.Items {
@@ -23,7 +24,8 @@ func (v *view) pods(ch chan<- prometheus.Metric) {
 		pool := on[karpv1.NodePoolLabelKey]
 		podState.put(ch, 1,
 			pod.Name, pod.Namespace, ownerOf(pod), pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""), pool,
-			on[corev1.LabelTopologyZone], on[corev1.LabelArchStable], on[karpv1.CapacityTypeLabelKey], on[corev1.LabelInstanceTypeStable],
+			on[corev1.LabelTopologyZone], on[corev1.LabelArchStable], on[karpv1.CapacityTypeLabelKey],
+			on[corev1.LabelInstanceTypeStable],
 			string(pod.Status.Phase), strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(pool != ""))
 	}
 }

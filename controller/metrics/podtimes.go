@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// PodTimes measures how long pods wait: for a decision, for a node, to be ready. It remembers a pod from when it is seen
-// Pending until it is ready, has ended or is gone.
+// PodTimes measures how long pods wait: for a decision, for a node, to be ready. It remembers a pod from when it is
+// seen Pending until it is ready, has ended or is gone.
 type PodTimes struct {
 	clock clock.Clock
 
@@ -35,11 +35,16 @@ type podTimes struct {
 }
 
 var (
-	unstarted        = newGauge("karpenter_pods_unstarted_time_seconds", "How long a pod that is not ready exists.", "name", "namespace")
-	unbound          = newGauge("karpenter_pods_unbound_time_seconds", "How long a pod that has no node exists.", "name", "namespace")
-	plannedUnstarted = newGauge("karpenter_pods_provisioning_unstarted_time_seconds", "How long ago a pod that is not ready was first given a place.", "name", "namespace")
-	plannedUnbound   = newGauge("karpenter_pods_provisioning_unbound_time_seconds", "How long ago a pod that has no node was first given a place.", "name", "namespace")
-	undecided        = newGauge("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "How long a pod has waited for its first decision.", "name", "namespace")
+	unstarted = newGauge("karpenter_pods_unstarted_time_seconds", "How long a pod that is not ready exists.",
+		"name", "namespace")
+	unbound = newGauge("karpenter_pods_unbound_time_seconds", "How long a pod that has no node exists.",
+		"name", "namespace")
+	plannedUnstarted = newGauge("karpenter_pods_provisioning_unstarted_time_seconds",
+		"How long ago a pod that is not ready was first given a place.", "name", "namespace")
+	plannedUnbound = newGauge("karpenter_pods_provisioning_unbound_time_seconds",
+		"How long ago a pod that has no node was first given a place.", "name", "namespace")
+	undecided = newGauge("karpenter_pods_provisioning_scheduling_undecided_time_seconds",
+		"How long a pod has waited for its first decision.", "name", "namespace")
 )
 
 // NewPodTimes are PodTimes whose metrics the registerer keeps.
@@ -47,11 +52,15 @@ func NewPodTimes(r prometheus.Registerer, c clock.Clock) *PodTimes {
 	m := maker{r}
 	return made(m, &PodTimes{
 		clock: c, known: map[types.UID]*podTimes{},
-		startup:      m.summary("karpenter_pods_startup_duration_seconds", "From a pod's creation until it is ready."),
-		bound:        m.histogram("karpenter_pods_bound_duration_seconds", "From a pod's creation until it is bound.", durations()),
-		decision:     m.histogram("karpenter_pods_scheduling_decision_duration_seconds", "From when a pod is first seen to want a place until it is first decided about.", durations()),
-		plannedBound: m.histogram("karpenter_pods_provisioning_bound_duration_seconds", "From when a pod is first given a place until it is bound.", durations()),
-		plannedRun:   m.histogram("karpenter_pods_provisioning_startup_duration_seconds", "From when a pod is first given a place until it is ready.", durations()),
+		startup: m.summary("karpenter_pods_startup_duration_seconds", "From a pod's creation until it is ready."),
+		bound: m.histogram("karpenter_pods_bound_duration_seconds", "From a pod's creation until it is bound.",
+			durations()),
+		decision: m.histogram("karpenter_pods_scheduling_decision_duration_seconds",
+			"From when a pod is first seen to want a place until it is first decided about.", durations()),
+		plannedBound: m.histogram("karpenter_pods_provisioning_bound_duration_seconds",
+			"From when a pod is first given a place until it is bound.", durations()),
+		plannedRun: m.histogram("karpenter_pods_provisioning_startup_duration_seconds",
+			"From when a pod is first given a place until it is ready.", durations()),
 	})
 }
 

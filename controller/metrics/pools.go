@@ -10,11 +10,15 @@ import (
 )
 
 var (
-	poolUsage   = newGauge("karpenter_nodepools_usage", "Capacity of a NodePool's machines.", "resource_type", "nodepool")
-	poolLimit   = newGauge("karpenter_nodepools_limit", "What a NodePool's limits allow.", "resource_type", "nodepool")
-	poolCost    = newGauge("karpenter_nodepools_cost_total", "What a NodePool's machines cost now, in dollars an hour.", "nodepool")
-	poolAllowed = newGauge("karpenter_nodepools_allowed_disruptions", "How many of a NodePool's nodes its budgets allow to be disrupted at once, those that are included.", "nodepool", "reason")
-	poolGoing   = newGauge("karpenter_nodepools_nodes_consuming_budgets", "How many of a NodePool's nodes count against its budgets.", "nodepool", "reason")
+	poolUsage = newGauge("karpenter_nodepools_usage", "Capacity of a NodePool's machines.", "resource_type", "nodepool")
+	poolLimit = newGauge("karpenter_nodepools_limit", "What a NodePool's limits allow.", "resource_type", "nodepool")
+	poolCost  = newGauge("karpenter_nodepools_cost_total",
+		"What a NodePool's machines cost now, in dollars an hour.", "nodepool")
+	poolAllowed = newGauge("karpenter_nodepools_allowed_disruptions",
+		"How many of a NodePool's nodes its budgets allow to be disrupted at once, those that are included.", "nodepool",
+		"reason")
+	poolGoing = newGauge("karpenter_nodepools_nodes_consuming_budgets",
+		"How many of a NodePool's nodes count against its budgets.", "nodepool", "reason")
 
 	stateNodes    = newGauge("karpenter_cluster_state_node_count", "Machines, those on their way included.")
 	stateSynced   = newGauge("karpenter_cluster_state_synced", "1 while the cluster is known.")

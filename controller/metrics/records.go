@@ -6,10 +6,14 @@ type recordCounters struct{ written, dropped, damaged, writes *prometheus.Counte
 
 func newRecordCounters(m maker) recordCounters {
 	return recordCounters{
-		written: m.counter("nodeless_decision_entries_written_total", "Decisions and outcomes of decisions that were written into the cluster."),
-		dropped: m.counter("nodeless_decision_entries_dropped_total", "Turns, decisions and outcomes that came faster than they could be written and are not kept."),
-		damaged: m.counter("nodeless_decision_pieces_damaged_total", "Pieces of the log of decisions that could not be read and were passed over."),
-		writes:  m.counter("nodeless_decision_writes_total", "Calls that write the log of decisions: done, moved (somebody else had written) or failed.", "result"),
+		written: m.counter("nodeless_decision_entries_written_total",
+			"Decisions and outcomes of decisions that were written into the cluster."),
+		dropped: m.counter("nodeless_decision_entries_dropped_total",
+			"Turns, decisions and outcomes that came faster than they could be written and are not kept."),
+		damaged: m.counter("nodeless_decision_pieces_damaged_total",
+			"Pieces of the log of decisions that could not be read and were passed over."),
+		writes: m.counter("nodeless_decision_writes_total",
+			"Calls that write the log of decisions: done, moved (somebody else had written) or failed.", "result"),
 	}
 }
 

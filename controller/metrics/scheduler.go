@@ -27,12 +27,20 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 	m := maker{r}
 	const scheduler = "karpenter_scheduler_"
 	s := &Scheduler{
-		duration:      m.histogram(scheduler+"scheduling_duration_seconds", "Time from a snapshot to its plan.", durations(), "controller"),
-		queue:         m.gauge(scheduler+"queue_depth", "Pods that waited for a place when the last plan was made.", "controller", "scheduling_id"),
-		work:          m.gauge(scheduler+"unfinished_work_seconds", "Work on a plan that is not done; a plan takes milliseconds, so it is 0 whenever it is asked for.", "controller", "scheduling_id"),
-		unschedulable: m.gauge(scheduler+"unschedulable_pods_count", "Pods that the last plan has no place for.", "controller"),
-		ignored:       m.gauge(scheduler+"ignored_pods_count", "Pods that cannot be planned for, whatever machine there were."),
-		byZone:        m.gauge(scheduler+"pending_pods_by_effective_zone_count", "Pods that waited when the last plan was made, by the zone they need: its name, flexible or none.", "controller", "zone"),
+		duration: m.histogram(scheduler+"scheduling_duration_seconds", "Time from a snapshot to its plan.",
+			durations(), "controller"),
+		queue: m.gauge(scheduler+"queue_depth", "Pods that waited for a place when the last plan was made.",
+			"controller", "scheduling_id"),
+		work: m.gauge(scheduler+"unfinished_work_seconds",
+			"Work on a plan that is not done; a plan takes milliseconds, so it is 0 whenever it is asked for.", "controller",
+			"scheduling_id"),
+		unschedulable: m.gauge(scheduler+"unschedulable_pods_count", "Pods that the last plan has no place for.",
+			"controller"),
+		ignored: m.gauge(scheduler+"ignored_pods_count",
+			"Pods that cannot be planned for, whatever machine there were."),
+		byZone: m.gauge(scheduler+"pending_pods_by_effective_zone_count",
+			"Pods that waited when the last plan was made, by the zone they need: its name, flexible or none.", "controller",
+			"zone"),
 	}
 	s.work.WithLabelValues(provisioner, lastRun).Set(0)
 	return s
@@ -75,8 +83,8 @@ func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Dura
 	}
 }
 
-// effectiveZone is the only zone in which pods of a shape may run, by what they select and by their volumes; none if there
-// is no such zone, flexible if there are several.
+// effectiveZone is the only zone in which pods of a shape may run, by what they select and by their volumes; none if
+// there is no such zone, flexible if there are several.
 func effectiveZone(s *model.Shape) string {
 	may, found := s.Required.Get(model.LabelZone)
 	narrow := func(terms []model.Requirements) {

@@ -61,7 +61,8 @@ func tellAt(t *testing.T, clk *clock.Virtual) *story {
 		ready, done := make(chan struct{}), make(chan error, 1)
 		go func() {
 			done <- controller.Run(ctx, controller.Options{
-				REST: s.counted(p.RESTConfig()), Clock: used, Gates: gates.Gates{NodeRepair: true}, OnReady: func() { close(ready) },
+				REST: s.counted(p.RESTConfig()), Clock: used, Gates: gates.Gates{NodeRepair: true},
+				OnReady: func() { close(ready) },
 				Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 					return s.region, nil
 				},
@@ -133,7 +134,8 @@ func (s *story) node(name string) *corev1.Node {
 	s.Helper()
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-" + name, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-" + name,
+			Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
 	}
 	s.must(s.api.Create(context.Background(), n))
 	return n
@@ -148,9 +150,11 @@ func (s *story) boot(name string) {
 		if err := s.api.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 			return err
 		}
-		n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("29")}
+		n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
+			"pods": resource.MustParse("29")}
 		n.Status.Capacity = n.Status.Allocatable
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
 		return s.api.Status().Update(ctx, n)
 	})
 }
@@ -209,12 +213,14 @@ func (s *story) started(want, there int) {
 func TestAClaimBecomesAReadyNodeAndGoesAgain(t *testing.T) {
 	s := tell(t)
 	claim := s.ready("life")
-	if claim.Status.ImageID != "ami-1" || claim.Labels[corev1.LabelInstanceTypeStable] != "m5.large" || claim.Status.NodeName != "life" {
+	if claim.Status.ImageID != "ami-1" || claim.Labels[corev1.LabelInstanceTypeStable] != "m5.large" ||
+		claim.Status.NodeName != "life" {
 		t.Errorf("claim does not say what was launched: %v %v", claim.Labels, claim.Status)
 	}
 	node := &corev1.Node{}
 	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "life"}, node))
-	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) || len(node.OwnerReferences) != 1 {
+	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" ||
+		!slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) || len(node.OwnerReferences) != 1 {
 		t.Errorf("node is not the claim's: %v", node.ObjectMeta)
 	}
 	for _, taint := range node.Spec.Taints {
@@ -235,7 +241,8 @@ func TestTheUnregisteredTaintIsKnownByItsKey(t *testing.T) {
 	s.until("microvm", karpv1.ConditionTypeLaunched)
 	s.must(s.api.Create(context.Background(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "microvm"},
-		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-microvm", Taints: []corev1.Taint{{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-microvm",
+			Taints: []corev1.Taint{{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
 	}))
 	claim := s.until("microvm", karpv1.ConditionTypeRegistered)
 	if got := claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).Reason; got == "UnregisteredTaintMissing" {
@@ -297,7 +304,8 @@ func TestAnUnknownErrorIsSaidAndTriedAgain(t *testing.T) {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
-		if got := c.StatusConditions(status.WithObservedOnly()).Get(karpv1.ConditionTypeLaunched); got == nil || got.Reason != "LaunchFailed" {
+		if got := c.StatusConditions(status.WithObservedOnly()).Get(karpv1.ConditionTypeLaunched); got == nil ||
+			got.Reason != "LaunchFailed" {
 			return fmt.Errorf("condition is %v", got)
 		}
 		return nil
@@ -378,7 +386,8 @@ func TestADrainRespectsAPodDisruptionBudget(t *testing.T) {
 	one := intstr.FromInt32(1)
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "db"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
 	}
 	s.must(s.api.Create(ctx, budget))
 	zero := int64(0)
@@ -391,7 +400,8 @@ func TestADrainRespectsAPodDisruptionBudget(t *testing.T) {
 	}
 	s.must(s.api.Create(ctx, pod))
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now()}}
 	s.must(s.api.Status().Update(ctx, pod))
 	planetest.Eventually(t, "the budget counts the pod", func(ctx context.Context) error {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(budget), budget); err != nil {
@@ -432,8 +442,11 @@ func TestATerminationGracePeriodEndsADrain(t *testing.T) {
 	})
 	zero := int64(0)
 	s.must(s.api.Create(context.Background(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "held", Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}},
-		Spec:       corev1.PodSpec{NodeName: "grace", TerminationGracePeriodSeconds: &zero, Containers: []corev1.Container{{Name: "c", Image: "c"}}, Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "held",
+			Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}},
+		Spec: corev1.PodSpec{NodeName: "grace", TerminationGracePeriodSeconds: &zero,
+			Containers:  []corev1.Container{{Name: "c", Image: "c"}},
+			Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}},
 	}))
 	s.delete(claim)
 	planetest.Eventually(t, "the held pod is asked to end", func(ctx context.Context) error {

@@ -42,13 +42,15 @@ type evictions struct {
 	server *server
 }
 
-func (e evictions) Create(_ context.Context, o client.Object, body client.Object, _ ...client.SubResourceCreateOption) error {
+func (e evictions) Create(_ context.Context, o client.Object, body client.Object,
+	_ ...client.SubResourceCreateOption) error {
 	what := policyv1.Resource("pods")
 	if e.server.pod == nil || e.server.pod.Name != o.GetName() {
 		return apierrors.NewNotFound(what, o.GetName())
 	}
 	options := body.(*policyv1.Eviction).DeleteOptions
-	if options != nil && options.Preconditions != nil && options.Preconditions.UID != nil && *options.Preconditions.UID != e.server.pod.UID {
+	if options != nil && options.Preconditions != nil && options.Preconditions.UID != nil &&
+		*options.Preconditions.UID != e.server.pod.UID {
 		return apierrors.NewConflict(what, o.GetName(), nil)
 	}
 	e.server.pod = nil
@@ -67,15 +69,18 @@ func (silent) Event(runtime.Object, string, string, string) {}
 func with(s *server) *drainer {
 	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
 	return &drainer{&objects{
-		client: s, cache: unaware{}, cluster: cluster.New(cluster.Options{Clock: clk}), recorder: silent{}, clock: clk, state: &pendingState{},
+		client: s, cache: unaware{}, cluster: cluster.New(cluster.Options{Clock: clk}), recorder: silent{}, clock: clk,
+		state: &pendingState{},
 	}}
 }
 
 func podOn(node string, uid types.UID) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-0", UID: uid}, Spec: corev1.PodSpec{NodeName: node}}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-0", UID: uid},
+		Spec: corev1.PodSpec{NodeName: node}}
 }
 
-// A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one that was seen.
+// A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one
+// that was seen.
 func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	s := &server{pod: podOn("elsewhere", "new")}
 	d := with(s)
@@ -87,7 +92,8 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	}
 }
 
-// A pod that was bound in the last moment is not in the cache yet: the API server is asked before a node counts as empty.
+// A pod that was bound in the last moment is not in the cache yet: the API server is asked before a node counts as
+// empty.
 func TestANodeIsEmptyWhenTheServerSaysSo(t *testing.T) {
 	s := &server{pod: podOn("going", "late")}
 	d, node := with(s), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "going"}}

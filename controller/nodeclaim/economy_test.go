@@ -58,18 +58,20 @@ func TestALifeTakesFewWrites(t *testing.T) {
 	s := tell(t)
 	pool := s.pool("economy")
 	claim := s.ready("economy-1", ownedBy(pool))
-	if claims, nodes := s.writes.of("nodeclaims", "economy-1"), s.writes.of("nodes", "economy-1"); len(claims) > 4 || len(nodes) > 2 {
+	if claims, nodes := s.writes.of("nodeclaims", "economy-1"),
+		s.writes.of("nodes", "economy-1"); len(claims) > 4 || len(nodes) > 2 {
 		t.Errorf("until it is ready:\n%s\n%s", strings.Join(claims, "\n"), strings.Join(nodes, "\n"))
 	}
 	s.delete(claim)
 	s.untilGone(claim)
-	if claims, nodes := s.writes.of("nodeclaims", "economy-1"), s.writes.of("nodes", "economy-1"); len(claims) > 7 || len(nodes) > 6 {
+	if claims, nodes := s.writes.of("nodeclaims", "economy-1"),
+		s.writes.of("nodes", "economy-1"); len(claims) > 7 || len(nodes) > 6 {
 		t.Errorf("for all its life:\n%s\n%s", strings.Join(claims, "\n"), strings.Join(nodes, "\n"))
 	}
 }
 
-// A claim that somebody else made, without pool, gets what it needs to be found again; a Node that came without its taint
-// is used all the same, and that is said.
+// A claim that somebody else made, without pool, gets what it needs to be found again; a Node that came without its
+// taint is used all the same, and that is said.
 func TestAClaimThatSomebodyElseMadeIsTakenCareOf(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()
@@ -89,8 +91,10 @@ func TestAClaimThatSomebodyElseMadeIsTakenCareOf(t *testing.T) {
 	}
 	node := &corev1.Node{}
 	s.must(s.api.Get(ctx, client.ObjectKey{Name: "bare"}, node))
-	if node.Labels[corev1.LabelHostname] != "its-own-name" || node.Labels["karpenter.k8s.aws/ec2nodeclass"] != "default" || len(node.OwnerReferences) != 1 ||
-		node.OwnerReferences[0].Controller != nil || node.OwnerReferences[0].BlockOwnerDeletion == nil || !*node.OwnerReferences[0].BlockOwnerDeletion {
+	if node.Labels[corev1.LabelHostname] != "its-own-name" ||
+		node.Labels["karpenter.k8s.aws/ec2nodeclass"] != "default" || len(node.OwnerReferences) != 1 ||
+		node.OwnerReferences[0].Controller != nil || node.OwnerReferences[0].BlockOwnerDeletion == nil ||
+		!*node.OwnerReferences[0].BlockOwnerDeletion {
 		t.Errorf("node is %v", node.ObjectMeta)
 	}
 }

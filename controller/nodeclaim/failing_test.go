@@ -28,7 +28,8 @@ func (s *story) untilLaunchSucceeded(pool *karpv1.NodePool, reason string) {
 	})
 }
 
-// What the cloud refuses is not asked for again and again with the pods waiting: the claim goes, its pool says why and backs off.
+// What the cloud refuses is not asked for again and again with the pods waiting: the claim goes, its pool says why
+// and backs off.
 func TestARefusedLaunchGivesItsPodsToOtherPools(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("refusing")
@@ -60,7 +61,8 @@ func TestALaunchWithoutPermissionIsGivenUpSoon(t *testing.T) {
 	s.untilLaunchSucceeded(pool, "LaunchFailed")
 }
 
-// An instance that ends before it is a Node tells why: of one that could not start, no second one is wanted from the pool.
+// An instance that ends before it is a Node tells why: of one that could not start, no second one is wanted from the
+// pool.
 func TestAMachineThatCannotStartMakesItsPoolBackOff(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("dying")
@@ -71,7 +73,8 @@ func TestAMachineThatCannotStartMakesItsPoolBackOff(t *testing.T) {
 		s.region.set(func() {
 			delete(s.region.machines, id)
 			s.region.ending = cloud.Ending{Code: code, Message: "it ended", AtLaunch: atLaunch}
-			s.region.notices = append(s.region.notices, cloud.Interruption{InstanceIDs: []string{id}, Kind: cloud.InstanceTerminating, Handle: id})
+			s.region.notices = append(s.region.notices,
+				cloud.Interruption{InstanceIDs: []string{id}, Kind: cloud.InstanceTerminating, Handle: id})
 		})
 		s.passing(100*time.Millisecond, name+" is gone", gone(s, claim))
 	}

@@ -36,7 +36,8 @@ func TestAnInterruptionThatWasNotedBeforeACrashIsCarriedOutAfterIt(t *testing.T)
 	s := tellQuickly(t)
 	claim := s.ready("noted")
 	s.stop()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, translate.AnnotationInterrupted, translate.Interruption("spot_interrupted", s.clock.Now()))
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, translate.AnnotationInterrupted,
+		translate.Interruption("spot_interrupted", s.clock.Now()))
 	s.must(s.api.Patch(context.Background(), claim, client.RawPatch(types.MergePatchType, []byte(patch))))
 	s.stop = s.start()
 	s.event("noted", "TerminatingOnInterruption")
@@ -52,9 +53,11 @@ func TestNoticesComeTwiceLateAndUnreadable(t *testing.T) {
 	}
 	s.region.set(func() {
 		s.region.notices = []cloud.Interruption{
-			notice("1", cloud.InstanceTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"), // the warning comes after the end
+			// the warning comes after the end
+			notice("1", cloud.InstanceTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"),
 			notice("3", cloud.SpotInterruption, "i-twice"), notice("4", cloud.SpotInterruption, "i-twice"),
-			notice("5", cloud.NoOp), {Kind: cloud.Malformed, Note: "not JSON", Handle: "6"}, notice("7", cloud.SpotInterruption, "i-nobody"),
+			notice("5", cloud.NoOp), {Kind: cloud.Malformed, Note: "not JSON", Handle: "6"},
+			notice("7", cloud.SpotInterruption, "i-nobody"),
 			notice("8", "something new", "i-twice"),
 		}
 	})
@@ -90,7 +93,8 @@ func TestAMachineThatFailsTheCloudsChecksIsForcedOut(t *testing.T) {
 		if claim.DeletionTimestamp == nil {
 			return errors.New("it is not deleted")
 		}
-		if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err != nil || at.After(s.clock.Now()) {
+		if at, err := time.Parse(time.RFC3339,
+			claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey]); err != nil || at.After(s.clock.Now()) {
 			return fmt.Errorf("its time ends at %v, %v", at, err)
 		}
 		return nil
@@ -117,12 +121,14 @@ func TestAnInterruptedMachineTakesNoNewPods(t *testing.T) {
 		p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	})
 	s.region.set(func() {
-		s.region.notices = []cloud.Interruption{{InstanceIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange, Handle: "1"}}
+		s.region.notices = []cloud.Interruption{{InstanceIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange,
+			Handle: "1"}}
 	})
 	node := &corev1.Node{}
 	s.passing(100*time.Millisecond, "its Node is tainted", func(ctx context.Context) error {
 		s.must(s.api.Get(ctx, client.ObjectKey{Name: "refusing"}, node))
-		if !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&karpv1.DisruptedNoScheduleTaint) }) {
+		if !slices.ContainsFunc(node.Spec.Taints,
+			func(t corev1.Taint) bool { return t.MatchTaint(&karpv1.DisruptedNoScheduleTaint) }) {
 			return errors.New("it is not")
 		}
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// A host's clock is set back an hour and ahead a day, as after a suspend or by a time server: machines that are there stay,
-// and nothing is launched twice. While it is behind, new ones come too.
+// A host's clock is set back an hour and ahead a day, as after a suspend or by a time server: machines that are there
+// stay, and nothing is launched twice. While it is behind, new ones come too.
 func TestTheClockJumps(t *testing.T) {
 	s := tellQuickly(t)
 	old := s.ready("before")
@@ -35,8 +35,8 @@ func TestTheClockJumps(t *testing.T) {
 	s.started(2, 2)
 }
 
-// Our clock is six minutes ahead of the API server's, or nobody was there for so long: each claim seems too old to be launched.
-// It is launched all the same, and only one whose launch fails is given up.
+// Our clock is six minutes ahead of the API server's, or nobody was there for so long: each claim seems too old to be
+// launched. It is launched all the same, and only one whose launch fails is given up.
 func TestAClaimThatSeemsOldIsLaunchedBeforeItIsGivenUp(t *testing.T) {
 	s := tellAt(t, clock.NewVirtual(time.Now().Add(6*time.Minute)))
 	s.ready("seems-old")

@@ -77,7 +77,8 @@ func (s *story) unready(name string) {
 		if err := s.api.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 			return err
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.Now()}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			LastTransitionTime: metav1.Now()}}
 		return s.api.Status().Update(ctx, n)
 	})
 }
@@ -120,7 +121,8 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 	s.region.set(func() { delete(s.region.machines, "i-vanished") })
 	s.unready("vanished")
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
-	s.passing(time.Second, "its Node no longer exists", gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
+	s.passing(time.Second, "its Node no longer exists",
+		gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
 	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.DeletionTimestamp != nil {
 		t.Error("a claim whose machine is there was deleted")
@@ -173,7 +175,8 @@ func TestANodeThatComesASecondTimeIsTakenAgain(t *testing.T) {
 			if err := s.api.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 				return err
 			}
-			if node.UID == first || node.Labels[label] != "true" || node.Labels[karpv1.NodePoolLabelKey] != claim.Labels[karpv1.NodePoolLabelKey] {
+			if node.UID == first || node.Labels[label] != "true" ||
+				node.Labels[karpv1.NodePoolLabelKey] != claim.Labels[karpv1.NodePoolLabelKey] {
 				return fmt.Errorf("labels are %v", node.Labels)
 			}
 			if slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }) {
@@ -183,7 +186,8 @@ func TestANodeThatComesASecondTimeIsTakenAgain(t *testing.T) {
 		}
 	}
 	s.passing(20*time.Millisecond, "the Node is registered", taken(karpv1.NodeRegisteredLabelKey))
-	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" || !slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
+	if node.Labels[karpv1.NodeInitializedLabelKey] == "true" ||
+		!slices.Contains(node.Finalizers, karpv1.TerminationFinalizer) {
 		t.Errorf("a Node that is not ready: %v", node.ObjectMeta)
 	}
 	s.boot("again")
@@ -252,7 +256,8 @@ func TestAnIdleMachineBecomesConsolidatableAfterAWhile(t *testing.T) {
 	ctx := context.Background()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "idle-pool"}}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default"}
 	pool.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} // it may be consolidated; it is not
@@ -286,7 +291,8 @@ func TestAnIdleMachineBecomesConsolidatableAfterAWhile(t *testing.T) {
 func TestAClaimExpires(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.ready("old", func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("1h") })
-	endless := s.ready("endless", func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never") })
+	endless := s.ready("endless",
+		func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never") })
 	s.clock.Advance(59 * time.Minute)
 	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(claim), claim))
 	if claim.DeletionTimestamp != nil {
@@ -309,7 +315,8 @@ func (s *story) untilLaunchFailed(c *karpv1.NodeClaim) {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(c), c); err != nil {
 			return err
 		}
-		if got := c.StatusConditions(status.WithObservedOnly()).Get(karpv1.ConditionTypeLaunched); got == nil || got.Reason != "LaunchFailed" {
+		if got := c.StatusConditions(status.WithObservedOnly()).Get(karpv1.ConditionTypeLaunched); got == nil ||
+			got.Reason != "LaunchFailed" {
 			return fmt.Errorf("condition is %v", got)
 		}
 		return nil

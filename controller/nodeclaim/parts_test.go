@@ -24,10 +24,12 @@ func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T)
 		pool karpv1.NodePool
 		want bool
 	}{
-		"it is there":             {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
-		"another has its name":    {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
-		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"foregroundDeletion"}}}, false},
-		"it leaves its claims":    {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now, Finalizers: []string{"orphan"}}}, true},
+		"it is there":          {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
+		"another has its name": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
+		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now,
+			Finalizers: []string{"foregroundDeletion"}}}, false},
+		"it leaves its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now,
+			Finalizers: []string{"orphan"}}}, true},
 	} {
 		if got := keepsDependents(&c.pool, ref); got != c.want {
 			t.Errorf("%s: kept %v", name, got)
@@ -76,13 +78,16 @@ func TestAMachineThatIsMuchSmallerThanPromisedIsInconsistent(t *testing.T) {
 func TestANodeIsRepairedForTheConditionThatIsFirstIntolerable(t *testing.T) {
 	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	policies := []cloud.RepairPolicy{
-		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute}, {Condition: "AcceleratedHardwareReady", Status: "False", Toleration: 10 * time.Minute},
+		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute},
+		{Condition: "AcceleratedHardwareReady", Status: "False", Toleration: 10 * time.Minute},
 	}
 	node := &corev1.Node{}
 	for _, kind := range []corev1.NodeConditionType{"Ready", "AcceleratedHardwareReady"} {
-		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: "False", LastTransitionTime: metav1.NewTime(noon)})
+		node.Status.Conditions = append(node.Status.Conditions,
+			corev1.NodeCondition{Type: kind, Status: "False", LastTransitionTime: metav1.NewTime(noon)})
 	}
-	if condition, due := broken(node, policies); condition != "AcceleratedHardwareReady" || !due.Equal(noon.Add(10*time.Minute)) {
+	if condition, due := broken(node, policies); condition != "AcceleratedHardwareReady" ||
+		!due.Equal(noon.Add(10*time.Minute)) {
 		t.Errorf("%s from %s on", condition, due)
 	}
 	node.Status.Conditions[1].Status = "True"
@@ -136,13 +141,15 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	s.retain(l)
 	drift.retain(l)
 	for what, n := range map[string]int{
-		"claims": len(s.claims.all), "nodes": len(s.nodes.all), "templates": len(drift.templates.all), "instances": len(s.instances.all) - 1,
+		"claims": len(s.claims.all), "nodes": len(s.nodes.all), "templates": len(drift.templates.all),
+		"instances": len(s.instances.all) - 1,
 	} {
 		if n != 1 {
 			t.Errorf("%s has %d records, want 1", what, n)
 		}
 	}
-	if s.claims.get("there").launched == nil || !s.instances.get("launched").gone || s.nodes.get("there").podEvent.IsZero() {
+	if s.claims.get("there").launched == nil || !s.instances.get("launched").gone ||
+		s.nodes.get("there").podEvent.IsZero() {
 		t.Error("what is there is forgotten")
 	}
 }

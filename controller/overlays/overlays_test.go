@@ -18,8 +18,10 @@ func market() []model.InstanceType {
 	var out []model.InstanceType
 	for i, name := range []string{"c5.large", "c5.xlarge"} {
 		t := model.InstanceType{
-			Name: name, Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelArch, "amd64")),
-			Capacity: model.Resources{model.CPU: 2000, model.Memory: 4 << 30}, Allocatable: model.Resources{model.CPU: 1900, model.Memory: 3 << 30},
+			Name: name, Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name),
+				model.OneOf(model.LabelArch, "amd64")),
+			Capacity:    model.Resources{model.CPU: 2000, model.Memory: 4 << 30},
+			Allocatable: model.Resources{model.CPU: 1900, model.Memory: 3 << 30},
 		}
 		for _, zone := range []string{"a", "b"} {
 			price := model.Price(100_000 * (i + 1))
@@ -33,7 +35,8 @@ func market() []model.InstanceType {
 }
 
 func pools() []Pool {
-	return []Pool{{Name: "team", Labels: map[string]string{"team": "x"}, Types: market()}, {Name: "other", Types: market()}}
+	return []Pool{{Name: "team", Labels: map[string]string{"team": "x"}, Types: market()},
+		{Name: "other", Types: market()}}
 }
 
 // overlayOf makes an overlay; price, adjustment and capacity are left out if "", requirements are key=value.
@@ -53,7 +56,8 @@ func overlayOf(name string, weight int32, price, adjust, gpus string, requiremen
 	}
 	for _, r := range requirements {
 		key, value, _ := strings.Cut(r, "=")
-		o.Spec.Requirements = append(o.Spec.Requirements, v1alpha1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+		o.Spec.Requirements = append(o.Spec.Requirements,
+			v1alpha1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 	}
 	return o
 }
@@ -76,11 +80,13 @@ func TestPricesAreSetAndAdjusted(t *testing.T) {
 	}{
 		{price: "0.25", want: 250_000}, {price: "1", want: 1_000_000}, {price: "0", want: 1},
 		{adjust: "+0.05", want: 150_000}, {adjust: "-0.05", want: 50_000}, {adjust: "-0.5", want: 1},
-		{adjust: "+10%", want: 110_000}, {adjust: "-15%", want: 85_000}, {adjust: "-100%", want: 1}, {adjust: "+.5%", want: 100_500},
+		{adjust: "+10%", want: 110_000}, {adjust: "-15%", want: 85_000}, {adjust: "-100%", want: 1},
+		{adjust: "+.5%", want: 100_500},
 		{adjust: "+99999999999999999999", want: 1_000_000_000_000},
 	} {
 		effects, verdicts := Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{
-			overlayOf("o", 0, c.price, c.adjust, "", "node.kubernetes.io/instance-type=c5.large", "karpenter.sh/capacity-type=on-demand", "topology.kubernetes.io/zone=a"),
+			overlayOf("o", 0, c.price, c.adjust, "", "node.kubernetes.io/instance-type=c5.large",
+				"karpenter.sh/capacity-type=on-demand", "topology.kubernetes.io/zone=a"),
 		})
 		f := effects["team"]
 		if verdicts["o"] != (Verdict{}) || f == nil || effects["other"] == nil {
@@ -89,18 +95,21 @@ func TestPricesAreSetAndAdjusted(t *testing.T) {
 		if got := priceOf(f, "c5.large", "a", model.OnDemand); got != c.want {
 			t.Errorf("%s%s: %d, want %d", c.price, c.adjust, got, c.want)
 		}
-		if priceOf(f, "c5.large", "b", model.OnDemand) != 100_000 || priceOf(f, "c5.large", "a", model.Spot) != 50_000 || len(f.Prices) != 1 {
+		if priceOf(f, "c5.large", "b", model.OnDemand) != 100_000 || priceOf(f, "c5.large", "a", model.Spot) != 50_000 ||
+			len(f.Prices) != 1 {
 			t.Errorf("%s%s: another offering has another price: %v", c.price, c.adjust, f.Prices)
 		}
 	}
 }
 
 func TestAnOverlayIsForThePoolsWhoseLabelsItNames(t *testing.T) {
-	effects, _ := Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "team=x")})
+	effects, _ := Evaluate(translate.NewNames(), pools(),
+		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "team=x")})
 	if effects["team"] == nil || effects["other"] != nil {
 		t.Errorf("%v", effects)
 	}
-	effects, _ = Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "karpenter.sh/nodepool=other")})
+	effects, _ = Evaluate(translate.NewNames(), pools(),
+		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "karpenter.sh/nodepool=other")})
 	if effects["team"] != nil || effects["other"] == nil {
 		t.Errorf("%v", effects)
 	}
@@ -108,7 +117,8 @@ func TestAnOverlayIsForThePoolsWhoseLabelsItNames(t *testing.T) {
 
 func TestResourcesAreThereBesides(t *testing.T) {
 	names, before := translate.NewNames(), pools()
-	effects, _ := Evaluate(names, before, []*v1alpha1.NodeOverlay{overlayOf("o", 0, "", "", "4", "karpenter.sh/capacity-type=spot")})
+	effects, _ := Evaluate(names, before,
+		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "", "", "4", "karpenter.sh/capacity-type=spot")})
 	gpu, _ := names.Index("example.com/gpu")
 	for _, typ := range effects["team"].Types {
 		if typ.Capacity[gpu] != 4 || typ.Allocatable[gpu] != 4 || typ.Allocatable[model.CPU] != 1900 {
@@ -124,7 +134,8 @@ func TestResourcesAreThereBesides(t *testing.T) {
 }
 
 func TestTheHeavierOverlayWins(t *testing.T) {
-	all := []*v1alpha1.NodeOverlay{overlayOf("light", 1, "1", "", "1"), overlayOf("heavy", 9, "2", "", ""), overlayOf("none", 0, "", "+5", "7")}
+	all := []*v1alpha1.NodeOverlay{overlayOf("light", 1, "1", "", "1"), overlayOf("heavy", 9, "2", "", ""),
+		overlayOf("none", 0, "", "+5", "7")}
 	names := translate.NewNames()
 	effects, verdicts := Evaluate(names, pools(), all)
 	gpu, _ := names.Index("example.com/gpu")
@@ -146,7 +157,8 @@ func TestOverlaysOfOneWeightMustNotSayTheSameThing(t *testing.T) {
 	})
 	v := verdicts["y"]
 	for _, want := range []string{`NodeOverlay "z"`, "the price of c5.large", `NodePool "team"`, "different weights"} {
-		if v.Reason != "Conflict" || !strings.HasPrefix(v.Message, "conflict with another overlay") || !strings.Contains(v.Message, want) {
+		if v.Reason != "Conflict" || !strings.HasPrefix(v.Message, "conflict with another overlay") ||
+			!strings.Contains(v.Message, want) {
 			t.Errorf("verdict %v lacks %q", v, want)
 		}
 	}
@@ -156,7 +168,8 @@ func TestOverlaysOfOneWeightMustNotSayTheSameThing(t *testing.T) {
 	if len(effects["other"].Prices) != 0 || priceOf(effects["team"], "c5.large", "a", model.OnDemand) != 1_000_000 {
 		t.Error("an overlay in conflict has an effect")
 	}
-	_, verdicts = Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{overlayOf("a", 0, "", "", "1"), overlayOf("b", 0, "", "", "2")})
+	_, verdicts = Evaluate(translate.NewNames(), pools(),
+		[]*v1alpha1.NodeOverlay{overlayOf("a", 0, "", "", "1"), overlayOf("b", 0, "", "", "2")})
 	if !strings.Contains(verdicts["a"].Message, "example.com/gpu") || verdicts["b"].Reason != "" {
 		t.Errorf("%v", verdicts)
 	}

@@ -38,7 +38,8 @@ func (r region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, 
 		out = append(out, model.InstanceType{
 			Name: name, Capacity: size, Allocatable: size,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelOS, "linux")),
-			Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(85_000 + 10_000*i), Available: true}},
+			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(85_000 + 10_000*i),
+				Available: true}},
 		})
 	}
 	return out, nil
@@ -48,8 +49,10 @@ func (r region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.Launch
 	r.asked <- req
 	size := model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}
 	return cloud.LaunchResult{Instance: cloud.Instance{
-		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a", CapacityType: model.OnDemand,
-		State: cloud.Running, Capacity: size, Allocatable: size, Labels: map[string]string{model.LabelInstanceType: "m5.large"},
+		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a",
+		CapacityType: model.OnDemand,
+		State:        cloud.Running, Capacity: size, Allocatable: size,
+		Labels: map[string]string{model.LabelInstanceType: "m5.large"},
 	}}, nil
 }
 
@@ -71,7 +74,8 @@ func (region) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
 
 func overlay(name, price, adjust string, gpus string, types ...string) *v1alpha1.NodeOverlay {
 	o := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	o.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: model.LabelInstanceType, Operator: corev1.NodeSelectorOpIn, Values: types}}
+	o.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: model.LabelInstanceType,
+		Operator: corev1.NodeSelectorOpIn, Values: types}}
 	if price != "" {
 		o.Spec.Price = &price
 	}
@@ -120,14 +124,16 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 		}
 	}
 	// The overlays make the dearer type the cheaper one and give it what the pod asks for; one says the same as another.
-	create(overlay("contract", "0.01", "", "", "m5.large"), overlay("device", "", "", "2", "c5.large", "m5.large"), overlay("another", "0.5", "", "", "m5.large"))
+	create(overlay("contract", "0.01", "", "", "m5.large"), overlay("device", "", "", "2", "c5.large", "m5.large"),
+		overlay("another", "0.5", "", "", "m5.large"))
 	class := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	class.Spec.Role = "node"
 	class.Spec.AMISelectorTerms = []ec2v1.AMISelectorTerm{{Alias: "al2023@latest"}}
 	class.Spec.SubnetSelectorTerms = []ec2v1.SubnetSelectorTerm{{ID: "subnet-0123456789abcdef0"}}
 	class.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{ID: "sg-0123456789abcdef0"}}
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: planetest.Namespace(t, p)}}
@@ -163,7 +169,8 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 	claim := &karpv1.NodeClaim{}
 	planetest.Eventually(t, "a machine is launched", func(ctx context.Context) error {
 		list := &karpv1.NodeClaimList{}
-		if err := api.List(ctx, list); err != nil || len(list.Items) != 1 || !list.Items[0].StatusConditions().IsTrue(karpv1.ConditionTypeLaunched) {
+		if err := api.List(ctx, list); err != nil || len(list.Items) != 1 ||
+			!list.Items[0].StatusConditions().IsTrue(karpv1.ConditionTypeLaunched) {
 			return errors.Join(err, fmt.Errorf("%d claims", len(list.Items)))
 		}
 		claim = &list.Items[0]

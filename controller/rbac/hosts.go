@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// HostRules are what the controller needs besides where microVM hosts have joined: it decides about the hosts' serving certificates. What pods on hosts
-// refer to it neither reads nor gives to anybody.
+// HostRules are what the controller needs besides where microVM hosts have joined: it decides about the hosts'
+// serving certificates. What pods on hosts refer to it neither reads nor gives to anybody.
 func HostRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"get", "list", "watch"}),
@@ -27,8 +27,9 @@ const (
 	HostJoin    = "join"
 )
 
-// hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may and tell of pods by events, as every kubelet does, ask
-// for certificates, which others decide about, read where logs are to go, and see what the network of pods follows from.
+// hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may and tell of pods
+// by events, as every kubelet does, ask for certificates, which others decide about, read where logs are to go, and
+// see what the network of pods follows from.
 const hostClusterRole = "nodeless-host"
 
 // HostRole is that of all hosts. What pods refer to a host reads as their Nodes.
@@ -56,12 +57,14 @@ func HostRole() client.Object {
 // HostNamespace is the namespace of a host. All else that is the host's goes with it.
 func HostNamespace(host string) *corev1.Namespace {
 	return &corev1.Namespace{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostNamespace(host), Labels: map[string]string{"app.kubernetes.io/name": Name}},
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostNamespace(host),
+			Labels: map[string]string{"app.kubernetes.io/name": Name}},
 	}
 }
 
-// hostRules are what a host may do in its own namespace: read what it is to run, say what it has and what has become of its microVMs, renew its token.
+// hostRules are what a host may do in its own namespace: read what it is to run, say what it has and what has become
+// of its microVMs, renew its token.
 func hostRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(v1alpha1.GroupVersion.Group, []string{"microvmhosts", "microvms"}, []string{"get", "list", "watch"}),
@@ -71,8 +74,8 @@ func hostRules() []rbacv1.PolicyRule {
 	}
 }
 
-// HostObjects are a host's account and rights, in the order in which they can be created. They end with the namespace, whose UID is given. nodes are the names
-// that the Nodes of its microVMs may have.
+// HostObjects are a host's account and rights, in the order in which they can be created. They end with the
+// namespace, whose UID is given. nodes are the names that the Nodes of its microVMs may have.
 func HostObjects(host string, namespace types.UID, nodes []string) []client.Object {
 	in := v1alpha1.HostNamespace(host)
 	labels := map[string]string{"app.kubernetes.io/name": Name}
@@ -93,12 +96,16 @@ func HostObjects(host string, namespace types.UID, nodes []string) []client.Obje
 	asNodes := with(meta("", in+":nodes"))
 	return []client.Object{
 		NodePolicy(), NodePolicyBinding(), HostRole(),
-		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(in, HostAccount)},
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: meta(in, HostAccount)},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(in, HostAccount), Rules: hostRules()},
-		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(in, HostAccount), RoleRef: to("Role", HostAccount), Subjects: who},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: with(meta("", in)), RoleRef: to("ClusterRole", hostClusterRole), Subjects: who},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(in, HostAccount),
+			RoleRef: to("Role", HostAccount), Subjects: who},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: with(meta("", in)),
+			RoleRef: to("ClusterRole", hostClusterRole), Subjects: who},
 		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: asNodes, Rules: asNodeRules(nodes)},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes, RoleRef: to("ClusterRole", asNodes.Name), Subjects: who},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes,
+			RoleRef: to("ClusterRole", asNodes.Name), Subjects: who},
 		// Whose client certificates are good.
 		&rbacv1.RoleBinding{
 			TypeMeta: of("RoleBinding"), ObjectMeta: with(meta(metav1.NamespaceSystem, in)),

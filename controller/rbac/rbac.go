@@ -23,7 +23,8 @@ func Rules() []rbacv1.PolicyRule {
 	read, write := []string{"get", "list", "watch"}, []string{"patch"}
 	return []rbacv1.PolicyRule{
 		// What pods ask for and where they may run.
-		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "podtemplates"}, read),
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
+			"podtemplates"}, read),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
@@ -50,8 +51,10 @@ func Rules() []rbacv1.PolicyRule {
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
 		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
 		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
-		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create"}),
-		named(rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
+		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
+			[]string{"create"}),
+		named(rule("admissionregistration.k8s.io",
+			[]string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
 			admission.MutatingName, admission.ValidatingName),
 	}
 }
@@ -67,7 +70,8 @@ func leaseRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create", "get", "update"})}
 }
 
-// ownRules are what it needs in its own namespace: the lease, and the webhook's certificates. New ones cannot be named beforehand.
+// ownRules are what it needs in its own namespace: the lease, and the webhook's certificates. New ones cannot be
+// named beforehand.
 func ownRules(lease string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
@@ -78,13 +82,14 @@ func ownRules(lease string) []rbacv1.PolicyRule {
 }
 
 // SurgeRules are what it needs besides where a Deployment asks for another pod before its only one is evicted
-// (nodeless.sh/surge-before-eviction). Who may change Deployments may run anything: it is given only where it is wanted.
+// (nodeless.sh/surge-before-eviction). Who may change Deployments may run anything: it is given only where it is
+// wanted.
 func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
 }
 
-// PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is, what they may list, and
-// what is shown to them.
+// PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is,
+// what they may list, and what is shown to them.
 func PageRules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
 		rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
@@ -95,13 +100,15 @@ func PageRules() []rbacv1.PolicyRule {
 // ViewName is that of the role for those who only look.
 const ViewName = "nodeless-view"
 
-// ViewRules are what "nodeless why" and other commands need that only look at a cluster: the built-in role view knows neither Nodes nor
-// NodePools.
+// ViewRules are what "nodeless why" and other commands need that only look at a cluster: the built-in role view knows
+// neither Nodes nor NodePools.
 func ViewRules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
-		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges", "events"}, read),
-		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read), // what pods are made from: a change is a patch of it
+		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
+			"events"}, read),
+		// what pods are made from: a change is a patch of it
+		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
@@ -126,8 +133,8 @@ func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
 	return out
 }
 
-// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created. more is what it
-// may do in the whole cluster besides Rules.
+// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created.
+// more is what it may do in the whole cluster besides Rules.
 func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object {
 	meta := func(namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": Name}}
@@ -140,12 +147,15 @@ func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object
 	}
 	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: namespace}}
 	return []client.Object{
-		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"}, ObjectMeta: meta(namespace)},
+		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: meta(namespace)},
 		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: append(Rules(), more...)},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"), Subjects: who},
+		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"),
+			Subjects: who},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: ownRules(lease)},
 		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(namespace), RoleRef: to("Role"), Subjects: who},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(corev1.NamespaceNodeLease), Rules: leaseRules()},
-		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"), Subjects: who},
+		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"),
+			Subjects: who},
 	}
 }

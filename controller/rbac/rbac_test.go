@@ -15,7 +15,8 @@ import (
 func may(rules []rbacv1.PolicyRule, group, resource, verbs string) bool {
 	for verb := range strings.FieldsSeq(verbs) {
 		if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-			return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb)
+			return slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) &&
+				slices.Contains(r.Verbs, verb)
 		}) {
 			return false
 		}
@@ -85,17 +86,20 @@ func TestNoMoreThanNeededIsAllowed(t *testing.T) {
 	}
 	for _, r := range rules {
 		words := slices.Concat(r.APIGroups, r.Resources, r.Verbs)
-		for _, bad := range []string{"*", "serviceaccounts/token", "impersonate", "escalate", "bind", "deletecollection", rbacv1.GroupName, "users", "groups"} {
+		for _, bad := range []string{"*", "serviceaccounts/token", "impersonate", "escalate", "bind", "deletecollection",
+			rbacv1.GroupName, "users", "groups"} {
 			if slices.Contains(words, bad) {
 				t.Errorf("%s is allowed: %v", bad, r)
 			}
 		}
-		for _, kind := range []string{"secrets", "configmaps", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"} {
+		for _, kind := range []string{"secrets", "configmaps", "mutatingwebhookconfigurations",
+			"validatingwebhookconfigurations"} {
 			if slices.Contains(r.Resources, kind) && !slices.Equal(r.Verbs, []string{"create"}) && len(r.ResourceNames) == 0 {
 				t.Errorf("any of the %s may be read or changed: %v", kind, r)
 			}
 		}
-		if slices.Contains(r.Resources, "leases") && slices.Contains(r.Verbs, "update") && !slices.Equal(r.ResourceNames, []string{"lease"}) {
+		if slices.Contains(r.Resources, "leases") && slices.Contains(r.Verbs, "update") &&
+			!slices.Equal(r.ResourceNames, []string{"lease"}) {
 			t.Errorf("any lease may be changed: %v", r)
 		}
 	}

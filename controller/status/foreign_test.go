@@ -45,7 +45,8 @@ func labCRD() *apiextensionsv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{Name: "labclasses.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: labClass.Group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "labclasses", Singular: "labclass", Kind: labClass.Kind, ListKind: "LabClassList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "labclasses", Singular: "labclass",
+				Kind: labClass.Kind, ListKind: "LabClassList"},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: labClass.Version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
@@ -57,8 +58,8 @@ func labCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// A pod, a pool and a class of a kind that is not AWS's: the pod runs on a machine that the pool's requirement on a label
-// of the laboratory allows.
+// A pod, a pool and a class of a kind that is not AWS's: the pod runs on a machine that the pool's requirement on a
+// label of the laboratory allows.
 func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	ctx := context.Background()
 	stack := stacktest.StartWith(t, &catalog.Own{Zones: []string{"lab-a"}, Types: []catalog.OwnType{
@@ -66,7 +67,8 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 		{Name: "dear", VCPU: 4, MemoryMiB: 8192, OnDemand: 0.2, Labels: map[string]string{"example.com/rack": "2"}},
 	}})
 	api := stack.Client
-	if err := crds.Apply(ctx, stack.Plane.RESTConfig(), []*apiextensionsv1.CustomResourceDefinition{labCRD()}); err != nil {
+	if err := crds.Apply(ctx, stack.Plane.RESTConfig(),
+		[]*apiextensionsv1.CustomResourceDefinition{labCRD()}); err != nil {
 		t.Fatal(err)
 	}
 	stack.Controller(t, func(o *controller.Options) { o.ClassKinds = []status.Kind{labKind()} })
@@ -74,7 +76,8 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	class.SetGroupVersionKind(labClass)
 	class.SetName("lab")
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: labClass.Group, Kind: labClass.Kind, Name: "lab"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: labClass.Group, Kind: labClass.Kind,
+		Name: "lab"}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: "example.com/rack", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}},
 	}
@@ -95,7 +98,8 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 		if err := api.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
 			return err
 		}
-		if node.Labels["example.com/rack"] != "2" || node.Labels["example.com/labclass"] != "lab" || node.Labels["karpenter.sh/initialized"] != "true" {
+		if node.Labels["example.com/rack"] != "2" || node.Labels["example.com/labclass"] != "lab" ||
+			node.Labels["karpenter.sh/initialized"] != "true" {
 			return fmt.Errorf("labels %v", node.Labels)
 		}
 		return nil

@@ -66,7 +66,8 @@ func TestHashesOfAnotherVersionAreRenewed(t *testing.T) {
 	s.says(user, karpv1.ConditionTypeLaunched, metav1.ConditionTrue, "")
 
 	const hash, version = karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey
-	s.annotated(user, hash, "of-old", version, "v0", ec2v1.AnnotationEC2NodeClassHash, "of-old", ec2v1.AnnotationEC2NodeClassHashVersion, "v0")
+	s.annotated(user, hash, "of-old", version, "v0", ec2v1.AnnotationEC2NodeClassHash, "of-old",
+		ec2v1.AnnotationEC2NodeClassHashVersion, "v0")
 	s.annotated(np, hash, "of-old", version, "v0")
 	s.annotated(c, ec2v1.AnnotationEC2NodeClassHash, "of-old", ec2v1.AnnotationEC2NodeClassHashVersion, "v0")
 	s.carries(user, hash, np.Hash(), version, karpv1.NodePoolHashVersion,
@@ -85,7 +86,8 @@ func TestAPoolThatLosesItsHashWithAChangeLetsItsMachinesDrift(t *testing.T) {
 	user := claim("replaced-1", np.Name, c.Name)
 	s.create(user)
 	s.says(user, karpv1.ConditionTypeLaunched, metav1.ConditionTrue, "")
-	s.annotated(user, karpv1.NodePoolHashAnnotationKey, np.Hash(), karpv1.NodePoolHashVersionAnnotationKey, karpv1.NodePoolHashVersion)
+	s.annotated(user, karpv1.NodePoolHashAnnotationKey, np.Hash(), karpv1.NodePoolHashVersionAnnotationKey,
+		karpv1.NodePoolHashVersion)
 
 	planetest.Eventually(t, "the pool is replaced", func(ctx context.Context) error {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {

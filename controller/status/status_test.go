@@ -54,8 +54,10 @@ func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.Launc
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := cloud.Instance{
-		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a", CapacityType: model.Spot,
-		State: cloud.Running, Launched: time.Now(), Capacity: size(), Allocatable: size(), Labels: map[string]string{model.LabelInstanceType: "m5.large"},
+		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim, Type: "m5.large", Zone: "a",
+		CapacityType: model.Spot,
+		State:        cloud.Running, Launched: time.Now(), Capacity: size(), Allocatable: size(),
+		Labels: map[string]string{model.LabelInstanceType: "m5.large"},
 	}
 	r.machines[m.ID] = m
 	return cloud.LaunchResult{Instance: m}, nil
@@ -163,7 +165,8 @@ func (s *story) create(o client.Object) {
 				return client.IgnoreNotFound(err)
 			}
 			o.SetFinalizers(nil)
-			return errors.Join(client.IgnoreNotFound(s.api.Update(ctx, o)), client.IgnoreNotFound(s.api.Delete(ctx, o)), errors.New("still there"))
+			return errors.Join(client.IgnoreNotFound(s.api.Update(ctx, o)), client.IgnoreNotFound(s.api.Delete(ctx, o)),
+				errors.New("still there"))
 		})
 	})
 }
@@ -182,7 +185,8 @@ func class(name string) *ec2v1.EC2NodeClass {
 func pool(name, class string) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: class}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: class}
 	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}}
@@ -231,7 +235,8 @@ func TestAPoolSaysThatItIsReadyAndWhatItHas(t *testing.T) {
 	np := pool("sums", "fine")
 	s.create(np)
 	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
-	if np.Annotations[karpv1.NodePoolHashAnnotationKey] != np.Hash() || np.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != karpv1.NodePoolHashVersion {
+	if np.Annotations[karpv1.NodePoolHashAnnotationKey] != np.Hash() ||
+		np.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != karpv1.NodePoolHashVersion {
 		t.Errorf("annotations are %v", np.Annotations)
 	}
 	has := func(nodes int64, cpu string) {
@@ -241,7 +246,8 @@ func TestAPoolSaysThatItIsReadyAndWhatItHas(t *testing.T) {
 				return err
 			}
 			got, sum := np.Status.Resources, resource.MustParse(cpu)
-			if np.Status.Nodes == nil || *np.Status.Nodes != nodes || got.Cpu().Cmp(sum) != 0 || got.Name("nodes", resource.DecimalSI).Value() != nodes {
+			if np.Status.Nodes == nil || *np.Status.Nodes != nodes || got.Cpu().Cmp(sum) != 0 ||
+				got.Name("nodes", resource.DecimalSI).Value() != nodes {
 				return fmt.Errorf("nodes %v, resources %v", np.Status.Nodes, got)
 			}
 			return nil
@@ -251,7 +257,8 @@ func TestAPoolSaysThatItIsReadyAndWhatItHas(t *testing.T) {
 	s.create(claim("sums-1", np.Name, "fine"))
 	s.create(claim("sums-2", np.Name, "fine"))
 	has(2, "4")
-	if err := s.api.Delete(context.Background(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "sums-1"}}); err != nil {
+	if err := s.api.Delete(context.Background(),
+		&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "sums-1"}}); err != nil {
 		t.Fatal(err)
 	}
 	has(1, "2")
@@ -261,14 +268,16 @@ func TestAPoolNamesTheClassThatItLacks(t *testing.T) {
 	s := tell(t)
 	np := pool("lonely", "later")
 	s.create(np)
-	s.says(np, karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotFound", `"later"`, "spec.template.spec.nodeClassRef.name")
+	s.says(np, karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotFound", `"later"`,
+		"spec.template.spec.nodeClassRef.name")
 	s.says(np, opstatus.ConditionReady, metav1.ConditionFalse, "")
 	s.region.mu.Lock()
 	s.region.bad = "no subnet matches spec.subnetSelectorTerms"
 	s.region.mu.Unlock()
 	c := class("later")
 	s.create(c)
-	s.says(np, karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotReady", `"later"`, "spec.subnetSelectorTerms")
+	s.says(np, karpv1.ConditionTypeNodeClassReady, metav1.ConditionFalse, "NodeClassNotReady", `"later"`,
+		"spec.subnetSelectorTerms")
 	s.region.mu.Lock()
 	s.region.bad = ""
 	s.region.mu.Unlock()
@@ -309,7 +318,8 @@ func TestAClassIsStampedAndGoesAfterItsClaims(t *testing.T) {
 	c := class("going")
 	s.create(c)
 	s.says(c, opstatus.ConditionReady, metav1.ConditionTrue, "")
-	if !slices.Contains(c.Finalizers, ec2v1.TerminationFinalizer) || c.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" ||
+	if !slices.Contains(c.Finalizers, ec2v1.TerminationFinalizer) ||
+		c.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" ||
 		c.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion] != ec2v1.EC2NodeClassHashVersion {
 		t.Errorf("class is not stamped: %v", c.ObjectMeta)
 	}
@@ -332,7 +342,8 @@ func TestAClassIsStampedAndGoesAfterItsClaims(t *testing.T) {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.Reason == "WaitingOnNodeClaimTermination" && e.InvolvedObject.Name == "going" && strings.Contains(e.Message, user.Name) {
+			if e.Reason == "WaitingOnNodeClaimTermination" && e.InvolvedObject.Name == "going" &&
+				strings.Contains(e.Message, user.Name) {
 				return nil
 			}
 		}
@@ -363,7 +374,8 @@ func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
 	np := pool("wishes", "wished")
 	np.Annotations = map[string]string{"nodeless.sh/disruption-time-zone": "Middle/Earth"}
 	s.create(np)
-	s.says(np, "NodelessAnnotationsValid", metav1.ConditionFalse, "AnnotationInvalid", "nodeless.sh/disruption-time-zone", `"Middle/Earth"`, "Europe/Berlin")
+	s.says(np, "NodelessAnnotationsValid", metav1.ConditionFalse, "AnnotationInvalid",
+		"nodeless.sh/disruption-time-zone", `"Middle/Earth"`, "Europe/Berlin")
 	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
 	planetest.Eventually(t, "an event says so too", func(ctx context.Context) error {
 		var events corev1.EventList
@@ -371,7 +383,8 @@ func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
 			return err
 		}
 		for _, e := range events.Items {
-			if e.InvolvedObject.Name == np.Name && e.Reason == "AnnotationInvalid" && strings.Contains(e.Message, `"Middle/Earth"`) {
+			if e.InvolvedObject.Name == np.Name && e.Reason == "AnnotationInvalid" &&
+				strings.Contains(e.Message, `"Middle/Earth"`) {
 				return nil
 			}
 		}
@@ -410,11 +423,13 @@ func TestAPoolSaysWhichRequirementRestrictsNothing(t *testing.T) {
 	s := tell(t)
 	s.create(class("trapped"))
 	np := pool("trap", "trapped")
-	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
-		Key: "eks.amazonaws.com/instance-category", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}})
+	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
+		karpv1.NodeSelectorRequirementWithMinValues{
+			Key: "eks.amazonaws.com/instance-category", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}})
 	s.create(np)
 	s.says(np, "NodelessRequirementsKnown", metav1.ConditionFalse, "UnknownRequirementKeys",
-		"eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances", "write karpenter.k8s.aws/instance-category")
+		"eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances",
+		"write karpenter.k8s.aws/instance-category")
 	s.says(np, opstatus.ConditionReady, metav1.ConditionTrue, "")
 	planetest.Eventually(t, "the pool is corrected", func(ctx context.Context) error {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(np), np); err != nil {

@@ -17,7 +17,8 @@ func AllowedDisruptions(np *karpv1.NodePool, reason karpv1.DisruptionReason, now
 	}
 	shown := wall(now, wishes.zone)
 	n, err := allowed(np.Spec.Disruption.Budgets, reason, shown, machines)
-	if open, _ := inWindows(wishes.windows, shown); err != nil || len(wishes.windows) > 0 && !open && wishes.binds.Binds(model.Method(reason)) {
+	if open, _ := inWindows(wishes.windows, shown); err != nil || len(wishes.windows) > 0 && !open &&
+		wishes.binds.Binds(model.Method(reason)) {
 		return 0
 	}
 	return n

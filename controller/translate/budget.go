@@ -20,7 +20,8 @@ func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time
 }
 
 // strictest is allowed with the index of the budget that says so, -1 if that is the default or none is active.
-func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int, err error) {
+func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int,
+	err error) {
 	at, least = -1, math.MaxInt32
 	if budgets == nil { // the default of karpenter.sh/v1
 		least, err = scaled("10%", total)
@@ -40,7 +41,8 @@ func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown ti
 }
 
 // Strictest names the budget of a pool that lets the fewest of its machines go for a reason now, such as
-// "spec.disruption.budgets[0] (nodes: 10%)", and says how many those are; "" if none sets a bound or they cannot be read.
+// "spec.disruption.budgets[0] (nodes: 10%)", and says how many those are; "" if none sets a bound or they cannot be
+// read.
 func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, machines int) (string, int) {
 	wishes, err := ReadWishes(np)
 	if err != nil {

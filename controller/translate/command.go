@@ -28,8 +28,8 @@ type Command struct {
 	ID      string       `json:"id"`
 	Method  model.Method `json:"method"`
 	Victims []Victim     `json:"victims"` // the NodeClaims that go
-	// Replacements are the NodeClaims that have to be initialized first. They have no names yet where the command is written
-	// on one of them; Launches is how many there have to be.
+	// Replacements are the NodeClaims that have to be initialized first. They have no names yet where the command is
+	// written on one of them; Launches is how many there have to be.
 	Replacements []string  `json:"replacements,omitempty"`
 	Launches     int       `json:"launches"`
 	Since        time.Time `json:"since"`
@@ -63,7 +63,8 @@ func ReplacingOf(claim *karpv1.NodeClaim) (Command, bool, error) {
 	}
 	c, ok, err := readCommand(claim, AnnotationReplacing)
 	if err == nil && c.ID != claim.Annotations[AnnotationReplaces] {
-		err = fmt.Errorf("NodeClaim %s: annotations %s and %s name different commands", claim.Name, AnnotationReplaces, AnnotationReplacing)
+		err = fmt.Errorf("NodeClaim %s: annotations %s and %s name different commands", claim.Name, AnnotationReplaces,
+			AnnotationReplacing)
 	}
 	return c, ok || err != nil, err
 }
@@ -91,5 +92,6 @@ func Terminating(claim *karpv1.NodeClaim) bool {
 
 // HasDeadline reports whether the machine of a claim goes by a time whatever its pods say.
 func HasDeadline(claim *karpv1.NodeClaim) bool {
-	return claim != nil && (claim.Spec.TerminationGracePeriod != nil || claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] != "")
+	return claim != nil && (claim.Spec.TerminationGracePeriod != nil ||
+		claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] != "")
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Departure is why the machine of a NodeClaim goes or went, in words, as far as claim and pool say it; "" if nothing says that it
-// goes. pool is the claim's, nil if there is none.
+// Departure is why the machine of a NodeClaim goes or went, in words, as far as claim and pool say it; "" if nothing
+// says that it goes. pool is the claim's, nil if there is none.
 func Departure(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time) string {
 	if kind, at, ok := Interrupted(claim); ok {
-		return fmt.Sprintf("the cloud reclaims it (%s, heard at %s)", strings.ReplaceAll(kind, "_", " "), at.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the cloud reclaims it (%s, heard at %s)", strings.ReplaceAll(kind, "_", " "),
+			at.UTC().Format(time.RFC3339))
 	}
 	method := model.Method(claim.Annotations[AnnotationDisruption])
 	if c, ok, err := CommandOf(claim); ok && err == nil {

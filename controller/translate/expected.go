@@ -39,7 +39,8 @@ type expectedJSON struct {
 
 func (n *Names) writeExpected(e Expected) string {
 	text, err := json.Marshal(expectedJSON{
-		Type: e.Candidate.Type, Zone: e.Candidate.Zone, CapacityType: e.Candidate.CapacityType, Price: int64(e.Candidate.Price),
+		Type: e.Candidate.Type, Zone: e.Candidate.Zone, CapacityType: e.Candidate.CapacityType,
+		Price:    int64(e.Candidate.Price),
 		Capacity: n.ResourceList(e.Capacity), Allocatable: n.ResourceList(e.Allocatable),
 	})
 	if err != nil {

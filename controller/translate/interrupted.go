@@ -7,8 +7,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// AnnotationInterrupted says that the cloud takes the machine of a NodeClaim away, why, and since when that is known, such
-// as "spot_interrupted 2026-11-22T01:16:15Z". Such a machine goes: its pods get their next places before it is drained.
+// AnnotationInterrupted says that the cloud takes the machine of a NodeClaim away, why, and since when that is known,
+// such as "spot_interrupted 2026-11-22T01:16:15Z". Such a machine goes: its pods get their next places before it is
+// drained.
 const AnnotationInterrupted = "nodeless.sh/interrupted"
 
 // Interruption is the value of AnnotationInterrupted.

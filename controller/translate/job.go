@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// jobOf is the Job that owns a pod, or the CronJob if the Job is one's, as namespace/name, so that the pods of all of its runs have
-// the same. A CronJob's Jobs are named after it and the minute they were due at, counted from 1970 (k8s.io/kubernetes
-// pkg/controller/cronjob, getJobName): Jobs need not be watched for it.
+// jobOf is the Job that owns a pod, or the CronJob if the Job is one's, as namespace/name, so that the pods of all of
+// its runs have the same. A CronJob's Jobs are named after it and the minute they were due at, counted from 1970
+// (k8s.io/kubernetes pkg/controller/cronjob, getJobName): Jobs need not be watched for it.
 func jobOf(namespace, job string) string {
 	if i := strings.LastIndexByte(job, '-'); i > 0 {
 		if minute := job[i+1:]; len(minute) >= 8 && strings.Trim(minute, "0123456789") == "" {

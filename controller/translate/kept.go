@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationKept is on a Node that lifecycle has cordoned until it is initialized and the pods which were promised it are nominated. DaemonSets'
-// pods come to it all the same.
+// AnnotationKept is on a Node that lifecycle has cordoned until it is initialized and the pods which were promised it
+// are nominated. DaemonSets' pods come to it all the same.
 const AnnotationKept = "nodeless.sh/kept-for-its-pods"
 
 // Kept reports whether the Node is cordoned for that and for nothing else.

@@ -47,7 +47,8 @@ func TestAFullTableOfNamesIsSaid(t *testing.T) {
 	for i := range model.MaxResources {
 		n.Index("example.com/r" + string(rune('a'+i)))
 	}
-	if _, err := n.Resources(amounts("example.com/one-more", "1")); err == nil || !strings.Contains(err.Error(), "example.com/one-more") {
+	if _, err := n.Resources(amounts("example.com/one-more", "1")); err == nil ||
+		!strings.Contains(err.Error(), "example.com/one-more") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -85,7 +86,8 @@ func TestRequirementsComeBackAsTheyWent(t *testing.T) {
 	if _, ok := rs.Get(model.LabelArch); !ok {
 		t.Error("the beta label was not normalised")
 	}
-	if _, err := Requirements([]karpv1.NodeSelectorRequirementWithMinValues{{Key: "a", Operator: "Near"}}); err == nil || !strings.Contains(err.Error(), "requirements[0]") {
+	if _, err := Requirements([]karpv1.NodeSelectorRequirementWithMinValues{{Key: "a",
+		Operator: "Near"}}); err == nil || !strings.Contains(err.Error(), "requirements[0]") {
 		t.Errorf("unknown operator: %v", err)
 	}
 }
@@ -140,11 +142,13 @@ func TestWhatPodsAskOfEachOtherIsModelled(t *testing.T) {
 			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}}},
 			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone}}},
 		},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}},
-		Containers:                []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}}}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone,
+			WhenUnsatisfiable: corev1.DoNotSchedule}},
+		Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}}}},
 	}}
 	s := NewNames().Shape(pod, nil)
-	if len(s.Unmodelled) != 0 || len(s.Affinity) != 1 || len(s.AntiAffinity) != 1 || len(s.Spread) != 1 || !s.Spread[0].Hard || len(s.HostPorts) != 1 {
+	if len(s.Unmodelled) != 0 || len(s.Affinity) != 1 || len(s.AntiAffinity) != 1 || len(s.Spread) != 1 ||
+		!s.Spread[0].Hard || len(s.HostPorts) != 1 {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -160,13 +164,15 @@ func TestOneAffinityTermIsAsGoodAsASelector(t *testing.T) {
 		return &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: sel}}}}
 	}
 	n := NewNames()
-	if one := n.Shape(affinity("x"), nil); one.Key != n.Shape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"k": "x"}}}, nil).Key {
+	if one := n.Shape(affinity("x"),
+		nil); one.Key != n.Shape(&corev1.Pod{Spec: corev1.PodSpec{NodeSelector: map[string]string{"k": "x"}}}, nil).Key {
 		t.Errorf("got %+v", one)
 	}
 	if two := n.Shape(affinity("y", "x"), nil); len(two.AnyOf) != 2 || two.Key != n.Shape(affinity("x", "y"), nil).Key {
 		t.Errorf("got %+v", two)
 	}
-	if none := n.Shape(affinity(), nil); len(none.Unmodelled) != 0 || len(none.Required) != 1 || !none.Required[0].Impossible() {
+	if none := n.Shape(affinity(), nil); len(none.Unmodelled) != 0 || len(none.Required) != 1 ||
+		!none.Required[0].Impossible() {
 		t.Errorf("an affinity that matches nothing: %+v", none)
 	}
 }
@@ -180,14 +186,17 @@ func TestBudgets(t *testing.T) {
 		want    int
 		wrong   string
 	}{
-		"the default is a tenth":      {nil, 25, 3, ""},
-		"percentages are rounded up":  {[]karpv1.Budget{{Nodes: "5%"}}, 10, 1, ""},
-		"the least counts":            {[]karpv1.Budget{{Nodes: "5"}, {Nodes: "2"}}, 10, 2, ""},
-		"another reason does not":     {[]karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{"Drifted"}}}, 10, math.MaxInt32, ""},
-		"in its hours it binds":       {[]karpv1.Budget{{Nodes: "0", Schedule: &daily, Duration: eight}}, 10, 0, ""},
-		"after its hours it does not": {[]karpv1.Budget{{Nodes: "0", Schedule: &daily, Duration: &metav1.Duration{Duration: time.Hour}}}, 10, math.MaxInt32, ""},
-		"a bad cron allows nothing":   {[]karpv1.Budget{{Nodes: "5", Schedule: &bad, Duration: eight}}, 10, 0, "budgets[0].schedule"},
-		"so does a bad number":        {[]karpv1.Budget{{Nodes: "some"}}, 10, 0, "budgets[0].nodes"},
+		"the default is a tenth":     {nil, 25, 3, ""},
+		"percentages are rounded up": {[]karpv1.Budget{{Nodes: "5%"}}, 10, 1, ""},
+		"the least counts":           {[]karpv1.Budget{{Nodes: "5"}, {Nodes: "2"}}, 10, 2, ""},
+		"another reason does not": {[]karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{"Drifted"}}}, 10,
+			math.MaxInt32, ""},
+		"in its hours it binds": {[]karpv1.Budget{{Nodes: "0", Schedule: &daily, Duration: eight}}, 10, 0, ""},
+		"after its hours it does not": {[]karpv1.Budget{{Nodes: "0", Schedule: &daily,
+			Duration: &metav1.Duration{Duration: time.Hour}}}, 10, math.MaxInt32, ""},
+		"a bad cron allows nothing": {[]karpv1.Budget{{Nodes: "5", Schedule: &bad, Duration: eight}}, 10, 0,
+			"budgets[0].schedule"},
+		"so does a bad number": {[]karpv1.Budget{{Nodes: "some"}}, 10, 0, "budgets[0].nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := allowed(c.budgets, karpv1.DisruptionReasonEmpty, noon, c.total)
@@ -219,7 +228,8 @@ func TestHowLongDoNotDisruptHolds(t *testing.T) {
 
 func nodePool(name string) *karpv1.NodePool {
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "pool-uid"}}
-	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default"}
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
 	return np
 }
@@ -235,14 +245,16 @@ func TestAPoolThatCannotBeReadIsNotReady(t *testing.T) {
 		np := nodePool("p")
 		spoil(np)
 		p, err := NewNames().Pool(np, PoolState{Now: noon, Budgeted: 10})
-		if err == nil || !strings.Contains(err.Error(), field) || p.NotReady == "" || p.Disruption.AllowedEmpty != 0 && strings.Contains(field, "budgets") {
+		if err == nil || !strings.Contains(err.Error(), field) || p.NotReady == "" || p.Disruption.AllowedEmpty != 0 &&
+			strings.Contains(field, "budgets") {
 			t.Errorf("%s: got NotReady %q, %v", field, p.NotReady, err)
 		}
 	}
 	np := nodePool("p")
 	np.Spec.Limits = karpv1.Limits(amounts("cpu", "10500m", "nodes", "7"))
 	p, err := NewNames().Pool(np, PoolState{Now: noon, Budgeted: 10, Going: 1})
-	if err != nil || p.NotReady != "" || p.Limits.Max[model.CPU] != 10500 || p.Limits.Nodes != 7 || p.Disruption.AllowedEmpty != 0 {
+	if err != nil || p.NotReady != "" || p.Limits.Max[model.CPU] != 10500 || p.Limits.Nodes != 7 ||
+		p.Disruption.AllowedEmpty != 0 {
 		t.Errorf("got %+v, %v", p, err)
 	}
 	for _, key := range []string{model.LabelPool, "karpenter.k8s.aws/ec2nodeclass"} {
@@ -259,11 +271,14 @@ func launchOf() (model.Launch, *model.InstanceType) {
 		ID: "0123456789abcdef", Pool: "p", Types: []string{"t.large", "t.xlarge"},
 		Requirements: model.NewRequirements(
 			model.OneOf(model.LabelPool, "p"), model.OneOf(model.LabelInstanceType, "t.large", "t.xlarge"),
-			model.OneOf(model.LabelZone, "z1"), model.OneOf("example.com/team", "blue"), exists, model.OneOf(model.LabelHostname, "x")),
+			model.OneOf(model.LabelZone, "z1"), model.OneOf("example.com/team", "blue"), exists,
+			model.OneOf(model.LabelHostname, "x")),
 		Requests: model.Resources{model.CPU: 1500, model.Pods: 2},
-		Chosen:   model.Candidate{OfferingKey: model.OfferingKey{Type: "t.large", Zone: "z1", CapacityType: "spot"}, Price: 5},
+		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: "t.large", Zone: "z1", CapacityType: "spot"},
+			Price: 5},
 	}
-	return l, &model.InstanceType{Name: "t.large", Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "t.large"))}
+	return l, &model.InstanceType{Name: "t.large",
+		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "t.large"))}
 }
 
 func TestAClaimIsKnownFromItsCreation(t *testing.T) {
@@ -271,7 +286,8 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 	l, chosen := launchOf()
 	np := nodePool("p")
 	np.Spec.Template.Labels = map[string]string{"tier": "web"}
-	expect := Expected{Candidate: l.Chosen, Capacity: model.Resources{model.CPU: 4000}, Allocatable: model.Resources{model.CPU: 1900}}
+	expect := Expected{Candidate: l.Chosen, Capacity: model.Resources{model.CPU: 4000},
+		Allocatable: model.Resources{model.CPU: 1900}}
 	claim := n.NewClaim("p-0123456789", np, l, chosen, expect)
 	for k, want := range map[string]string{
 		"karpenter.sh/nodepool": "p", "karpenter.k8s.aws/ec2nodeclass": "default", "tier": "web",
@@ -291,7 +307,8 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 		}
 	}
 	m := n.Node(nil, claim)
-	if m.State != model.InFlight || m.Capacity[model.CPU] != 4000 || m.Allocatable[model.CPU] != 1900 || m.Price != 5 || m.Pool != "p" || m.Type != "" {
+	if m.State != model.InFlight || m.Capacity[model.CPU] != 4000 || m.Allocatable[model.CPU] != 1900 ||
+		m.Price != 5 || m.Pool != "p" || m.Type != "" {
 		t.Errorf("in flight: %+v", m)
 	}
 	claim.Annotations = nil
@@ -311,9 +328,11 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 func TestAClaimSaysThatMinValuesWereRelaxed(t *testing.T) {
 	n := NewNames()
 	l, chosen := launchOf()
-	for want, relaxed := range map[string][]model.Relaxed{"false": nil, "true": {{Key: model.LabelInstanceType, From: 3, To: 2}}} {
+	for want, relaxed := range map[string][]model.Relaxed{"false": nil,
+		"true": {{Key: model.LabelInstanceType, From: 3, To: 2}}} {
 		l.Relaxed = relaxed
-		if got := n.NewClaim("c", nodePool("p"), l, chosen, Expected{}).Annotations["karpenter.sh/nodeclaim-min-values-relaxed"]; got != want {
+		if got := n.NewClaim("c", nodePool("p"), l, chosen,
+			Expected{}).Annotations["karpenter.sh/nodeclaim-min-values-relaxed"]; got != want {
 			t.Errorf("relaxed %v: the claim says %q, want %q", relaxed, got, want)
 		}
 	}
@@ -323,7 +342,8 @@ func TestAMachineHasDriftedSinceItsConditionTurned(t *testing.T) {
 	n := NewNames()
 	l, chosen := launchOf()
 	claim := n.NewClaim("c", nodePool("p"), l, chosen, Expected{})
-	claim.Status.Conditions = []status.Condition{{Type: "Drifted", Status: "True", Reason: "AMIDrifted", LastTransitionTime: metav1.NewTime(noon)}}
+	claim.Status.Conditions = []status.Condition{{Type: "Drifted", Status: "True", Reason: "AMIDrifted",
+		LastTransitionTime: metav1.NewTime(noon)}}
 	if m := n.Node(nil, claim); m.Drifted != "AMIDrifted" || !m.DriftedSince.Equal(noon) {
 		t.Errorf("drifted %q since %s", m.Drifted, m.DriftedSince)
 	}
@@ -336,14 +356,16 @@ func TestTaintsOfStartingDoNotCountUntilInitialized(t *testing.T) {
 	np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "cni", Effect: "NoSchedule"}}
 	claim := n.NewClaim("c", np, l, chosen, Expected{})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
-		{Key: "dedicated", Effect: "NoSchedule"}, {Key: "cni", Effect: "NoSchedule"}, {Key: "karpenter.sh/unregistered", Effect: "NoExecute"},
+		{Key: "dedicated", Effect: "NoSchedule"}, {Key: "cni", Effect: "NoSchedule"},
+		{Key: "karpenter.sh/unregistered", Effect: "NoExecute"},
 		{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}, {Key: "readiness.k8s.io/gpu", Effect: "NoSchedule"},
 	}}}
 	if m := n.Node(node, claim); m.State != model.Registered || len(m.Taints) != 1 || m.Taints[0].Key != "dedicated" {
 		t.Errorf("starting: %+v", m.Taints)
 	}
 	// The claim's watch may be ahead of the Node's: the taints of starting are those of an older copy.
-	claim.Status.Conditions = []status.Condition{{Type: "Initialized", Status: "True", LastTransitionTime: metav1.NewTime(noon)}}
+	claim.Status.Conditions = []status.Condition{{Type: "Initialized", Status: "True",
+		LastTransitionTime: metav1.NewTime(noon)}}
 	if m := n.Node(node, claim); m.State != model.Registered || len(m.Taints) != 1 {
 		t.Errorf("the claim is ahead: %v %+v", m.State, m.Taints)
 	}
@@ -388,7 +410,8 @@ func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
 		cost     string
 		priority *int32
 		want     int32
-	}{{"", nil, 1000}, {"134217728", nil, 2000}, {"-2147483648", nil, -10000}, {"much", nil, 1000}, {"", priority(1 << 25), 2000}, {"", priority(2_000_000_000), 10000}} {
+	}{{"", nil, 1000}, {"134217728", nil, 2000}, {"-2147483648", nil, -10000}, {"much", nil, 1000},
+		{"", priority(1 << 25), 2000}, {"", priority(2_000_000_000), 10000}} {
 		pod := &corev1.Pod{}
 		pod.Spec.Priority = c.priority
 		if c.cost != "" {

@@ -4,9 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AsCreated is a pod template's spec as the API server will make it: a container that names a limit and no request asks for
-// the limit, and the namespace's LimitRanges fill in what it names neither of (Kubernetes documentation, "Limit Ranges").
-// The template is not changed.
+// AsCreated is a pod template's spec as the API server will make it: a container that names a limit and no request
+// asks for the limit, and the namespace's LimitRanges fill in what it names neither of (Kubernetes documentation,
+// "Limit Ranges"). The template is not changed.
 func AsCreated(spec *corev1.PodSpec, ranges []*corev1.LimitRange) corev1.PodSpec {
 	out := *spec
 	out.InitContainers = withRequests(spec.InitContainers, ranges)

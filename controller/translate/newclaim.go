@@ -11,9 +11,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included. chosen
-// is the type of the launch's choice: the labels it decides are left to the cloud.
-func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType, e Expected) *karpv1.NodeClaim {
+// NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included.
+// chosen is the type of the launch's choice: the labels it decides are left to the cloud.
+func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType,
+	e Expected) *karpv1.NodeClaim {
 	t := &np.Spec.Template
 	labels := customLabels(l.Requirements, chosen)
 	maps.Copy(labels, t.Labels)
@@ -55,7 +56,8 @@ func claimable(rs model.Requirements) model.Requirements {
 		if r.Key == model.NodeNameField {
 			return true
 		}
-		return r.Key != karpv1.NodePoolLabelKey && r.Key != karpv1.CapacityTypeLabelKey && karpv1.IsRestrictedLabel(r.Key) != nil
+		return r.Key != karpv1.NodePoolLabelKey && r.Key != karpv1.CapacityTypeLabelKey &&
+			karpv1.IsRestrictedLabel(r.Key) != nil
 	})
 }
 
@@ -78,8 +80,8 @@ func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]
 	return out
 }
 
-// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent, or if no value
-// does.
+// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent, or if no
+// value does.
 func anyValue(r model.Requirement) (string, bool) {
 	switch {
 	case r.AllowsAbsence() || r.Impossible():

@@ -39,7 +39,8 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 		}
 	}
 	out.Labels = Labels(labels)
-	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone], labels[model.LabelCapacityType]
+	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone],
+		labels[model.LabelCapacityType]
 	taints := node.Spec.Taints
 	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
 		taints = withoutCordon(node)
@@ -69,7 +70,8 @@ func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
 	if err != nil {
 		out.Cordoned = true // the launch will say why
 	}
-	out.Type, out.Zone, out.CapacityType = claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone], claim.Labels[model.LabelCapacityType]
+	out.Type, out.Zone, out.CapacityType = claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone],
+		claim.Labels[model.LabelCapacityType]
 	return out
 }
 
@@ -82,7 +84,8 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	out.Created = claim.CreationTimestamp.Time
 	out.Deadline = claim.Spec.TerminationGracePeriod != nil
 	out.LastPodEvent = claim.Status.LastPodEventTime.Time
-	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil || conditions.IsTrue(claim, karpv1.ConditionTypeInstanceTerminating)
+	out.Deleting = out.Deleting || claim.DeletionTimestamp != nil ||
+		conditions.IsTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 	_, _, interrupted := Interrupted(claim)
 	out.Deleting = out.Deleting || interrupted
 	out.DoNotDisrupt = out.DoNotDisrupt || claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
@@ -99,9 +102,10 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	}
 }
 
-// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's label decides, which is
-// written together with the end of the taints of starting or after it: the claim comes by another watch and may be ahead of the
-// Node, whose taints would then keep pods off that have their place there, and a machine more be launched for them.
+// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's
+// label decides, which is written together with the end of the taints of starting or after it: the claim comes by
+// another watch and may be ahead of the Node, whose taints would then keep pods off that have their place there, and
+// a machine more be launched for them.
 func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
 	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		return model.Registered, time.Time{}

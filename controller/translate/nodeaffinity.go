@@ -50,8 +50,8 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// addRequiredTerms: one of the terms must hold. As in kube-scheduler, an empty term and one that cannot be read match no
-// node; if only such are there, the pod is told what cannot be read.
+// addRequiredTerms: one of the terms must hold. As in kube-scheduler, an empty term and one that cannot be read match
+// no node; if only such are there, the pod is told what cannot be read.
 func addRequiredTerms(s *model.Shape, terms []corev1.NodeSelectorTerm, nameless bool) {
 	var out []model.Requirements
 	var bad []string
@@ -103,7 +103,8 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	for _, f := range t.MatchFields {
 		op := model.Operator(f.Operator)
 		if f.Key != metav1.ObjectNameField || len(f.Values) != 1 || op != model.In && op != model.NotIn {
-			return nil, fmt.Errorf("matchFields %s %s %v: want metadata.name In or NotIn with one name", f.Key, f.Operator, f.Values)
+			return nil, fmt.Errorf("matchFields %s %s %v: want metadata.name In or NotIn with one name", f.Key, f.Operator,
+				f.Values)
 		}
 		r, err := requirement(model.NodeNameField, op, f.Values)
 		if err != nil {
@@ -114,7 +115,8 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// labelRequirement is requirement of values of a label. As kube-scheduler, it does not take what no label can be, such as −1.
+// labelRequirement is requirement of values of a label. As kube-scheduler, it does not take what no label can be,
+// such as −1.
 func labelRequirement(key string, op model.Operator, values []string) (model.Requirement, error) {
 	for _, v := range values {
 		if problems := validation.IsValidLabelValue(v); len(problems) > 0 {

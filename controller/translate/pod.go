@@ -42,8 +42,8 @@ type Pod struct {
 	EvictionCost int32
 }
 
-// Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those of a
-// StatefulSet will: the successors of all others are there already, or come at once.
+// Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those
+// of a StatefulSet will: the successors of all others are there already, or come at once.
 func (p *Pod) Movable() bool {
 	return !p.Apart && !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
@@ -59,9 +59,11 @@ func (p *Pod) WaitsFor() string {
 	return p.Only
 }
 
-// onlyNode is the node that the DaemonSet controller made the pod for: it says so by a required affinity on metadata.name.
+// onlyNode is the node that the DaemonSet controller made the pod for: it says so by a required affinity on
+// metadata.name.
 func onlyNode(pod *corev1.Pod) string {
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil || pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ""
 	}
 	for _, term := range pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
@@ -114,7 +116,8 @@ func ReadPod(pod *corev1.Pod) Pod {
 // evictionCost is 1 and a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md §8.2).
 func evictionCost(pod *corev1.Pod, priority int32) int32 {
 	cost := 1000 + 1000*float64(priority)/(1<<25)
-	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); what is none counts as none, as in kube-controller-manager.
+	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); what is none counts as none, as in
+	// kube-controller-manager.
 	if deletion, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
 		cost += 1000 * float64(deletion) / (1 << 27)
 	}

@@ -113,8 +113,8 @@ func labelSelector(sel *metav1.LabelSelector) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// addSpread translates topology spread constraints. The cluster's default constraints, which kube-scheduler gives to pods
-// of workloads without any, are not known here; they are preferences.
+// addSpread translates topology spread constraints. The cluster's default constraints, which kube-scheduler gives to
+// pods of workloads without any, are not known here; they are preferences.
 func addSpread(s *model.Shape, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]

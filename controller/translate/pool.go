@@ -123,7 +123,8 @@ func wholeNodes(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// disruptionPolicy reads spec.disruption and what annotations add to it; when a budget cannot be read nothing is allowed.
+// disruptionPolicy reads spec.disruption and what annotations add to it; when a budget cannot be read nothing is
+// allowed.
 func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy, error) {
 	d := &np.Spec.Disruption
 	out := model.DisruptionPolicy{

@@ -17,7 +17,8 @@ var betaLabels = map[string]string{
 	"beta.kubernetes.io/arch":                  model.LabelArch,
 	"beta.kubernetes.io/os":                    model.LabelOS,
 	"beta.kubernetes.io/instance-type":         model.LabelInstanceType,
-	"topology.ebs.csi.aws.com/zone":            model.LabelZone, // what the EBS driver calls the zone; it labels nodes only when it runs
+	// what the EBS driver calls the zone; it labels nodes only when it runs
+	"topology.ebs.csi.aws.com/zone": model.LabelZone,
 }
 
 // LabelKey is the name of a label by which the engine knows it: the old names of well-known labels mean the new ones.
@@ -50,7 +51,8 @@ func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues
 	for _, r := range rs {
 		first := len(out)
 		add := func(op model.Operator, values ...string) {
-			out = append(out, karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key, Operator: corev1.NodeSelectorOperator(op), Values: values})
+			out = append(out, karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key,
+				Operator: corev1.NodeSelectorOperator(op), Values: values})
 		}
 		bounds := r.Gte != nil || r.Lte != nil
 		switch {

@@ -39,15 +39,17 @@ func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 	return s
 }
 
-// asHeld makes PodRequests count what kube-scheduler counts: while a pod is resized in place, the larger of what it asks for
-// and what it still has.
-var asHeld = resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true}
+// asHeld makes PodRequests count what kube-scheduler counts: while a pod is resized in place, the larger of what it
+// asks for and what it still has.
+var asHeld = resourcehelper.PodResourcesOptions{UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true}
 
 // Resizing reports whether the pod holds other resources than its spec says.
 func Resizing(pod *corev1.Pod) bool {
 	reported := func(s corev1.ContainerStatus) bool { return s.Resources != nil || s.AllocatedResources != nil }
 	if pod.Status.Resources == nil && pod.Status.AllocatedResources == nil &&
-		!slices.ContainsFunc(pod.Status.ContainerStatuses, reported) && !slices.ContainsFunc(pod.Status.InitContainerStatuses, reported) {
+		!slices.ContainsFunc(pod.Status.ContainerStatuses, reported) &&
+		!slices.ContainsFunc(pod.Status.InitContainerStatuses, reported) {
 		return false
 	}
 	spec := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -77,14 +79,15 @@ func Namespace(ns *corev1.Namespace) model.Namespace {
 	return model.Namespace{Name: ns.Name, Labels: labelsOf(ns.Labels)}
 }
 
-// hostPorts are the ports of its node that the pod's containers and sidecars take, sorted; of pods on the host's network
-// the API server says them too.
+// hostPorts are the ports of its node that the pod's containers and sidecars take, sorted; of pods on the host's
+// network the API server says them too.
 func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 	var out []model.HostPort
 	add := func(ports []corev1.ContainerPort) {
 		for _, p := range ports {
 			if p.HostPort > 0 {
-				out = append(out, model.HostPort{IP: cmp.Or(p.HostIP, "0.0.0.0"), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: p.HostPort})
+				out = append(out, model.HostPort{IP: cmp.Or(p.HostIP, "0.0.0.0"),
+					Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: p.HostPort})
 			}
 		}
 	}
@@ -130,10 +133,11 @@ var automatic = []model.Toleration{
 // RunsOn reports whether a daemon's pod will come to the machine; of a machine in flight, whether it may.
 func RunsOn(d *model.Daemon, m *model.Node) bool { return runsOn(d, m, m.Taints) }
 
-// StaysOn reports whether a daemon's pod that was made for the machine is left there: the DaemonSet controller takes none away for a taint that
-// only keeps others from coming, such as that of a machine that is to go.
+// StaysOn reports whether a daemon's pod that was made for the machine is left there: the DaemonSet controller takes
+// none away for a taint that only keeps others from coming, such as that of a machine that is to go.
 func StaysOn(d *model.Daemon, m *model.Node) bool {
-	return runsOn(d, m, slices.DeleteFunc(slices.Clone(m.Taints), func(t model.Taint) bool { return t.Effect != model.NoExecute }))
+	return runsOn(d, m, slices.DeleteFunc(slices.Clone(m.Taints),
+		func(t model.Taint) bool { return t.Effect != model.NoExecute }))
 }
 
 func runsOn(d *model.Daemon, m *model.Node, taints []model.Taint) bool {
@@ -143,7 +147,8 @@ func runsOn(d *model.Daemon, m *model.Node, taints []model.Taint) bool {
 	if !allows(m, d.Shape.Required) {
 		return false
 	}
-	return len(d.Shape.AnyOf) == 0 || slices.ContainsFunc(d.Shape.AnyOf, func(term model.Requirements) bool { return allows(m, term) })
+	return len(d.Shape.AnyOf) == 0 ||
+		slices.ContainsFunc(d.Shape.AnyOf, func(term model.Requirements) bool { return allows(m, term) })
 }
 
 // allows reports whether the machine satisfies the requirements; of a machine in flight, whether it may.

@@ -18,7 +18,8 @@ import (
 // podFrom reads a pod's spec; the pod is shop/web-1 with the labels app=web and ver=2.
 func podFrom(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod-uid", Labels: map[string]string{"ver": "2", "app": "web"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod-uid",
+		Labels: map[string]string{"ver": "2", "app": "web"}}}
 	if err := yaml.UnmarshalStrict([]byte(spec), &pod.Spec); err != nil {
 		t.Fatal(err)
 	}
@@ -40,30 +41,37 @@ func words(s model.Selector) string {
 func TestShapesSeeEachOther(t *testing.T) {
 	n := NewNames()
 	s := n.Shape(podFrom(t, "{}"), nil)
-	if s.Namespace != "shop" || !reflect.DeepEqual(s.Labels, []model.Label{{Key: "app", Value: "web"}, {Key: "ver", Value: "2"}}) {
+	if s.Namespace != "shop" ||
+		!reflect.DeepEqual(s.Labels, []model.Label{{Key: "app", Value: "web"}, {Key: "ver", Value: "2"}}) {
 		t.Errorf("got %+v", s)
 	}
-	got := Namespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"b": "1", "a": "2"}}})
-	if want := (model.Namespace{Name: "shop", Labels: []model.Label{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}}); !reflect.DeepEqual(got, want) {
+	got := Namespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
+		Labels: map[string]string{"b": "1", "a": "2"}}})
+	if want := (model.Namespace{Name: "shop",
+		Labels: []model.Label{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestTermsOfPodAffinity(t *testing.T) {
 	for name, c := range map[string]struct{ term, want string }{
-		"its own namespace if none is named":           {`labelSelector: {matchLabels: {app: web}}`, "in shop: app In [web]"},
-		"the named ones, sorted":                       {`{namespaces: [b, a, b], labelSelector: {matchLabels: {app: web}}}`, "in a+b: app In [web]"},
-		"an empty selector of namespaces is all":       {`{namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}}`, "in  and namespaces (): app In [web]"},
-		"those that match and those that are named":    {`{namespaces: [a], namespaceSelector: {matchLabels: {team: x}}, labelSelector: {}}`, "in a and namespaces (team In [x]): "},
-		"no selector matches nothing":                  {`{}`, "in shop: nothing"},
-		"not even with keys":                           {`matchLabelKeys: [ver]`, "in shop: nothing"},
-		"an empty one matches everything":              {`labelSelector: {}`, "in shop: "},
-		"the same value as the pod":                    {`{labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [ver, none]}`, "in shop: app In [web], ver In [2]"},
-		"another one than the pod":                     {`{labelSelector: {}, mismatchLabelKeys: [ver]}`, "in shop: ver NotIn [2]"},
-		"merged twice is merged once":                  {`{labelSelector: {matchExpressions: [{key: ver, operator: In, values: ["2"]}]}, matchLabelKeys: [ver]}`, "in shop: ver In [2]"},
-		"all operators":                                {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: b, operator: DoesNotExist}, {key: c, operator: NotIn, values: [x]}]}`, "in shop: a Exists, b DoesNotExist, c NotIn [x]"},
-		"a label that is there and is not one":         {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [x]}]}`, "in shop: a Exists and NotIn [x]"},
-		"beta names are node labels', not pod labels'": {`labelSelector: {matchLabels: {beta.kubernetes.io/arch: arm64}}`, "in shop: beta.kubernetes.io/arch In [arm64]"},
+		"its own namespace if none is named": {`labelSelector: {matchLabels: {app: web}}`, "in shop: app In [web]"},
+		"the named ones, sorted": {`{namespaces: [b, a, b], labelSelector: {matchLabels: {app: web}}}`,
+			"in a+b: app In [web]"},
+		"an empty selector of namespaces is all": {`{namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}}`,
+			"in  and namespaces (): app In [web]"},
+		"those that match and those that are named": {`{namespaces: [a], namespaceSelector: {matchLabels: {team: x}}, labelSelector: {}}`, "in a and namespaces (team In [x]): "},
+		"no selector matches nothing":               {`{}`, "in shop: nothing"},
+		"not even with keys":                        {`matchLabelKeys: [ver]`, "in shop: nothing"},
+		"an empty one matches everything":           {`labelSelector: {}`, "in shop: "},
+		"the same value as the pod":                 {`{labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [ver, none]}`, "in shop: app In [web], ver In [2]"},
+		"another one than the pod": {`{labelSelector: {}, mismatchLabelKeys: [ver]}`,
+			"in shop: ver NotIn [2]"},
+		"merged twice is merged once":          {`{labelSelector: {matchExpressions: [{key: ver, operator: In, values: ["2"]}]}, matchLabelKeys: [ver]}`, "in shop: ver In [2]"},
+		"all operators":                        {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: b, operator: DoesNotExist}, {key: c, operator: NotIn, values: [x]}]}`, "in shop: a Exists, b DoesNotExist, c NotIn [x]"},
+		"a label that is there and is not one": {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [x]}]}`, "in shop: a Exists and NotIn [x]"},
+		"beta names are node labels', not pod labels'": {`labelSelector: {matchLabels: {beta.kubernetes.io/arch: arm64}}`,
+			"in shop: beta.kubernetes.io/arch In [arm64]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var term corev1.PodAffinityTerm
@@ -76,12 +84,14 @@ func TestTermsOfPodAffinity(t *testing.T) {
 			pod.Spec.Affinity = &corev1.Affinity{
 				PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms},
 				PodAntiAffinity: &corev1.PodAntiAffinity{
-					RequiredDuringSchedulingIgnoredDuringExecution:  terms,
-					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7, PodAffinityTerm: term}},
+					RequiredDuringSchedulingIgnoredDuringExecution: terms,
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7,
+						PodAffinityTerm: term}},
 				},
 			}
 			s := NewNames().Shape(pod, nil)
-			if len(s.Unmodelled) != 0 || s.Affinity[0].Topology != model.LabelZone || !reflect.DeepEqual(s.Affinity, s.AntiAffinity) {
+			if len(s.Unmodelled) != 0 || s.Affinity[0].Topology != model.LabelZone ||
+				!reflect.DeepEqual(s.Affinity, s.AntiAffinity) {
 				t.Fatalf("got %+v", s)
 			}
 			if got := words(s.Affinity[0].Pods); got != c.want {
@@ -110,7 +120,8 @@ topologySpreadConstraints:
 		"rack 1 0 true false false in shop: nothing",
 	} {
 		c := s.Spread[i]
-		if got := fmt.Sprint(c.Topology, " ", c.MaxSkew, " ", c.MinDomains, " ", c.Hard, " ", c.AnyNode, " ", c.Untainted, " ", words(c.Pods)); got != want {
+		if got := fmt.Sprint(c.Topology, " ", c.MaxSkew, " ", c.MinDomains, " ", c.Hard, " ", c.AnyNode, " ", c.Untainted,
+			" ", words(c.Pods)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -125,7 +136,8 @@ containers:
 - {name: a, ports: [{containerPort: 80, hostPort: 8080, hostIP: 10.0.0.1}, {containerPort: 81}]}
 - {name: b, ports: [{containerPort: 80, hostPort: 80, protocol: TCP}]}
 `), nil)
-	want := []model.HostPort{{IP: "0.0.0.0", Protocol: "UDP", Port: 9}, {IP: "0.0.0.0", Protocol: "TCP", Port: 80}, {IP: "10.0.0.1", Protocol: "TCP", Port: 8080}}
+	want := []model.HostPort{{IP: "0.0.0.0", Protocol: "UDP", Port: 9}, {IP: "0.0.0.0", Protocol: "TCP", Port: 80},
+		{IP: "10.0.0.1", Protocol: "TCP", Port: 8080}}
 	if !reflect.DeepEqual(s.HostPorts, want) {
 		t.Errorf("got %+v", s.HostPorts)
 	}
@@ -133,23 +145,29 @@ containers:
 
 func TestNodeAffinityAsTheSchedulerReadsIt(t *testing.T) {
 	for name, c := range map[string]struct{ terms, required, anyOf, unmodelled string }{
-		"by name":             {`[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]`, "field:metadata.name In [n1]", "", ""},
+		"by name": {`[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]`,
+			"field:metadata.name In [n1]", "", ""},
 		"by label and name":   {`[{matchExpressions: [{key: a, operator: Exists}], matchFields: [{key: metadata.name, operator: NotIn, values: [n1]}]}]`, "a Exists, field:metadata.name NotIn [n1]", "", ""},
 		"an empty term":       {`[{}, {matchExpressions: [{key: a, operator: Exists}]}]`, "a Exists", "", ""},
 		"only empty terms":    {`[{}]`, "field:metadata.name In []", "", ""},
 		"one that is no term": {`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}, {matchExpressions: [{key: b, operator: Exists}]}]`, "b Exists", "", ""},
-		"only such":           {`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}]`, "", "", `nodeAffinity: requirement a Gt "x": not an integer`},
-		"several on one key":  {`[{matchExpressions: [{key: a, operator: In, values: [x, z]}, {key: a, operator: NotIn, values: [x]}]}]`, "a In [z]", "", ""},
-		"a contradiction":     {`[{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}]`, "a In []", "", ""},
-		"one of two":          {`[{matchExpressions: [{key: b, operator: Exists}]}, {matchExpressions: [{key: a, operator: Exists}]}]`, "", "a Exists; b Exists", ""},
+		"only such": {`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}]`, "", "",
+			`nodeAffinity: requirement a Gt "x": not an integer`},
+		"several on one key": {`[{matchExpressions: [{key: a, operator: In, values: [x, z]}, {key: a, operator: NotIn, values: [x]}]}]`, "a In [z]", "", ""},
+		"a contradiction": {`[{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}]`,
+			"a In []", "", ""},
+		"one of two": {`[{matchExpressions: [{key: b, operator: Exists}]}, {matchExpressions: [{key: a, operator: Exists}]}]`, "", "a Exists; b Exists", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewNames().Shape(podFrom(t, `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: `+c.terms+`}}}`), nil)
+			s := NewNames().Shape(podFrom(t,
+				`affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: `+c.terms+`}}}`),
+				nil)
 			var anyOf []string
 			for _, term := range s.AnyOf {
 				anyOf = append(anyOf, term.String())
 			}
-			if s.Required.String() != c.required || strings.Join(anyOf, "; ") != c.anyOf || strings.Join(s.Unmodelled, "; ") != c.unmodelled {
+			if s.Required.String() != c.required || strings.Join(anyOf, "; ") != c.anyOf ||
+				strings.Join(s.Unmodelled, "; ") != c.unmodelled {
 				t.Errorf("got %s | %v | %v", s.Required, anyOf, s.Unmodelled)
 			}
 		})
@@ -175,7 +193,8 @@ func TestDaemonsPodsAreOneShape(t *testing.T) {
 	if d.Shape.Namespace != "kube-system" || len(d.Shape.Labels) != 1 || len(d.Shape.HostPorts) != 1 {
 		t.Errorf("got %+v", d.Shape)
 	}
-	if !RunsOn(&d, &model.Node{Name: "a", State: model.Initialized}) || RunsOn(&d, &model.Node{Name: "b", State: model.Initialized}) || RunsOn(&d, &model.Node{Name: "c"}) {
+	if !RunsOn(&d, &model.Node{Name: "a", State: model.Initialized}) ||
+		RunsOn(&d, &model.Node{Name: "b", State: model.Initialized}) || RunsOn(&d, &model.Node{Name: "c"}) {
 		t.Error("a DaemonSet for node a")
 	}
 }
@@ -194,17 +213,20 @@ func TestNothingOfAShapeIsMissingFromItsKey(t *testing.T) {
 	r := model.Requirements{model.OneOf("k", "v")}
 	sel := model.Selector{Namespaces: []string{"a"}, Labels: r}
 	whole := model.Shape{
-		Requests: model.Resources{model.CPU: 1}, Required: r, AnyOf: []model.Requirements{r, r}, Preferred: []model.Preference{{Weight: 1, Terms: r}},
+		Requests: model.Resources{model.CPU: 1}, Required: r, AnyOf: []model.Requirements{r, r},
+		Preferred:   []model.Preference{{Weight: 1, Terms: r}},
 		Tolerations: []model.Toleration{{Key: "k", Value: "v", Exists: true, Effect: model.NoExecute}},
 		Namespace:   "a", Labels: []model.Label{{Key: "k", Value: "v"}},
 		Affinity: []model.PodTerm{{Topology: "t", Pods: sel}}, AntiAffinity: []model.PodTerm{{Topology: "t", Pods: sel}},
 		PreferredPods: []model.PodPreference{{Weight: 1, PodTerm: model.PodTerm{Topology: "t", Pods: sel}}},
-		Spread:        []model.Spread{{Topology: "t", MaxSkew: 1, MinDomains: 1, Hard: true, Pods: sel, AnyNode: true, Untainted: true}},
-		HostPorts:     []model.HostPort{{IP: "i", Protocol: "p", Port: 1}},
-		Volumes:       []model.Volume{{ID: "i", Driver: "d", Topology: []model.Requirements{r}, Alone: true}},
-		Blocked:       "b", Unmodelled: []string{"u"},
+		Spread: []model.Spread{{Topology: "t", MaxSkew: 1, MinDomains: 1, Hard: true, Pods: sel, AnyNode: true,
+			Untainted: true}},
+		HostPorts: []model.HostPort{{IP: "i", Protocol: "p", Port: 1}},
+		Volumes:   []model.Volume{{ID: "i", Driver: "d", Topology: []model.Requirements{r}, Alone: true}},
+		Blocked:   "b", Unmodelled: []string{"u"},
 	}
-	whole.Affinity[0].Pods.InMatching, whole.Affinity[0].Pods.NamespaceLabels, whole.Affinity[0].Pods.Nothing = true, r, true
+	whole.Affinity[0].Pods.InMatching, whole.Affinity[0].Pods.NamespaceLabels, whole.Affinity[0].Pods.Nothing = true,
+		r, true
 	n := NewNames()
 	key := n.shapeKey(&whole)
 	var without func(path string, v reflect.Value)
@@ -244,13 +266,15 @@ func TestAClaimThatMustBeThereAndNotX(t *testing.T) {
 	if v := got["example.com/k"]; v == "" || v == "true" || len(got) != 1 {
 		t.Errorf("got %v", got)
 	}
-	if rs := claimable(model.NewRequirements(present, model.Requirement{Key: model.NodeNameField, Complement: true, Values: []string{"n"}})); len(rs) != 1 {
+	if rs := claimable(model.NewRequirements(present,
+		model.Requirement{Key: model.NodeNameField, Complement: true, Values: []string{"n"}})); len(rs) != 1 {
 		t.Errorf("got %s", rs)
 	}
 }
 
 func BenchmarkShape(b *testing.B) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web", "pod-template-hash": "abc", "ver": "2"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
+		Labels: map[string]string{"app": "web", "pod-template-hash": "abc", "ver": "2"}}}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
 	n := NewNames()
 	for b.Loop() {
@@ -258,7 +282,8 @@ func BenchmarkShape(b *testing.B) {
 	}
 }
 
-// A DaemonSet's pods ask for what the API server makes of their template, and that is what a machine has to have room for.
+// A DaemonSet's pods ask for what the API server makes of their template, and that is what a machine has to have room
+// for.
 func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}
 	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
@@ -274,7 +299,8 @@ func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
 	if got := n.Daemon(ds, nil).Shape.Requests; got[model.CPU] != 0 || got[model.Memory] != 1<<30 {
 		t.Errorf("without a LimitRange: %v", got)
 	}
-	if got := n.Daemon(ds, []*corev1.LimitRange{defaults}).Shape.Requests; got[model.CPU] != 2000 || got[model.Memory] != 1<<30 {
+	if got := n.Daemon(ds, []*corev1.LimitRange{defaults}).Shape.Requests; got[model.CPU] != 2000 ||
+		got[model.Memory] != 1<<30 {
 		t.Errorf("with a LimitRange: %v", got)
 	}
 	if len(ds.Spec.Template.Spec.Containers[0].Resources.Requests) > 0 {

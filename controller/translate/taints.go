@@ -55,14 +55,16 @@ func compareTolerations(a, b model.Toleration) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(exists(a), exists(b)), cmp.Compare(a.Effect, b.Effect))
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(exists(a), exists(b)),
+		cmp.Compare(a.Effect, b.Effect))
 }
 
 // IsEphemeral reports whether a taint is one of those that every machine has while it starts and that fall by
 // themselves (reference karpenter.md §3.1).
 func IsEphemeral(key string) bool {
 	switch key {
-	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized", karpv1.UnregisteredTaintKey:
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized",
+		karpv1.UnregisteredTaintKey:
 		return true
 	}
 	return strings.HasPrefix(key, "readiness.k8s.io/")

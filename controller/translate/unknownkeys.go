@@ -11,19 +11,19 @@ import (
 	"github.com/nodeless/nodeless/engine/spelling"
 )
 
-// keyDomains are those under which labels have a meaning that somebody else defined. ownDomains, below them, are for labels of
-// anybody's own (Kubernetes documentation, "Well-Known Labels, Annotations and Taints").
+// keyDomains are those under which labels have a meaning that somebody else defined. ownDomains, below them, are for
+// labels of anybody's own (Kubernetes documentation, "Well-Known Labels, Annotations and Taints").
 var (
 	keyDomains = []string{"eks.amazonaws.com", "k8s.aws", "karpenter.sh", "kubernetes.io", "k8s.io"}
 	ownDomains = []string{"node-restriction.kubernetes.io", "kops.k8s.io"}
 )
 
-// ConditionRequirementsKnown is False on a NodePool with requirements whose keys its node class does not know. The pool is used
-// all the same, as Karpenter does; pools without such requirements do not have the condition.
+// ConditionRequirementsKnown is False on a NodePool with requirements whose keys its node class does not know. The
+// pool is used all the same, as Karpenter does; pools without such requirements do not have the condition.
 const ConditionRequirementsKnown = "NodelessRequirementsKnown"
 
-// UnknownKey is a requirement of a NodePool that looks like one on instances and is none: pods that ask for the label get any
-// instance with it.
+// UnknownKey is a requirement of a NodePool that looks like one on instances and is none: pods that ask for the label
+// get any instance with it.
 type UnknownKey struct {
 	Field, Key string
 	Class      string // the kind of node class that does not know it
@@ -39,8 +39,8 @@ func (u UnknownKey) String() string {
 	return text + "; write " + u.Instead
 }
 
-// UnknownKeys are the requirements of a NodePool under well-known prefixes that are not keys of its node class: those of another
-// one, such as EKS Auto Mode's, and misspelt ones.
+// UnknownKeys are the requirements of a NodePool under well-known prefixes that are not keys of its node class: those
+// of another one, such as EKS Auto Mode's, and misspelt ones.
 func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
 	class := ClassRef(pool.Spec.Template.Spec.NodeClassRef)
 	var out []UnknownKey
@@ -49,10 +49,12 @@ func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
 		switch {
 		case karpv1.WellKnownLabels.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key || r.Key == ClassLabel(class):
 		case r.Operator == corev1.NodeSelectorOpDoesNotExist: // which it keeps
-		case !below(domain, keyDomains) || below(domain, ownDomains) || below(domain, []string{class.Group}) && class.Kind != "EC2NodeClass":
+		case !below(domain, keyDomains) || below(domain, ownDomains) || below(domain, []string{class.Group}) &&
+			class.Kind != "EC2NodeClass":
 		default:
 			out = append(out, UnknownKey{
-				Field: fmt.Sprintf("spec.template.spec.requirements[%d]", i), Key: r.Key, Class: class.Kind, Instead: meantKey(r.Key),
+				Field: fmt.Sprintf("spec.template.spec.requirements[%d]", i), Key: r.Key, Class: class.Kind,
+				Instead: meantKey(r.Key),
 			})
 		}
 	}
@@ -64,8 +66,8 @@ func below(domain string, others []string) bool {
 	return slices.ContainsFunc(others, func(o string) bool { return domain == o || strings.HasSuffix(domain, "."+o) })
 }
 
-// meantKey is the well-known key with the most similar name, of at most two different letters; names are compared without
-// their domains and without what separates words.
+// meantKey is the well-known key with the most similar name, of at most two different letters; names are compared
+// without their domains and without what separates words.
 func meantKey(key string) string {
 	name := bareName(key)
 	best, least := "", 3

@@ -11,7 +11,8 @@ import (
 func poolThatRequires(group, kind string, operator corev1.NodeSelectorOperator, key string) *karpv1.NodePool {
 	np := &karpv1.NodePool{}
 	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: group, Kind: kind, Name: "default"}
-	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: key, Operator: operator, Values: []string{"c"}}}
+	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: key, Operator: operator,
+		Values: []string{"c"}}}
 	return np
 }
 
@@ -26,7 +27,8 @@ func TestRequirementsThatLookLikeOnesOnInstancesAndAreNone(t *testing.T) {
 		"topology.kubernetes.io/availabilityzone": "",
 	} {
 		got := UnknownKeys(poolThatRequires("karpenter.k8s.aws", "EC2NodeClass", corev1.NodeSelectorOpIn, key))
-		if len(got) != 1 || got[0].Key != key || got[0].Instead != want || got[0].Field != "spec.template.spec.requirements[0]" {
+		if len(got) != 1 || got[0].Key != key || got[0].Instead != want ||
+			got[0].Field != "spec.template.spec.requirements[0]" {
 			t.Errorf("%s: %+v, want to write %q", key, got, want)
 		}
 	}
@@ -35,16 +37,20 @@ func TestRequirementsThatLookLikeOnesOnInstancesAndAreNone(t *testing.T) {
 func TestRequirementsThatAreAsTheyShouldBe(t *testing.T) {
 	for key, operator := range map[string]corev1.NodeSelectorOperator{
 		"karpenter.k8s.aws/instance-category": corev1.NodeSelectorOpIn, "karpenter.sh/capacity-type": corev1.NodeSelectorOpIn,
-		"topology.kubernetes.io/zone": corev1.NodeSelectorOpIn, "failure-domain.beta.kubernetes.io/zone": corev1.NodeSelectorOpIn,
-		"topology.k8s.aws/zone-id": corev1.NodeSelectorOpIn, "team": corev1.NodeSelectorOpIn, "example.com/disk": corev1.NodeSelectorOpIn,
-		"node-restriction.kubernetes.io/team": corev1.NodeSelectorOpIn, "eks.amazonaws.com/compute-type": corev1.NodeSelectorOpDoesNotExist,
-		"karpenter.k8s.aws/ec2nodeclass": corev1.NodeSelectorOpIn,
+		"topology.kubernetes.io/zone":            corev1.NodeSelectorOpIn,
+		"failure-domain.beta.kubernetes.io/zone": corev1.NodeSelectorOpIn,
+		"topology.k8s.aws/zone-id":               corev1.NodeSelectorOpIn, "team": corev1.NodeSelectorOpIn,
+		"example.com/disk":                    corev1.NodeSelectorOpIn,
+		"node-restriction.kubernetes.io/team": corev1.NodeSelectorOpIn,
+		"eks.amazonaws.com/compute-type":      corev1.NodeSelectorOpDoesNotExist,
+		"karpenter.k8s.aws/ec2nodeclass":      corev1.NodeSelectorOpIn,
 	} {
 		if got := UnknownKeys(poolThatRequires("karpenter.k8s.aws", "EC2NodeClass", operator, key)); got != nil {
 			t.Errorf("%s %s: %v", key, operator, got)
 		}
 	}
-	if got := UnknownKeys(poolThatRequires("eks.amazonaws.com", "NodeClass", corev1.NodeSelectorOpIn, "eks.amazonaws.com/instance-category")); got != nil {
+	if got := UnknownKeys(poolThatRequires("eks.amazonaws.com", "NodeClass", corev1.NodeSelectorOpIn,
+		"eks.amazonaws.com/instance-category")); got != nil {
 		t.Errorf("a class of EKS Auto Mode: %v", got)
 	}
 }

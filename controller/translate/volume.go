@@ -74,7 +74,8 @@ func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volu
 	pv := a.storage.Volume(pvc.Spec.VolumeName)
 	if pv == nil {
 		a.volume.ID, a.volume.Driver = a.claim, a.provisioner(pvc)
-		a.block(pvc.Name, "is bound to persistentVolume "+pvc.Spec.VolumeName+", which does not exist: restore it, or delete the claim and make it anew")
+		a.block(pvc.Name, "is bound to persistentVolume "+pvc.Spec.VolumeName+
+			", which does not exist: restore it, or delete the claim and make it anew")
 		return
 	}
 	var handle string
@@ -91,7 +92,8 @@ func claimID(pvc *corev1.PersistentVolumeClaim) string {
 	return "pvc/" + pvc.Namespace + "/" + pvc.Name
 }
 
-// readUnbound: the volume will be made where the pod goes, if the storage class waits for it; else it must be bound first.
+// readUnbound: the volume will be made where the pod goes, if the storage class waits for it; else it must be bound
+// first.
 func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	a.volume.ID, a.volume.Driver = a.claim, a.provisioner(pvc)
 	if pv := a.storage.Volume(pvc.Spec.VolumeName); pv != nil {
@@ -100,7 +102,8 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 		}
 	}
 	if pvc.Spec.VolumeName != "" {
-		a.block(pvc.Name, "is not bound to persistentVolume "+pvc.Spec.VolumeName+" yet: see that the volume exists and fits the claim")
+		a.block(pvc.Name, "is not bound to persistentVolume "+pvc.Spec.VolumeName+
+			" yet: see that the volume exists and fits the claim")
 		return
 	}
 	name := storagehelper.GetPersistentVolumeClaimClass(pvc)
@@ -113,7 +116,8 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	case class == nil:
 		a.block(pvc.Name, "asks for storageClass "+name+", which does not exist: create it")
 	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
-		a.block(pvc.Name, "is not bound yet, and its storageClass "+name+" does not wait for a pod: see why provisioner "+class.Provisioner+
+		a.block(pvc.Name, "is not bound yet, and its storageClass "+name+" does not wait for a pod: see why provisioner "+
+			class.Provisioner+
 			" has made no volume, or use volumeBindingMode WaitForFirstConsumer")
 	case class.Provisioner == "" || class.Provisioner == storagehelper.NotSupportedProvisioner:
 		a.unmodelled = fmt.Sprintf("persistentVolumeClaim %s of storageClass %s, which has no provisioner", pvc.Name, name)
@@ -125,8 +129,8 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// provisioner is the driver that makes volumes for the claim, "" if that is not known. Volumes that should be there and are
-// not count against attach limits too.
+// provisioner is the driver that makes volumes for the claim, "" if that is not known. Volumes that should be there
+// and are not count against attach limits too.
 func (a *attachment) provisioner(pvc *corev1.PersistentVolumeClaim) string {
 	class := a.storage.Class(storagehelper.GetPersistentVolumeClaimClass(pvc))
 	if class != nil && class.Provisioner != storagehelper.NotSupportedProvisioner {

@@ -38,11 +38,12 @@ func orNowhere(terms []model.Requirements, named bool) []model.Requirements {
 
 // zoneLabels are the labels by which volumes said where they are before they had node affinity.
 var zoneLabels = []string{
-	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
+	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone,
+	corev1.LabelTopologyRegion,
 }
 
-// whereIs are the places from which a volume can be used. Field terms do not count in the node affinity of volumes, as in
-// kube-scheduler; labels count for claims that the pod names itself.
+// whereIs are the places from which a volume can be used. Field terms do not count in the node affinity of volumes,
+// as in kube-scheduler; labels count for claims that the pod names itself.
 func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 	var terms []model.Requirements
 	limited := false
@@ -72,13 +73,14 @@ func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 // named reports whether there is a driver.
 func named(driver, _ string) bool { return driver != "" }
 
-// inZones narrows the places of a volume to the zones and regions that its labels name. Nodes without any such label will do,
-// but not for volumes that a CSI driver has taken over: then the labels become node affinity.
+// inZones narrows the places of a volume to the zones and regions that its labels name. Nodes without any such label
+// will do, but not for volumes that a CSI driver has taken over: then the labels become node affinity.
 func inZones(terms []model.Requirements, labels map[string]string, takenOver bool) []model.Requirements {
 	var here model.Requirements
 	for _, key := range zoneLabels {
 		if value, ok := labels[key]; ok {
-			here = here.And(model.Requirements{model.OneOf(LabelKey(key), strings.Split(value, "__")...)}) // several are joined so
+			// several are joined so
+			here = here.And(model.Requirements{model.OneOf(LabelKey(key), strings.Split(value, "__")...)})
 		}
 	}
 	if len(here) == 0 {

@@ -19,7 +19,8 @@ type Storage interface {
 	DefaultClass() *storagev1.StorageClass
 }
 
-// VolumeClaimNames are the names of the persistentVolumeClaims that a pod uses, those of its ephemeral volumes included.
+// VolumeClaimNames are the names of the persistentVolumeClaims that a pod uses, those of its ephemeral volumes
+// included.
 func VolumeClaimNames(pod *corev1.Pod) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
@@ -67,8 +68,8 @@ func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	s.Volumes = slices.CompactFunc(s.Volumes, func(a, b model.Volume) bool { return a.ID == b.ID })
 }
 
-// addTo adds the volume. To the driver, several claims may be about one volume, as one file system is; each has its own place
-// and its own access mode, under the claim's ID.
+// addTo adds the volume. To the driver, several claims may be about one volume, as one file system is; each has its
+// own place and its own access mode, under the claim's ID.
 func (a *attachment) addTo(s *model.Shape) {
 	v := a.volume
 	if v.ID == "" {

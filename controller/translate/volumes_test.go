@@ -31,7 +31,8 @@ func (s shelf) DefaultClass() *storagev1.StorageClass       { return s.classes["
 // shelfOf has a claim shop/data and a volume pv as given, and some storage classes.
 func shelfOf(t *testing.T, claim, volume string) shelf {
 	t.Helper()
-	s := shelf{claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{}}
+	s := shelf{claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		classes: map[string]*storagev1.StorageClass{}}
 	for name, text := range map[string]string{
 		"waits":   `{provisioner: kubernetes.io/aws-ebs, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{matchLabelExpressions: [{key: topology.ebs.csi.aws.com/zone, values: [b, a]}]}, {}]}`,
 		"nowhere": `{provisioner: p, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{}]}`,
@@ -87,26 +88,41 @@ func TestVolumes(t *testing.T) {
 		"bound, with node affinity": {bound, `{spec: {csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}, nodeAffinity: {required: {nodeSelectorTerms: [
 			{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: k, operator: Exists}]}, {matchExpressions: [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [b]}]}, {}]}}}}`,
 			"ebs.csi.aws.com/vol-1 by ebs.csi.aws.com at (k Exists, topology.kubernetes.io/zone In [a]) at (topology.kubernetes.io/zone In [b])"},
-		"bound, anywhere":        {bound, `{spec: {nfs: {server: s, path: /}}}`, "pv/pv by "},
-		"bound, nowhere":         {bound, `{spec: {nfs: {server: s, path: /}, nodeAffinity: {required: {nodeSelectorTerms: [{}]}}}}`, "pv/pv by  at (field:metadata.name In [])"},
-		"bound, as in old times": {bound, `{metadata: {labels: {failure-domain.beta.kubernetes.io/zone: a__b}}, spec: {awsElasticBlockStore: {volumeID: aws://a/vol-2}}}`, "ebs.csi.aws.com/vol-2 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
-		"bound, in zones by name": {bound, `{metadata: {labels: {topology.kubernetes.io/zone: a__b}}, spec: {nfs: {server: s, path: /}}}`,
+		"bound, anywhere": {bound, `{spec: {nfs: {server: s, path: /}}}`, "pv/pv by "},
+		"bound, nowhere": {bound,
+			`{spec: {nfs: {server: s, path: /}, nodeAffinity: {required: {nodeSelectorTerms: [{}]}}}}`,
+			"pv/pv by  at (field:metadata.name In [])"},
+		"bound, as in old times": {bound,
+			`{metadata: {labels: {failure-domain.beta.kubernetes.io/zone: a__b}}, spec: {awsElasticBlockStore: {volumeID: aws://a/vol-2}}}`, "ebs.csi.aws.com/vol-2 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"bound, in zones by name": {bound,
+			`{metadata: {labels: {topology.kubernetes.io/zone: a__b}}, spec: {nfs: {server: s, path: /}}}`,
 			"pv/pv by  at (topology.kubernetes.io/region DoesNotExist, topology.kubernetes.io/zone DoesNotExist) at (topology.kubernetes.io/zone In [a b])"},
-		"bound to a lost volume":   {bound, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data is bound to persistentVolume pv, which does not exist: restore it, or delete the claim and make it anew"},
-		"half bound":               {`{spec: {volumeName: pv}}`, `{spec: {nfs: {server: s, path: /}}}`, "pvc/shop/data by ; blocked: persistentVolumeClaim data is not bound to persistentVolume pv yet: see that the volume exists and fits the claim"},
-		"waits for the pod":        {`{spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"bound to a lost volume": {bound, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data is bound to persistentVolume pv, which does not exist: restore it, or delete the claim and make it anew"},
+		"half bound": {`{spec: {volumeName: pv}}`, `{spec: {nfs: {server: s, path: /}}}`,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data is not bound to persistentVolume pv yet: see that the volume exists and fits the claim"},
+		"waits for the pod": {`{spec: {storageClassName: waits}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
 		"is being made for a node": {`{metadata: {annotations: {volume.kubernetes.io/selected-node: n1}}, spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (field:metadata.name In [n1], topology.kubernetes.io/zone In [a b])"},
-		"for one pod":              {`{spec: {storageClassName: waits, accessModes: [ReadWriteOncePod]}}`, ``, "pvc/shop/data by ebs.csi.aws.com alone at (topology.kubernetes.io/zone In [a b])"},
-		"can be made nowhere":      {`{spec: {storageClassName: nowhere}}`, ``, "pvc/shop/data by p at (field:metadata.name In [])"},
+		"for one pod": {`{spec: {storageClassName: waits, accessModes: [ReadWriteOncePod]}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com alone at (topology.kubernetes.io/zone In [a b])"},
+		"can be made nowhere": {`{spec: {storageClassName: nowhere}}`, ``,
+			"pvc/shop/data by p at (field:metadata.name In [])"},
 		"does not wait": {`{spec: {storageClassName: hurries}}`, ``,
 			"pvc/shop/data by efs.csi.aws.com; blocked: persistentVolumeClaim data is not bound yet, and its storageClass hurries does not wait for a pod: see why provisioner efs.csi.aws.com has made no volume, or use volumeBindingMode WaitForFirstConsumer"},
-		"no such class":    {`{spec: {storageClassName: gold}}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data asks for storageClass gold, which does not exist: create it"},
-		"no class":         {`{}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits"},
-		"no provisioner":   {`{spec: {storageClassName: local}}`, ``, "pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner"},
-		"is not there":     {``, ``, "blocked: persistentVolumeClaim data does not exist: create it"},
-		"is going":         {`{metadata: {deletionTimestamp: "2026-06-03T12:00:00Z"}, spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b]); blocked: persistentVolumeClaim data is being deleted: make it anew when it is gone"},
-		"is lost":          {`{spec: {volumeName: pv}, status: {phase: Lost}}`, ``, "pvc/shop/data by ; blocked: persistentVolumeClaim data has lost its volume pv: restore the volume, or delete the claim and make it anew"},
-		"by the beta name": {`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: waits}}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"no such class": {`{spec: {storageClassName: gold}}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data asks for storageClass gold, which does not exist: create it"},
+		"no class": {`{}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits"},
+		"no provisioner": {`{spec: {storageClassName: local}}`, ``,
+			"pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner"},
+		"is not there": {``, ``, "blocked: persistentVolumeClaim data does not exist: create it"},
+		"is going": {`{metadata: {deletionTimestamp: "2026-06-03T12:00:00Z"}, spec: {storageClassName: waits}}`,
+			``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b]); blocked: persistentVolumeClaim data is being deleted: make it anew when it is gone"},
+		"is lost": {`{spec: {volumeName: pv}, status: {phase: Lost}}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data has lost its volume pv: restore the volume, or delete the claim and make it anew"},
+		"by the beta name": {`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: waits}}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: again, persistentVolumeClaim: {claimName: data}}, {name: tmp, emptyDir: {}}]")
@@ -122,7 +138,8 @@ func TestEphemeralVolumes(t *testing.T) {
 	pod := podFrom(t, `volumes: [{name: scratch, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce]}}}}]`)
 	n := NewNames()
 	none := shelfOf(t, "", "")
-	if got, want := wordsOf(n.Shape(pod, none)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+	if got, want := wordsOf(n.Shape(pod, none)),
+		"pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
 		t.Errorf("before it is made: %s", got)
 	}
 	if names := VolumeClaimNames(pod); len(names) != 1 || names[0] != "web-1-scratch" {
@@ -131,27 +148,32 @@ func TestEphemeralVolumes(t *testing.T) {
 	made := shelfOf(t, `{spec: {storageClassName: waits}}`, "")
 	claim := made.claims["shop/data"]
 	claim.Name, made.claims["shop/web-1-scratch"] = "web-1-scratch", claim
-	if got := wordsOf(n.Shape(pod, made)); !strings.Contains(got, "blocked: persistentVolumeClaim web-1-scratch is in the way of the ephemeral volume scratch") {
+	if got := wordsOf(n.Shape(pod, made)); !strings.Contains(got,
+		"blocked: persistentVolumeClaim web-1-scratch is in the way of the ephemeral volume scratch") {
 		t.Errorf("somebody else's: %s", got)
 	}
 	yes := true
 	claim.OwnerReferences = []metav1.OwnerReference{{UID: pod.UID, Controller: &yes}}
-	if got, want := wordsOf(n.Shape(pod, made)), "pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
+	if got, want := wordsOf(n.Shape(pod, made)),
+		"pvc/shop/web-1-scratch by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"; got != want {
 		t.Errorf("its own: %s", got)
 	}
 }
 
 func TestVolumesNobodyCanJudge(t *testing.T) {
 	pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: i, iscsi: {targetPortal: p, iqn: q, lun: 0}}]")
-	if got := fmt.Sprint(NewNames().Shape(pod, nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
+	if got := fmt.Sprint(NewNames().Shape(pod,
+		nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestAttachLimits(t *testing.T) {
 	var c storagev1.CSINode
-	must(t, yaml.UnmarshalStrict([]byte(`spec: {drivers: [{name: b, nodeID: i, allocatable: {count: 25}}, {name: c, nodeID: i}, {name: a, nodeID: i, allocatable: {count: 0}}]}`), &c))
-	if got, want := AttachLimits(&c), []model.AttachLimit{{Driver: "a"}, {Driver: "b", Max: 25}}; !reflect.DeepEqual(got, want) {
+	must(t, yaml.UnmarshalStrict([]byte(
+		`spec: {drivers: [{name: b, nodeID: i, allocatable: {count: 25}}, {name: c, nodeID: i}, {name: a, nodeID: i, allocatable: {count: 0}}]}`), &c))
+	if got, want := AttachLimits(&c),
+		[]model.AttachLimit{{Driver: "a"}, {Driver: "b", Max: 25}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 	if AttachLimits(nil) != nil {

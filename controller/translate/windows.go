@@ -53,7 +53,8 @@ func readWindows(text string) ([]schedule, error) {
 		last := len(fields) - 1
 		duration, err := time.ParseDuration(fields[last])
 		if err != nil || duration < leastWindow {
-			return nil, fmt.Errorf("window %q: duration %q is none, or shorter than %s", strings.TrimSpace(one), fields[last], leastWindow)
+			return nil, fmt.Errorf("window %q: duration %q is none, or shorter than %s", strings.TrimSpace(one),
+				fields[last], leastWindow)
 		}
 		s, err := readSchedule(strings.Join(fields[:last], " "), duration)
 		if err != nil {
@@ -67,7 +68,8 @@ func readWindows(text string) ([]schedule, error) {
 // mostJoined bounds how many windows that follow each other without a gap are looked at for the end of the last.
 const mostJoined = 400
 
-// inWindows reports whether one of the windows is open at what the wall clock shows, and when that changes; zero if it does not.
+// inWindows reports whether one of the windows is open at what the wall clock shows, and when that changes; zero if
+// it does not.
 func inWindows(windows []schedule, shown time.Time) (open bool, until time.Time) {
 	joined := 0
 	for until = shown; ; open = true {
@@ -89,15 +91,16 @@ func inWindows(windows []schedule, shown time.Time) (open bool, until time.Time)
 	}
 	until = time.Time{}
 	for _, w := range windows {
-		if at := w.cron.Next(shown); !at.IsZero() && (until.IsZero() || at.Before(until)) { // zero: a day that never comes, such as 30 February
+		// zero: a day that never comes, such as 30 February
+		if at := w.cron.Next(shown); !at.IsZero() && (until.IsZero() || at.Before(until)) {
 			until = at
 		}
 	}
 	return false, until
 }
 
-// NextWindow is when next a budget of the pool begins or ends, or one of its disruption windows, or its clock is turned; zero if
-// nothing of that ever does.
+// NextWindow is when next a budget of the pool begins or ends, or one of its disruption windows, or its clock is
+// turned; zero if nothing of that ever does.
 func NextWindow(np *karpv1.NodePool, now time.Time) time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {

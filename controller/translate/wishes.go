@@ -24,7 +24,8 @@ const (
 	AnnotationWindows = ownPrefix + "disruption-windows"
 	// AnnotationWindowsFor are the reasons which the windows bind, as in budgets[].reasons; all if it is not there.
 	AnnotationWindowsFor = ownPrefix + "disruption-windows-for"
-	// AnnotationMinimumSaving is what consolidation must save an hour for each machine that goes: dollars, or percent of its price.
+	// AnnotationMinimumSaving is what consolidation must save an hour for each machine that goes: dollars, or percent of
+	// its price.
 	AnnotationMinimumSaving = ownPrefix + "minimum-saving"
 	// AnnotationSoftExpireAfter is the age at which machines are replaced under the budgets for drift.
 	AnnotationSoftExpireAfter = ownPrefix + "soft-expire-after"
@@ -79,8 +80,8 @@ var readers = map[string]reader{
 	},
 }
 
-// ReadWishes reads the annotations of a pool. The error names each one that cannot be read, its value and what to write instead; the
-// others are read all the same.
+// ReadWishes reads the annotations of a pool. The error names each one that cannot be read, its value and what to
+// write instead; the others are read all the same.
 func ReadWishes(np *karpv1.NodePool) (Wishes, error) {
 	w := Wishes{zone: time.UTC, binds: model.Window{Empty: true, Drifted: true, Underused: true}}
 	var problems []string
@@ -90,7 +91,9 @@ func ReadWishes(np *karpv1.NodePool) (Wishes, error) {
 		}
 		read, known := readers[key]
 		if !known {
-			problems = append(problems, fmt.Sprintf("annotation %s is not known; remove it, or write one of %s", key, strings.Join(slices.Sorted(maps.Keys(readers)), ", ")))
+			problems = append(problems,
+				fmt.Sprintf("annotation %s is not known; remove it, or write one of %s", key,
+					strings.Join(slices.Sorted(maps.Keys(readers)), ", ")))
 			continue
 		}
 		if err := read(&w, np, np.Annotations[key]); err != nil {

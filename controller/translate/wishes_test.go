@@ -41,7 +41,8 @@ func policyAt(t *testing.T, np *karpv1.NodePool, at string) model.DisruptionPoli
 	return p.Disruption
 }
 
-// In Berlin clocks go from 02:00 to 03:00 on 29 March 2026 (01:00 UTC), and from 03:00 to 02:00 on 25 October 2026 (01:00 UTC).
+// In Berlin clocks go from 02:00 to 03:00 on 29 March 2026 (01:00 UTC), and from 03:00 to 02:00 on 25 October 2026
+// (01:00 UTC).
 func TestWindowsGoByTheClockOnTheWall(t *testing.T) {
 	const night, early = "0 22 * * * 8h", "30 2 * * * 1h"
 	for _, c := range []struct {
@@ -53,18 +54,25 @@ func TestWindowsGoByTheClockOnTheWall(t *testing.T) {
 		{"its first moment", night, "Europe/Berlin", "2026-06-01T20:00:00Z", true, "2026-06-02T04:00:00Z"},
 		{"its last", night, "Europe/Berlin", "2026-06-02T03:59:59Z", true, "2026-06-02T04:00:00Z"},
 		{"after it", night, "Europe/Berlin", "2026-06-02T04:00:00Z", false, "2026-06-02T20:00:00Z"},
-		{"in winter it is another hour of UTC", night, "Europe/Berlin", "2026-12-01T20:30:00Z", false, "2026-12-01T21:00:00Z"},
+		{"in winter it is another hour of UTC", night, "Europe/Berlin", "2026-12-01T20:30:00Z", false,
+			"2026-12-01T21:00:00Z"},
 		{"without a zone it is UTC", night, "", "2026-06-01T21:59:00Z", false, "2026-06-01T22:00:00Z"},
-		{"the night an hour is left out ends at six too", night, "Europe/Berlin", "2026-03-28T21:30:00Z", true, "2026-03-29T04:00:00Z"},
-		{"the night an hour comes twice ends at six too", night, "Europe/Berlin", "2026-10-24T20:30:00Z", true, "2026-10-25T05:00:00Z"},
-		{"what begins in the hour that is left out", early, "Europe/Berlin", "2026-03-29T00:59:00Z", false, "2026-03-29T01:00:00Z"},
+		{"the night an hour is left out ends at six too", night, "Europe/Berlin", "2026-03-28T21:30:00Z", true,
+			"2026-03-29T04:00:00Z"},
+		{"the night an hour comes twice ends at six too", night, "Europe/Berlin", "2026-10-24T20:30:00Z", true,
+			"2026-10-25T05:00:00Z"},
+		{"what begins in the hour that is left out", early, "Europe/Berlin", "2026-03-29T00:59:00Z", false,
+			"2026-03-29T01:00:00Z"},
 		{"begins when it is over", early, "Europe/Berlin", "2026-03-29T01:00:00Z", true, "2026-03-29T01:30:00Z"},
-		{"what begins in the hour that comes twice", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T00:20:00Z", true, "2026-10-25T00:45:00Z"},
+		{"what begins in the hour that comes twice", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T00:20:00Z", true,
+			"2026-10-25T00:45:00Z"},
 		{"is over in between", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T01:05:00Z", false, "2026-10-25T01:15:00Z"},
 		{"and comes again", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T01:20:00Z", true, "2026-10-25T01:45:00Z"},
 		{"half an hour from UTC", "0 12 * * * 1h", "Asia/Kolkata", "2026-06-01T06:45:00Z", true, "2026-06-01T07:30:00Z"},
-		{"two that touch are one", "0 22 * * * 2h; @midnight 6h", "UTC", "2026-06-01T22:30:00Z", true, "2026-06-02T06:00:00Z"},
-		{"days of the week are those of the zone", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T03:59:00Z", false, "2026-06-06T04:00:00Z"},
+		{"two that touch are one", "0 22 * * * 2h; @midnight 6h", "UTC", "2026-06-01T22:30:00Z", true,
+			"2026-06-02T06:00:00Z"},
+		{"days of the week are those of the zone", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T03:59:00Z",
+			false, "2026-06-06T04:00:00Z"},
 		{"a weekend", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T04:00:00Z", true, "2026-06-08T04:00:00Z"},
 		{"always", "0 * * * * 1h", "UTC", "2026-06-06T04:00:00Z", true, ""},
 		{"never", "0 0 30 2 * 1h", "UTC", "2026-06-06T04:00:00Z", false, ""},
@@ -96,10 +104,12 @@ func TestBudgetsGoByTheClockOnTheWall(t *testing.T) {
 	}
 	eight, hour := "0 8 * * *", &metav1.Duration{Duration: time.Hour}
 	np.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0", Schedule: &eight, Duration: hour}}
-	if summer, utc := policyAt(t, np, "2026-06-01T06:30:00Z"), policyAt(t, np, "2026-06-01T08:30:00Z"); summer.AllowedEmpty != 0 || utc.AllowedEmpty != math.MaxInt32 {
+	if summer, utc := policyAt(t, np, "2026-06-01T06:30:00Z"),
+		policyAt(t, np, "2026-06-01T08:30:00Z"); summer.AllowedEmpty != 0 || utc.AllowedEmpty != math.MaxInt32 {
 		t.Errorf("at eight in Berlin %d may go, at eight in UTC %d", summer.AllowedEmpty, utc.AllowedEmpty)
 	}
-	if at := NextWindow(np, time.Date(2026, 6, 1, 5, 0, 0, 0, time.UTC)); !at.Equal(time.Date(2026, 6, 1, 6, 0, 0, 0, time.UTC)) {
+	if at := NextWindow(np, time.Date(2026, 6, 1, 5, 0, 0, 0, time.UTC)); !at.Equal(time.Date(2026, 6, 1, 6, 0, 0, 0,
+		time.UTC)) {
 		t.Errorf("next: %s", at)
 	}
 }
@@ -107,7 +117,8 @@ func TestBudgetsGoByTheClockOnTheWall(t *testing.T) {
 // What changes next is never later than what has changed: at each instant before NextWindow the answer is the same.
 func TestNothingChangesBeforeTheNextWindow(t *testing.T) {
 	np := annotated(AnnotationTimeZone, "Europe/Berlin", AnnotationWindows, "30 2 * * * 90m; 0 23 * * sat 4h")
-	for _, from := range []time.Time{time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC), time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)} {
+	for _, from := range []time.Time{time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)} {
 		was, next := policyAt(t, np, from.Format(time.RFC3339)).Window.Open, NextWindow(np, from)
 		for at := from; at.Before(from.Add(60 * time.Hour)); at = at.Add(5 * time.Minute) {
 			if !at.Before(next) {
@@ -125,11 +136,13 @@ func TestWishesAreRead(t *testing.T) {
 		AnnotationWindows, "@daily 8h", AnnotationWindowsFor, "Drifted, Underutilized", AnnotationMinimumSaving, "$0.05/h",
 		AnnotationSoftExpireAfter, "720h", AnnotationMakeRoom, "true", AnnotationWaitForJobs, "true",
 	), "2026-06-01T01:00:00Z")
-	if d.Window.Empty || !d.Window.Drifted || !d.Window.Underused || !d.Window.Open || d.MinSaving != 50_000 || d.SoftExpireAfter != 720*time.Hour ||
+	if d.Window.Empty || !d.Window.Drifted || !d.Window.Underused || !d.Window.Open || d.MinSaving != 50_000 ||
+		d.SoftExpireAfter != 720*time.Hour ||
 		!d.ReplaceCrowded || !d.WaitForJobs || d.Unclear != "" {
 		t.Errorf("%+v", d)
 	}
-	if d := policyAt(t, annotated(AnnotationMinimumSaving, "15%", AnnotationSoftExpireAfter, "Never"), "2026-06-01T01:00:00Z"); d.MinSavingPercent != 15 || d.SoftExpireAfter != 0 {
+	if d := policyAt(t, annotated(AnnotationMinimumSaving, "15%", AnnotationSoftExpireAfter, "Never"),
+		"2026-06-01T01:00:00Z"); d.MinSavingPercent != 15 || d.SoftExpireAfter != 0 {
 		t.Errorf("%+v", d)
 	}
 }
@@ -179,7 +192,8 @@ func TestWishesThatCannotBeRead(t *testing.T) {
 func FuzzWishes(f *testing.F) {
 	f.Add("0 22 * * mon-fri 8h; @daily 1h", "Europe/Berlin", "15%", "720h")
 	f.Fuzz(func(t *testing.T, windows, zone, saving, expire string) {
-		np := annotated(AnnotationWindows, windows, AnnotationTimeZone, zone, AnnotationMinimumSaving, saving, AnnotationSoftExpireAfter, expire)
+		np := annotated(AnnotationWindows, windows, AnnotationTimeZone, zone, AnnotationMinimumSaving, saving,
+			AnnotationSoftExpireAfter, expire)
 		d := policyAt(t, np, "2026-10-25T00:30:00Z")
 		if d.Unclear == "" && (d.MinSaving < 0 || d.MinSavingPercent < 0 || d.SoftExpireAfter < 0) {
 			t.Errorf("%+v", d)

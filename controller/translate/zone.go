@@ -7,10 +7,10 @@ import (
 	_ "time/tzdata" // a container need not have /usr/share/zoneinfo
 )
 
-// Schedules go by what a clock on the wall shows: the time that it shows is kept as if it were UTC, where every hour comes once.
-// A schedule is in force whenever the clock shows a time inside of it. Where clocks are put forward, what would begin in the hour
-// that is left out begins with the next; where they are put back, the hour that comes twice counts twice; and a night from 22:00
-// for eight hours ends at 06:00 in every night of the year.
+// Schedules go by what a clock on the wall shows: the time that it shows is kept as if it were UTC, where every hour
+// comes once. A schedule is in force whenever the clock shows a time inside of it. Where clocks are put forward, what
+// would begin in the hour that is left out begins with the next; where they are put back, the hour that comes twice
+// counts twice; and a night from 22:00 for eight hours ends at 06:00 in every night of the year.
 
 var zones sync.Map // *time.Location by name
 
@@ -37,7 +37,8 @@ func wall(at time.Time, zone *time.Location) time.Time {
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// instant is when the clock on the wall next shows that time or a later one, not before the instant now; zero for the zero time.
+// instant is when the clock on the wall next shows that time or a later one, not before the instant now; zero for the
+// zero time.
 func instant(shown time.Time, zone *time.Location, now time.Time) time.Time {
 	if shown.IsZero() {
 		return time.Time{}

@@ -11,11 +11,13 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// constrained is a plan for so many pods under as many constraints as it happens to satisfy: every shape of ten spreads over
-// machines and zones, is near the pods of its kind, keeps away from pods that are not there, and has a port.
+// constrained is a plan for so many pods under as many constraints as it happens to satisfy: every shape of ten
+// spreads over machines and zones, is near the pods of its kind, keeps away from pods that are not there, and has a
+// port.
 func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) {
 	s := gen.Large(pods, shapes)
-	s.Pools[0].Types = slices.DeleteFunc(s.Pools[0].Types, func(t model.InstanceType) bool { return t.Capacity[model.CPU] > 8000 })
+	s.Pools[0].Types = slices.DeleteFunc(s.Pools[0].Types,
+		func(t model.InstanceType) bool { return t.Capacity[model.CPU] > 8000 })
 	plan := engine.Provision(s, model.Policy{})
 	for i := range plan.Launches {
 		aim(s, &plan.Launches[i], plan.Launches[i].Chosen.Zone, plan.Launches[i].Chosen.CapacityType)
@@ -23,15 +25,18 @@ func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) 
 	s.Shapes = slices.Clone(s.Shapes)
 	for i := range s.Shapes {
 		x := &s.Shapes[i]
-		x.Namespace, x.Labels = "default", []model.Label{{Key: "app", Value: fmt.Sprint(i)}, {Key: "tier", Value: fmt.Sprint(i % 10)}}
+		x.Namespace, x.Labels = "default",
+			[]model.Label{{Key: "app", Value: fmt.Sprint(i)}, {Key: "tier", Value: fmt.Sprint(i % 10)}}
 		kin := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", fmt.Sprint(i))}}
-		tier := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("tier", fmt.Sprint(i%10))}}
+		tier := model.Selector{Namespaces: []string{"default"},
+			Labels: model.Requirements{model.OneOf("tier", fmt.Sprint(i%10))}}
 		x.Spread = []model.Spread{
 			{Topology: model.LabelHostname, MaxSkew: 200, Hard: true, Pods: kin},
 			{Topology: model.LabelZone, MaxSkew: int32(pods), Hard: true, Pods: tier},
 		}
 		x.Affinity = []model.PodTerm{{Topology: "kubernetes.io/os", Pods: tier}}
-		x.AntiAffinity = []model.PodTerm{{Topology: model.LabelHostname, Pods: model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", "none")}}}}
+		x.AntiAffinity = []model.PodTerm{{Topology: model.LabelHostname,
+			Pods: model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", "none")}}}}
 	}
 	if found := check.Plan(s, model.Policy{}, plan); len(found) > 0 {
 		tb.Fatalf("%d pods: the plan is not good: %d violations, first %v", pods, len(found), found[0])
@@ -39,8 +44,8 @@ func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) 
 	return s, plan
 }
 
-// The judge runs before every plan of the controller. Measured on the project's 2-core box (Xeon, go1.26.8, other builds
-// running), 21 November 2026: 1000pods30shapes 36 ms, 1000pods300shapes 70 ms, 10000pods500shapes 0.58 s.
+// The judge runs before every plan of the controller. Measured on the project's 2-core box (Xeon, go1.26.8, other
+// builds running), 21 November 2026: 1000pods30shapes 36 ms, 1000pods300shapes 70 ms, 10000pods500shapes 0.58 s.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ pods, shapes int }{{1000, 30}, {1000, 300}, {10000, 500}} {
 		s, plan := constrained(b, c.pods, c.shapes)

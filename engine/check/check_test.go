@@ -26,8 +26,11 @@ pods 2 web cpu=1 require(zone=a, arch=amd64)
 // Each story spoils a good plan in one way; the judge must name the promise that is broken.
 func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 	for promise, spoil := range map[string]func(*model.Snapshot, *model.Plan){
-		"answered once":       func(_ *model.Snapshot, p *model.Plan) { p.Placements = nil },
-		"reason":              func(_ *model.Snapshot, p *model.Plan) { p.Unplaced = []model.Unplaced{{Pod: p.Launches[0].Pods[0]}} },
+		"answered once": func(_ *model.Snapshot, p *model.Plan) { p.Placements = nil },
+		"reason": func(_ *model.Snapshot,
+			p *model.Plan) {
+			p.Unplaced = []model.Unplaced{{Pod: p.Launches[0].Pods[0]}}
+		},
 		"exists":              func(_ *model.Snapshot, p *model.Plan) { p.Placements[0].Node = "nowhere" },
 		"takes pods":          func(s *model.Snapshot, _ *model.Plan) { s.Nodes[2].Cordoned = true },
 		"taints":              func(_ *model.Snapshot, p *model.Plan) { p.Launches[0].Pool = "tainted" },
@@ -43,7 +46,8 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		"available":           func(s *model.Snapshot, _ *model.Plan) { s.Pools[0].Types[0].Offerings[0].Available = false },
 		"pool's requirements": func(_ *model.Snapshot, p *model.Plan) { relabel(p, model.OneOf(model.LabelPool, "other")) },
 		"min values": func(s *model.Snapshot, _ *model.Plan) {
-			s.Pools[0].Requirements = s.Pools[0].Requirements.And(model.Requirements{{Key: model.LabelArch, Complement: true, MinValues: 2}})
+			s.Pools[0].Requirements = s.Pools[0].Requirements.And(model.Requirements{{Key: model.LabelArch, Complement: true,
+				MinValues: 2}})
 		},
 		"budget":           func(s *model.Snapshot, _ *model.Plan) { s.Pools[0].Disruption.AllowedEmpty = 0 },
 		"disruptable":      func(s *model.Snapshot, _ *model.Plan) { s.Nodes[0].DoNotDisrupt = true },
@@ -63,7 +67,8 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		plan := engine.Provision(s, policy)
 		gone := engine.Disrupt(s, policy)
 		plan.Removals, plan.Kept = gone.Removals, gone.Kept
-		if len(plan.Placements) != 1 || len(plan.Launches) != 1 || len(plan.Removals) != 1 || plan.Removals[0].Node != s.Nodes[0].Name {
+		if len(plan.Placements) != 1 || len(plan.Launches) != 1 || len(plan.Removals) != 1 ||
+			plan.Removals[0].Node != s.Nodes[0].Name {
 			t.Fatalf("the good plan is another one now:\n%s", scenario.FormatPlan(s, plan))
 		}
 		if found := check.Plan(s, policy, plan); len(found) > 0 {
@@ -71,7 +76,8 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		}
 		spoil(s, &plan)
 		found := check.Plan(s, policy, plan)
-		if !slices.ContainsFunc(found, func(v check.Violation) bool { return v.Promise == promise && strings.Contains(v.Error(), v.Object) }) {
+		if !slices.ContainsFunc(found,
+			func(v check.Violation) bool { return v.Promise == promise && strings.Contains(v.Error(), v.Object) }) {
 			t.Errorf("%s: not seen, only %v", promise, found)
 		}
 	}

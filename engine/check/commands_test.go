@@ -79,16 +79,20 @@ var commandMutations = []mutation{
 		}
 		return c != nil
 	}},
-	{"a machine on its way goes", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.State = model.Registered; return true })},
-	{"a machine that goes already", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.Deleting = true; return true })},
-	{"a machine with do-not-disrupt", "disruptable", ofVictim(func(p *plan, n *model.Node) bool { n.DoNotDisrupt = true; return true })},
+	{"a machine on its way goes", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.State = model.Registered; return true })},
+	{"a machine that goes already", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.Deleting = true; return true })},
+	{"a machine with do-not-disrupt", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.DoNotDisrupt = true; return true })},
 	{"a pod with do-not-disrupt", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
 		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, DoNotDisrupt: true})
 		n.Deadline = false
 		return true
 	})},
 	{"a pod behind a PodDisruptionBudget", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
-		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, EvictionBlocked: "PodDisruptionBudget a/b allows no eviction"})
+		n.Pods = append(slices.Clone(n.Pods),
+			model.BoundPod{Pod: model.Pod{Shape: -1}, EvictionBlocked: "PodDisruptionBudget a/b allows no eviction"})
 		n.Deadline = false
 		return true
 	})},
@@ -96,7 +100,8 @@ var commandMutations = []mutation{
 		if poolOf(p.Snapshot, n.Pool).Static {
 			return false
 		}
-		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Name: "forgotten"}, Shape: -1}})
+		n.Pods = append(slices.Clone(n.Pods),
+			model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Name: "forgotten"}, Shape: -1}})
 		return true
 	})},
 	{"a place is forgotten", "moves", func(p *plan) bool {
@@ -157,103 +162,114 @@ var commandMutations = []mutation{
 		}
 		return c != nil
 	}},
-	{"it has not drifted", "drifted", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true })},
+	{"it has not drifted", "drifted",
+		ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true })},
 	{"the drift budget is broken", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedDrifted = 0
 		return true
 	})},
-	{"an empty node counts in the drift budget too", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
-		gone, d := p.alsoEmpty(c)
-		d.AllowedDrifted, d.AllowedUnderused = gone.empty+gone.drifted-1, 1000
-		return true
-	})},
-	{"an empty node counts in the budget for underuse too", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		gone, d := p.alsoEmpty(c)
-		d.AllowedDrifted, d.AllowedUnderused = 1000, gone.empty+gone.drifted+gone.underused-1
-		return true
-	})},
-	{"the budget for underuse is broken", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedUnderused = len(c.Removals) - 1
-		return len(slices.Compact(poolsOf(c))) == 1
-	})},
-	{"what else goes is beyond the budget for underuse", "budget", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		pool, underused, others := c.Removals[0].Pool, 0, 0
-		for i := range p.Commands {
-			for _, r := range p.Commands[i].Removals {
-				switch {
-				case r.Pool != pool:
-				case r.Method == model.Underutilized:
-					underused++
-				default:
+	{"an empty node counts in the drift budget too", "budget",
+		ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
+			gone, d := p.alsoEmpty(c)
+			d.AllowedDrifted, d.AllowedUnderused = gone.empty+gone.drifted-1, 1000
+			return true
+		})},
+	{"an empty node counts in the budget for underuse too", "budget",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			gone, d := p.alsoEmpty(c)
+			d.AllowedDrifted, d.AllowedUnderused = 1000, gone.empty+gone.drifted+gone.underused-1
+			return true
+		})},
+	{"the budget for underuse is broken", "budget",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedUnderused = len(c.Removals) - 1
+			return len(slices.Compact(poolsOf(c))) == 1
+		})},
+	{"what else goes is beyond the budget for underuse", "budget",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			pool, underused, others := c.Removals[0].Pool, 0, 0
+			for i := range p.Commands {
+				for _, r := range p.Commands[i].Removals {
+					switch {
+					case r.Pool != pool:
+					case r.Method == model.Underutilized:
+						underused++
+					default:
+						others++
+					}
+				}
+			}
+			for _, r := range p.Removals {
+				if r.Pool == pool && r.Method != model.Overprovisioned {
 					others++
 				}
 			}
-		}
-		for _, r := range p.Removals {
-			if r.Pool == pool && r.Method != model.Overprovisioned {
-				others++
-			}
-		}
-		poolOf(p.Snapshot, pool).Disruption.AllowedUnderused = underused
-		return others > 0
-	})},
-	{"the pool consolidates empty machines only", "consolidation", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.WhenEmptyOnly = true
-		return true
-	})},
-	{"the pool never consolidates", "consolidation", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.Never = true
-		return true
-	})},
+			poolOf(p.Snapshot, pool).Disruption.AllowedUnderused = underused
+			return others > 0
+		})},
+	{"the pool consolidates empty machines only", "consolidation",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.WhenEmptyOnly = true
+			return true
+		})},
+	{"the pool never consolidates", "consolidation",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.Never = true
+			return true
+		})},
 	{"it is not quiet", "consolidateAfter", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 		p.victim(c).LastPodEvent = p.Now
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.ConsolidateAfter = time.Minute
 		return true
 	})},
-	{"the replacement may cost as much", "saves", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
-		for _, r := range c.Removals {
-			n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
-			n.Price = 0
-		}
-		p.victim(c).Price = c.Launches[0].Chosen.Price
-		return true
-	})},
-	{"several replacements cost as much together", "saves", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
-		if len(c.Launches) < 2 {
-			return false
-		}
-		sum := model.Price(0)
-		for _, l := range c.Launches {
-			sum += l.Chosen.Price
-		}
-		for i, r := range c.Removals {
-			n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
-			if n.Price = 0; i == 0 {
-				n.Price = sum
+	{"the replacement may cost as much", "saves",
+		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+			for _, r := range c.Removals {
+				n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
+				n.Price = 0
 			}
-		}
-		return true
-	})},
-	{"the pods are too young for it", "pays back", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
-		for i := range p.Nodes {
-			for k := range p.Nodes[i].Pods {
-				p.Nodes[i].Pods[k].Created = p.Now
+			p.victim(c).Price = c.Launches[0].Chosen.Price
+			return true
+		})},
+	{"several replacements cost as much together", "saves",
+		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+			if len(c.Launches) < 2 {
+				return false
 			}
-		}
-		return len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
-	})},
-	{"the moves cost more than is saved", "pays back", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-		p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old
-		moving := false
-		for i := range p.Nodes {
-			for k := range p.Nodes[i].Pods {
-				pod := &p.Nodes[i].Pods[k]
-				pod.Created = p.Now.Add(-time.Minute)
-				moving = moving || pod.EvictionCost >= 1000 && c.Removals[0].Node == p.Nodes[i].Name && pod.Moves()
+			sum := model.Price(0)
+			for _, l := range c.Launches {
+				sum += l.Chosen.Price
 			}
-		}
-		return moving && len(c.Removals) == 1
-	})},
+			for i, r := range c.Removals {
+				n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
+				if n.Price = 0; i == 0 {
+					n.Price = sum
+				}
+			}
+			return true
+		})},
+	{"the pods are too young for it", "pays back",
+		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
+			for i := range p.Nodes {
+				for k := range p.Nodes[i].Pods {
+					p.Nodes[i].Pods[k].Created = p.Now
+				}
+			}
+			return len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
+		})},
+	{"the moves cost more than is saved", "pays back",
+		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
+			p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old
+			moving := false
+			for i := range p.Nodes {
+				for k := range p.Nodes[i].Pods {
+					pod := &p.Nodes[i].Pods[k]
+					pod.Created = p.Now.Add(-time.Minute)
+					moving = moving || pod.EvictionCost >= 1000 && c.Removals[0].Node == p.Nodes[i].Name && pod.Moves()
+				}
+			}
+			return moving && len(c.Removals) == 1
+		})},
 	{"spot for spot", "spot to spot", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 		for _, r := range c.Removals {
 			p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })].CapacityType = model.Spot
@@ -266,15 +282,16 @@ var commandMutations = []mutation{
 		pool.Limits.NodesSet, pool.Limits.Nodes, pool.NodeCount = true, 3, 3
 		return true
 	})},
-	{"the replacement is of a type that is out", "available", ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
-		pool := poolOf(p.Snapshot, c.Launches[0].Pool)
-		for i := range pool.Types {
-			for o := range pool.Types[i].Offerings {
-				pool.Types[i].Offerings[o].Available = false
+	{"the replacement is of a type that is out", "available",
+		ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
+			pool := poolOf(p.Snapshot, c.Launches[0].Pool)
+			for i := range pool.Types {
+				for o := range pool.Types[i].Offerings {
+					pool.Types[i].Offerings[o].Available = false
+				}
 			}
-		}
-		return true
-	})},
+			return true
+		})},
 	{"a static pool loses a machine", "replicas", func(p *plan) bool {
 		for i := range p.Commands {
 			c := &p.Commands[i]
@@ -313,8 +330,8 @@ func (p *plan) node(name string) *model.Node {
 // leaving is how many nodes of a pool go, by the budget for it.
 type leaving struct{ empty, drifted, underused int }
 
-// alsoEmpty lets one more node of the command's pool go, since it is empty, within the budget for that. It says how many go in all, and gives
-// the budgets.
+// alsoEmpty lets one more node of the command's pool go, since it is empty, within the budget for that. It says how
+// many go in all, and gives the budgets.
 func (p *plan) alsoEmpty(c *model.Command) (leaving, *model.DisruptionPolicy) {
 	pool := c.Removals[0].Pool
 	p.Nodes = append(p.Nodes, model.Node{Name: "zz-empty", Claim: "zz-empty", Pool: pool, State: model.Initialized})

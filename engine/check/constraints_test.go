@@ -79,7 +79,8 @@ func TestConstraintsOfPodsAndMachines(t *testing.T) {
 				b.launch("c4", "a", "x-1")
 				l := &b.plan.Launches[0]
 				l.Types = []string{"c4", "c8"}
-				l.Requirements = model.NewRequirements(model.OneOf(model.LabelPool, "general"), model.OneOf(model.LabelInstanceType, "c4", "c8"))
+				l.Requirements = model.NewRequirements(model.OneOf(model.LabelPool, "general"),
+					model.OneOf(model.LabelInstanceType, "c4", "c8"))
 			}, "volume limit",
 		},
 		"volumes on a type that takes them": {
@@ -176,7 +177,8 @@ func judged(t *testing.T, text string, make func(*builder), promise string) {
 	switch {
 	case promise == "" && len(found) > 0:
 		t.Errorf("the plan is good, but: %v", found)
-	case promise != "" && (len(found) == 0 || slices.ContainsFunc(found, func(v check.Violation) bool { return v.Promise != promise })):
+	case promise != "" && (len(found) == 0 ||
+		slices.ContainsFunc(found, func(v check.Violation) bool { return v.Promise != promise })):
 		t.Errorf("want a broken %q alone, got %v", promise, found)
 	}
 }

@@ -57,8 +57,8 @@ func (p *plan) launch() (*model.Launch, *model.Pool, *model.InstanceType) {
 	return l, pool, &pool.Types[i]
 }
 
-// lowerMinValues has the pool want a type more than the first launch names, which says so; the claim's minValues are off by so
-// many.
+// lowerMinValues has the pool want a type more than the first launch names, which says so; the claim's minValues are
+// off by so many.
 func (p *plan) lowerMinValues(off int) bool {
 	l, pool, _ := p.launch()
 	if l == nil {
@@ -157,7 +157,8 @@ var mutations = []mutation{
 	}},
 	{"a placement is forgotten", "answered once", func(p *plan) bool {
 		if len(p.Placements) > 0 {
-			p.Placements = append(p.Placements[1:], model.Placement{Pod: model.PodKey{Name: "stranger"}, Node: p.Placements[0].Node})
+			p.Placements = append(p.Placements[1:],
+				model.Placement{Pod: model.PodKey{Name: "stranger"}, Node: p.Placements[0].Node})
 		}
 		return len(p.Placements) > 0
 	}},
@@ -179,8 +180,9 @@ var mutations = []mutation{
 		for i := range p.Unplaced {
 			if r := &p.Unplaced[i].Reason; len(r.Pools) > 0 {
 				r.Pools = r.Pools[1:]
-				return len(r.Pools) > 0 || !slices.Contains([]model.Rule{model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
-					model.RuleHostPort, model.RuleVolumeInUse, model.RuleSteps}, r.Rule)
+				return len(r.Pools) > 0 ||
+					!slices.Contains([]model.Rule{model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
+						model.RuleHostPort, model.RuleVolumeInUse, model.RuleSteps}, r.Rule)
 			}
 		}
 		return false
@@ -203,9 +205,12 @@ var mutations = []mutation{
 		}
 		return len(p.Placements) > 0
 	}},
-	{"a pool that is nowhere", "exists", func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Pool = "nowhere" }) }},
-	{"a type of another world", "exists", func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, "x9.huge") }) }},
-	{"a type twice", "exists", func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, l.Types[0]) }) }},
+	{"a pool that is nowhere", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Pool = "nowhere" }) }},
+	{"a type of another world", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, "x9.huge") }) }},
+	{"a type twice", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, l.Types[0]) }) }},
 	{"more types than are allowed", "types", func(p *plan) bool {
 		l, _, _ := p.launch()
 		if l == nil || len(l.Types) < 2 {
@@ -219,7 +224,8 @@ var mutations = []mutation{
 	}},
 	{"the node is going", "takes pods", func(p *plan) bool { return p.onNode(func(n *model.Node) { n.Deleting = true }) }},
 	{"a taint of the node", "taints", func(p *plan) bool {
-		return p.onNode(func(n *model.Node) { n.Taints = []model.Taint{{Key: "planted", Effect: model.NoExecute}} }) && !tolerates(p.some(), "planted")
+		return p.onNode(func(n *model.Node) { n.Taints = []model.Taint{{Key: "planted", Effect: model.NoExecute}} }) &&
+			!tolerates(p.some(), "planted")
 	}},
 	{"a taint of the pool", "taints", func(p *plan) bool {
 		l, pool, _ := p.launch()
@@ -249,9 +255,11 @@ var mutations = []mutation{
 			return false
 		}
 		t.Allocatable[model.Pods] = l.Requests[model.Pods] - 1
-		return l.Requests[model.Pods] == p.requested(l)[model.Pods] // else daemons that do not run on this type may leave room
+		// else daemons that do not run on this type may leave room
+		return l.Requests[model.Pods] == p.requested(l)[model.Pods]
 	}},
-	{"the chosen price is one too low", "price", func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Chosen.Price-- }) }},
+	{"the chosen price is one too low", "price",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Chosen.Price-- }) }},
 	{"the price of another offering", "price", func(p *plan) bool {
 		l, _, t := p.launch()
 		if l == nil {
@@ -272,16 +280,19 @@ var mutations = []mutation{
 		}
 		for _, o := range t.Offerings {
 			if price := min(max(o.Price, 0), 1<<40); price > l.Chosen.Price {
-				l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}, Price: price}
+				l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: o.Zone,
+					CapacityType: o.CapacityType}, Price: price}
 				return true
 			}
 		}
 		return false
 	}},
-	{"the runner-up is nowhere", "price", func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) }},
+	{"the runner-up is nowhere", "price",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) }},
 	{"the policy counts otherwise", "price", func(p *plan) bool {
 		l, _, t := p.launch()
-		if l == nil || len(l.Types) < 2 || t.Name == "" || l.Chosen.Price < 1000 || p.SpotRisk != 0 || len(p.Performance) > 0 {
+		if l == nil || len(l.Types) < 2 || t.Name == "" || l.Chosen.Price < 1000 || p.SpotRisk != 0 ||
+			len(p.Performance) > 0 {
 			return false
 		}
 		family := func(name string) string { f, _, _ := strings.Cut(name, "."); return f }
@@ -295,7 +306,8 @@ var mutations = []mutation{
 		}
 		return t != nil
 	}},
-	{"the pool is not ready", "ready", func(p *plan) bool { return p.onPool(func(pool *model.Pool) { pool.NotReady = "no subnets" }) }},
+	{"the pool is not ready", "ready",
+		func(p *plan) bool { return p.onPool(func(pool *model.Pool) { pool.NotReady = "no subnets" }) }},
 	{"one machine more than the limit", "limit", func(p *plan) bool {
 		return p.onPool(func(pool *model.Pool) {
 			pool.Limits.NodesSet, pool.Limits.Nodes = true, max(pool.NodeCount, 0)
@@ -324,7 +336,8 @@ var mutations = []mutation{
 		if l == nil {
 			return false
 		}
-		pool.Requirements = pool.Requirements.And(model.Requirements{{Key: model.LabelInstanceType, Complement: true, MinValues: len(l.Types) + 1}})
+		pool.Requirements = pool.Requirements.And(model.Requirements{{Key: model.LabelInstanceType, Complement: true,
+			MinValues: len(l.Types) + 1}})
 		l.Relaxed = nil
 		return true
 	}},
@@ -337,7 +350,8 @@ var mutations = []mutation{
 		l.Relaxed = []model.Relaxed{{Key: "nobody asks", From: 2, To: 1}}
 		return true
 	}},
-	{"minValues lowered under Strict", "min values", func(p *plan) bool { p.MinValues = model.Strict; return p.lowerMinValues(0) }},
+	{"minValues lowered under Strict", "min values",
+		func(p *plan) bool { p.MinValues = model.Strict; return p.lowerMinValues(0) }},
 	{"minValues lowered, and the claim does not say to what", "min values", func(p *plan) bool {
 		p.MinValues = model.BestEffort
 		return p.lowerMinValues(1)
@@ -348,7 +362,8 @@ var mutations = []mutation{
 			p.Launches[0].Requirements = p.Launches[0].Requirements.And(model.Requirements{model.OneOf("planted", "no")})
 		})
 	}},
-	{"a bound above the cost", "lower bound", func(p *plan) bool { p.LowerBound = math.MaxInt64; return len(p.Launches) > 0 }},
+	{"a bound above the cost", "lower bound",
+		func(p *plan) bool { p.LowerBound = math.MaxInt64; return len(p.Launches) > 0 }},
 	{"a bound below nothing", "lower bound", func(p *plan) bool { p.LowerBound = -1; return true }},
 	{"the priority is below the cut-off", "priority", func(p *plan) bool {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, math.MaxInt32
@@ -362,18 +377,25 @@ var mutations = []mutation{
 		p.Largest[model.CPU] = t.Capacity[model.CPU] - 1
 		return true
 	}},
-	{"the pod must wait", "blocked", func(p *plan) bool { return p.onShape(func(s *model.Shape) { s.Blocked = "a claim is missing" }) }},
+	{"the pod must wait", "blocked",
+		func(p *plan) bool { return p.onShape(func(s *model.Shape) { s.Blocked = "a claim is missing" }) }},
 	{"the pod cannot be decided", "modelled", func(p *plan) bool {
 		return p.onShape(func(s *model.Shape) { s.Unmodelled = []string{"resourceClaims"} })
 	}},
 	{"a label that is nowhere", "constraints", func(p *plan) bool {
-		return p.onShape(func(s *model.Shape) { s.Required = s.Required.And(model.Requirements{model.OneOf("planted", "yes")}) })
+		return p.onShape(func(s *model.Shape) {
+			s.Required = s.Required.And(model.Requirements{model.OneOf("planted",
+				"yes")})
+		})
 	}},
 	{"a contradiction", "constraints", func(p *plan) bool {
 		return p.onShape(func(s *model.Shape) { s.Required = model.Requirements{{Key: "planted", Present: true}} })
 	}},
 	{"another node's name", "constraints", func(p *plan) bool {
-		return p.onShape(func(s *model.Shape) { s.Required = model.NewRequirements(model.OneOf(model.NodeNameField, "nowhere")) })
+		return p.onShape(func(s *model.Shape) {
+			s.Required = model.NewRequirements(model.OneOf(model.NodeNameField,
+				"nowhere"))
+		})
 	}},
 	{"the wrong zone of a volume", "volume", func(p *plan) bool {
 		return p.onShape(func(s *model.Shape) {
@@ -415,7 +437,8 @@ var mutations = []mutation{
 			return false
 		}
 		mark(p.some())
-		p.Shapes = append(p.Shapes, model.Shape{Key: "guard", AntiAffinity: []model.PodTerm{{Topology: model.LabelHostname, Pods: marked}}})
+		p.Shapes = append(p.Shapes,
+			model.Shape{Key: "guard", AntiAffinity: []model.PodTerm{{Topology: model.LabelHostname, Pods: marked}}})
 		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: len(p.Shapes) - 1}})
 		return true
 	}},
@@ -425,7 +448,8 @@ var mutations = []mutation{
 			return false
 		}
 		mark(p.shape(l.Pods[0]))
-		p.Shapes = append(p.Shapes, model.Shape{Key: "guard", AntiAffinity: []model.PodTerm{{Topology: model.LabelZone, Pods: marked}}})
+		p.Shapes = append(p.Shapes,
+			model.Shape{Key: "guard", AntiAffinity: []model.PodTerm{{Topology: model.LabelZone, Pods: marked}}})
 		p.Nodes = append(p.Nodes, model.Node{
 			Name: "planted", State: model.Initialized, Labels: model.Requirements{model.OneOf(model.LabelZone, l.Chosen.Zone)},
 			Pods: []model.BoundPod{{Pod: model.Pod{Shape: len(p.Shapes) - 1}}},
@@ -542,8 +566,8 @@ func plant(t *testing.T, plans map[string]*plan, mutations []mutation) {
 	t.Logf("%d kinds of bugs, planted %v times", len(mutations), planted)
 }
 
-// goodPlans are plans of the engine for pods, for scenarios and for random clusters. What is launched without pods has mutations
-// of its own.
+// goodPlans are plans of the engine for pods, for scenarios and for random clusters. What is launched without pods
+// has mutations of its own.
 func goodPlans(t *testing.T) map[string]*plan {
 	out := map[string]*plan{}
 	add := func(name string, s *model.Snapshot, policy model.Policy) {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the search,
-// which know nothing of the judge: both must say the same of plans that put pods on nodes at random.
+// The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the
+// search, which know nothing of the judge: both must say the same of plans that put pods on nodes at random.
 func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(2500) {
@@ -44,7 +44,8 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 		}
 		possible := len(s.Pending) == 0 || inSomeOrder(rules.NewState(s), s.Pending, at, 0, map[int]bool{})
 		found := check.Plan(s, model.Policy{}, plan)
-		if careful := unsure && len(found) == 0; possible != (len(found) == 0) && !careful { // of labels that are open the rules fear more
+		// of labels that are open the rules fear more
+		if careful := unsure && len(found) == 0; possible != (len(found) == 0) && !careful {
 			t.Errorf("seed %d: the pods can be bound in some order: %v; the judge says %v", seed, possible, found)
 			for i, p := range s.Pending {
 				t.Logf("  %s on %s: %s", p.Name, s.Nodes[at[i]].Name, rules.NewState(s).Allows(p.Shape, at[i]))
@@ -78,8 +79,9 @@ func TestTheJudgeFindsNarrowOrders(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
-// Plans too large to try all orders: pods are bound one after another as the rules allow, so there is an order. Each app
-// looks at itself, as most do; where many pods with different skews count each other, the judge may miss the order.
+// Plans too large to try all orders: pods are bound one after another as the rules allow, so there is an order. Each
+// app looks at itself, as most do; where many pods with different skews count each other, the judge may miss the
+// order.
 func TestTheJudgeFindsTheOrderOfManyPods(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 17))
@@ -117,8 +119,8 @@ func TestTheJudgeFindsTheOrderOfManyPods(t *testing.T) {
 	}
 }
 
-// crowded is a cluster of two to five nodes in two zones, and a plan for pods of two apps that spread and want to be near
-// each other.
+// crowded is a cluster of two to five nodes in two zones, and a plan for pods of two apps that spread and want to be
+// near each other.
 func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	s, plan, at := &model.Snapshot{ResourceNames: model.WellKnownResources}, model.Plan{}, []int{}
 	apps := func() model.Selector {
@@ -127,9 +129,11 @@ func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	}
 	topology := func() string { return []string{model.LabelZone, model.LabelHostname}[r.IntN(2)] }
 	for i := range 4 {
-		x := model.Shape{Key: string(rune('a' + i)), Namespace: "default", Labels: []model.Label{{Key: "app", Value: []string{"a", "b"}[r.IntN(2)]}}}
+		x := model.Shape{Key: string(rune('a' + i)), Namespace: "default",
+			Labels: []model.Label{{Key: "app", Value: []string{"a", "b"}[r.IntN(2)]}}}
 		for range r.IntN(3) {
-			x.Spread = append(x.Spread, model.Spread{Topology: topology(), MaxSkew: int32(1 + r.IntN(2)), Hard: true, Pods: apps()})
+			x.Spread = append(x.Spread,
+				model.Spread{Topology: topology(), MaxSkew: int32(1 + r.IntN(2)), Hard: true, Pods: apps()})
 		}
 		if r.IntN(3) == 0 {
 			x.Affinity = append(x.Affinity, model.PodTerm{Topology: topology(), Pods: apps()})
@@ -140,7 +144,8 @@ func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	for i := range nodes {
 		zone := []string{"zone-a", "zone-b"}[r.IntN(2)]
 		s.Nodes = append(s.Nodes, model.Node{
-			Name: string(rune('p' + i)), State: model.Initialized, Labels: model.Requirements{model.OneOf(model.LabelZone, zone)},
+			Name: string(rune('p' + i)), State: model.Initialized,
+			Labels: model.Requirements{model.OneOf(model.LabelZone, zone)},
 		})
 	}
 	for i := range 3 + r.IntN(7) {

@@ -168,7 +168,8 @@ func TestPodsThatLookAtEachOther(t *testing.T) {
 		},
 		"hosts, two where one has none": {
 			threeNodes + "pods 4 web cpu=1 labels(app=web) spread(hostname skew=1: app=web)",
-			func(b *builder) { b.place("na", "web-1", "web-2").place("nb", "web-3").launch("c4", "a", "web-4") }, "topology spread",
+			func(b *builder) { b.place("na", "web-1", "web-2").place("nb", "web-3").launch("c4", "a", "web-4") },
+			"topology spread",
 		},
 		"zones that the pod may not use do not count": {
 			threeNodes + "pods 4 web cpu=1 labels(app=web) require(zone=a|b) spread(zone skew=1: app=web)",

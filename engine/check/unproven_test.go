@@ -18,7 +18,8 @@ func many(name string, n int) (out []string) {
 // Of few pods every order is tried. Of many, what cannot be is found by what the domains have in the end; for the rest
 // the judge says that it does not know.
 func TestWhatNoOrderWasFoundForIsUnprovenUnlessItCannotBe(t *testing.T) {
-	const circle = threeNodes + "pods %[1]d p cpu=10m labels(app=p) affinity(zone: app=q)\npods %[1]d q cpu=10m labels(app=q) affinity(zone: app=p)"
+	const circle = threeNodes +
+		"pods %[1]d p cpu=10m labels(app=p) affinity(zone: app=q)\npods %[1]d q cpu=10m labels(app=q) affinity(zone: app=p)"
 	for name, story := range map[string]struct {
 		text     string
 		make     func(*builder)
@@ -30,7 +31,8 @@ func TestWhatNoOrderWasFoundForIsUnprovenUnlessItCannotBe(t *testing.T) {
 		"a circle of many": {
 			fmt.Sprintf(circle, 20) + "\npods 30 x cpu=10m labels(app=p) affinity(zone: app=q)",
 			func(b *builder) {
-				b.place("na", many("p", 20)...).place("na", many("q", 20)...).launch("c4", "a", many("x", 20)...).launch("c4", "a", many("x", 30)[20:]...)
+				b.place("na", many("p", 20)...).place("na", many("q", 20)...).launch("c4", "a", many("x", 20)...).launch("c4",
+					"a", many("x", 30)[20:]...)
 			}, true,
 		},
 		"a large group in two zones": {
@@ -45,7 +47,8 @@ func TestWhatNoOrderWasFoundForIsUnprovenUnlessItCannotBe(t *testing.T) {
 		"two generations, spread badly": {
 			threeNodes + "pods 40 old cpu=10m labels(app=web, v=1) spread(zone skew=1: app=web)\npods 40 new cpu=10m labels(app=web, v=2) spread(zone skew=1: app=web)",
 			func(b *builder) {
-				b.place("na", many("old", 27)...).place("nb", many("old", 40)[27:]...).place("nb", many("new", 10)...).place("nc", many("new", 40)[10:]...)
+				b.place("na", many("old", 27)...).place("nb", many("old", 40)[27:]...).place("nb",
+					many("new", 10)...).place("nc", many("new", 40)[10:]...)
 			}, false,
 		},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// What-ifs share what is known of a cluster, and take back what they did. Each must answer as one that begins anew from the cluster as it
-// would be, whatever was tried before and whatever went since.
+// What-ifs share what is known of a cluster, and take back what they did. Each must answer as one that begins anew
+// from the cluster as it would be, whatever was tried before and whatever went since.
 func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 	placed, moved, fragile, launches := 0, 0, 0, 0
 	for seed := range uint64(1000) {
@@ -49,7 +49,8 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 				if shared := places.ProvisionPods(moving, policy); !reflect.DeepEqual(shared, plan) {
 					t.Fatalf("seed %d, turn %d: the plan is %+v, from the beginning %+v", seed, turn, shared, plan)
 				}
-				if shared, fresh := places.ProvisionPods(moving, firstFit), solve.ProvisionPods(fresh, firstFit).Explained(); !reflect.DeepEqual(shared, fresh) {
+				if shared, fresh := places.ProvisionPods(moving, firstFit),
+					solve.ProvisionPods(fresh, firstFit).Explained(); !reflect.DeepEqual(shared, fresh) {
 					t.Fatalf("seed %d, turn %d: by first fit the plan is %+v, from the beginning %+v", seed, turn, shared, fresh)
 				}
 			})
@@ -88,7 +89,8 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 		}
 	}
 	if placed < 1000 || moved < 200 || fragile < 1 || launches < 200 {
-		t.Errorf("%d pods had places, %d times all, %d times only as planned, with %d launches: too few to show anything", placed, moved, fragile, launches)
+		t.Errorf("%d pods had places, %d times all, %d times only as planned, with %d launches: too few to show anything",
+			placed, moved, fragile, launches)
 	}
 }
 

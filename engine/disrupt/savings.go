@@ -15,8 +15,8 @@ type savings struct {
 	totals map[string]total // of pools that balance
 }
 
-// requiredSaving returns what removing these nodes must save per hour: for each node what its pool asks for, in money or
-// in percent of the node's price, whichever is more.
+// requiredSaving returns what removing these nodes must save per hour: for each node what its pool asks for, in money
+// or in percent of the node's price, whichever is more.
 func (c *savings) requiredSaving(victims []*model.Node) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {

@@ -48,7 +48,8 @@ func TestNoPoolCouldHelpWhatNoPoolCanHelp(t *testing.T) {
 	} {
 		s, policy := cluster(t, "pool general\n"+pods)
 		rows := query.All(s, policy)
-		if len(rows) != 1 || rows[0].Nothing != rows[0].Pods || rows[0].Pools[0].Could || rows[0].Pools[0].Verdict.Rule != rule {
+		if len(rows) != 1 || rows[0].Nothing != rows[0].Pods || rows[0].Pools[0].Could ||
+			rows[0].Pools[0].Verdict.Rule != rule {
 			t.Errorf("%s: %+v", pods, rows)
 		}
 	}

@@ -97,7 +97,8 @@ func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 		"nothing keeps an empty one": {
 			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal"},
 		"its age, then a budget": {
-			"pool general disrupt(after=2h)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "TooYoung Budget removal"},
+			"pool general disrupt(after=2h)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h",
+			"TooYoung Budget removal"},
 		"a pool that never consolidates, then a budget, then the price": {
 			"pool general disrupt(never)\nshape web cpu=1\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web)",
 			"Never Budget NotCheaper"},
@@ -114,7 +115,8 @@ func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 	}
 }
 
-// The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it comes to an end.
+// The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it
+// comes to an end.
 func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {
@@ -153,7 +155,8 @@ pods 1 giant cpu=60
 	for _, l := range p.Launches {
 		pods += len(l.Pods)
 	}
-	if pods+p.Could != 2 || len(p.Refusals) != 1 || p.Refusals[0].Reason.Rule != model.RuleResource || !strings.Contains(p.Refusals[0].Such, "giant") {
+	if pods+p.Could != 2 || len(p.Refusals) != 1 || p.Refusals[0].Reason.Rule != model.RuleResource ||
+		!strings.Contains(p.Refusals[0].Such, "giant") {
 		t.Errorf("launches for %d pods, could take %d, refuses %+v", pods, p.Could, p.Refusals)
 	}
 }
@@ -182,8 +185,9 @@ func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
 	}
 }
 
-// Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then that is what keeps
-// them, and not that for one alone nothing is cheaper; where the budget lets one go at a time, that is said too.
+// Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then
+// that is what keeps them, and not that for one alone nothing is cheaper; where the budget lets one go at a time,
+// that is said too.
 func TestWhatKeepsNodesThatWouldBeReplacedTogether(t *testing.T) {
 	for budget, want := range map[string]string{
 		"underused=9": "Payback command",
@@ -201,7 +205,8 @@ node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h r
 			t.Fatalf("%s: %q, want %q", budget, got, want)
 		}
 		last := m.Blockers[len(m.Blockers)-1]
-		if got := strings.Join(last.Group, " "); got != "n1 n2" || last.Until.Sub(s.Now) != 110*time.Second { // 60 s × $0.14 / $0.06 - 30 s
+		// 60 s × $0.14 / $0.06 - 30 s
+		if got := strings.Join(last.Group, " "); got != "n1 n2" || last.Until.Sub(s.Now) != 110*time.Second {
 			t.Errorf("%s: the group is %s, until in %s", budget, got, last.Until.Sub(s.Now))
 		}
 		if len(m.Command.Removals) != 2 {
@@ -210,8 +215,8 @@ node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h r
 	}
 }
 
-// When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made again by then: nobody
-// is told a time at which nothing happens.
+// When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made
+// again by then: nobody is told a time at which nothing happens.
 func TestATimeThatIsSaidIsTrue(t *testing.T) {
 	said := map[model.Rule]int{}
 	for seed := range uint64(400) {
@@ -234,7 +239,8 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 			then.Now = k.Reason.Until
 			for _, later := range disrupt.Run(&then, model.Policy{}).Kept {
 				r := &later.Reason
-				if later.Node == k.Node && r.Rule == k.Reason.Rule && r.Detail == k.Reason.Detail && slices.Equal(r.Group, k.Reason.Group) {
+				if later.Node == k.Node && r.Rule == k.Reason.Rule && r.Detail == k.Reason.Detail &&
+					slices.Equal(r.Group, k.Reason.Group) {
 					t.Errorf("seed %d: %s stays after %s, too: %s", seed, k.Node, k.Reason.Until, reason.Kept(later))
 				}
 			}
@@ -245,7 +251,8 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 	}
 }
 
-// A pod that no node can take is offered up to three changes, each of which helps by itself, with the node that it would get and its price.
+// A pod that no node can take is offered up to three changes, each of which helps by itself, with the node that it
+// would get and its price.
 func TestSeveralChangesAreOfferedWithWhatTheyCost(t *testing.T) {
 	s, policy := cluster(t, `
 pool small types(s2)
@@ -267,7 +274,8 @@ pods 1 new cpu=3
 	}
 }
 
-// A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others are.
+// A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others
+// are.
 func TestAMisspelledTypeIsToldTheRightOne(t *testing.T) {
 	const catalog = `
 type m5.large cpu=2 memory=8Gi pods=30 offers(a on-demand 0.096)

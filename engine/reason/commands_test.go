@@ -9,7 +9,8 @@ import (
 
 func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 	s := &model.Snapshot{Nodes: []model.Node{{Name: "n1", Type: "c7g.4xlarge", CapacityType: model.OnDemand}}}
-	launch := model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: "c7g.large", Zone: "a", CapacityType: model.Spot}, Price: 40_000}}
+	launch := model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: "c7g.large", Zone: "a",
+		CapacityType: model.Spot}, Price: 40_000}}
 	removals := func(names ...string) (out []model.Removal) {
 		for _, n := range names {
 			out = append(out, model.Removal{Node: n})
@@ -24,7 +25,8 @@ func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 		"replace n2 with c7g.large spot in a at $0.04/h: it no longer matches its NodePool and node class; costs $0.01/h more": {
 			Method: model.Drifted, Removals: removals("n2"), Launches: []model.Launch{launch}, Saves: -10_000},
 		"replace n2, n3, n4, n5, n6 and 2 more with 2 nodes, such as c7g.large spot in a at $0.04/h: they no longer match their NodePools and node classes": {
-			Method: model.Drifted, Removals: removals("n2", "n3", "n4", "n5", "n6", "n7", "n8"), Launches: []model.Launch{launch, launch}},
+			Method: model.Drifted, Removals: removals("n2", "n3", "n4", "n5", "n6", "n7", "n8"),
+			Launches: []model.Launch{launch, launch}},
 	} {
 		if got := Command(s, c); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -34,9 +36,12 @@ func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 
 func TestEveryRuleThatKeepsAMachineHasASentence(t *testing.T) {
 	for _, rule := range []model.Rule{
-		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung, model.RuleNever, model.RuleEvictionBlocked,
-		model.RuleGone, model.RuleNotDrifted, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes, model.RuleSpotToSpot,
-		model.RuleWhenEmpty, model.RuleBalanced, model.RuleNoPrice, model.RuleStatic, model.RuleNoPool, model.RuleSteps, model.RulePoolNotReady,
+		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung,
+		model.RuleNever, model.RuleEvictionBlocked,
+		model.RuleGone, model.RuleNotDrifted, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes,
+		model.RuleSpotToSpot,
+		model.RuleWhenEmpty, model.RuleBalanced, model.RuleNoPrice, model.RuleStatic, model.RuleNoPool, model.RuleSteps,
+		model.RulePoolNotReady,
 		model.RuleLimit, model.RuleCapacity, model.RulePayback, model.RuleFragile,
 	} {
 		r := model.Reason{Rule: rule, Object: "it", Detail: "some", Best: "1"}

@@ -161,7 +161,8 @@ func unmoved(r model.Reason) string {
 		}
 		return fmt.Sprintf("no cheaper node fits its pods; the cheapest is %s at $%s/h", r.BestOf, r.Best)
 	case model.RuleBalanced:
-		return fmt.Sprintf("moving its pods saves too little for consolidationPolicy: Balanced (score %s, required %s)", r.Best, r.Detail)
+		return fmt.Sprintf("moving its pods saves too little for consolidationPolicy: Balanced (score %s, required %s)",
+			r.Best, r.Detail)
 	case model.RuleFragile:
 		return r.Object + " fits elsewhere only if kube-scheduler places all moved pods exactly as planned, which is not certain"
 	case model.RulePayback:
@@ -170,8 +171,8 @@ func unmoved(r model.Reason) string {
 	return ""
 }
 
-// unreplaced says why a node gets no replacement; "" for other rules. Of SpotToSpot, Detail is how many cheaper types are
-// required and Best how many there are.
+// unreplaced says why a node gets no replacement; "" for other rules. Of SpotToSpot, Detail is how many cheaper types
+// are required and Best how many there are.
 func unreplaced(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleSpotToSpot:
@@ -214,7 +215,8 @@ func preference(r model.Reason) string {
 	case model.RuleUnclear:
 		return fmt.Sprintf("no node of pool %s is disrupted until this is corrected: %s", r.Object, r.Detail)
 	case model.RuleSmallSaving:
-		return fmt.Sprintf("it would save $%s/h, and pool %s requires $%s/h or more (nodeless.sh/minimum-saving)", r.Best, r.Object, r.Detail)
+		return fmt.Sprintf("it would save $%s/h, and pool %s requires $%s/h or more (nodeless.sh/minimum-saving)", r.Best,
+			r.Object, r.Detail)
 	case model.RuleJob:
 		return fmt.Sprintf("%s of a Job is expected to finish in about %s, before moving it pays off (nodeless.sh/wait-for-jobs)",
 			r.Object, r.Detail)
@@ -244,11 +246,12 @@ func group(r model.Reason) string {
 
 // Group says that something cheaper would replace nodes together.
 func Group(nodes []string) string {
-	return fmt.Sprintf("something cheaper would replace %s together (%s)", count(len(nodes), "node"), some(nodes, maxGroupNodes))
+	return fmt.Sprintf("something cheaper would replace %s together (%s)", count(len(nodes), "node"),
+		some(nodes, maxGroupNodes))
 }
 
-// nowhere says why no pool has a place for a pod. Pools that come nearest are named first: not those whose taints it does
-// not tolerate, or that are not ready.
+// nowhere says why no pool has a place for a pod. Pools that come nearest are named first: not those whose taints it
+// does not tolerate, or that are not ready.
 func nowhere(pools []model.PoolVerdict) string {
 	far := func(v model.PoolVerdict) int {
 		switch v.Rule {

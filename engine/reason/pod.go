@@ -1,7 +1,8 @@
-// Package reason turns Reasons, launches and removals into sentences. Events, the command line and the web page all take
-// them from here, and so use the same words.
+// Package reason turns Reasons, launches and removals into sentences. Events, the command line and the web page all
+// take them from here, and so use the same words.
 //
-// Sentences about a pod or a node leave out their subject, which the reader knows: "requests cpu 96; the largest type …".
+// Sentences about a pod or a node leave out their subject, which the reader knows: "requests cpu 96; the largest type
+// …".
 package reason
 
 import (

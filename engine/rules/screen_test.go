@@ -40,6 +40,7 @@ func TestTheScreenStopsNothingThatCanBeLaunched(t *testing.T) {
 		}
 	}
 	if could == 0 || stopped < 9*couldNot {
-		t.Errorf("%d times a pool could launch a node; of the others %d were stopped, and %d were not", could, stopped, couldNot)
+		t.Errorf("%d times a pool could launch a node; of the others %d were stopped, and %d were not", could, stopped,
+			couldNot)
 	}
 }

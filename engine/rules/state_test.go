@@ -84,7 +84,8 @@ func TestNodeByNameAndLabel(t *testing.T) {
 
 	either := app("web")
 	either.AnyOf = []model.Requirements{{model.OneOf(model.NodeNameField, "n2")}, {model.OneOf(model.LabelZone, "b")}}
-	expect(t, cluster([]model.Node{node("n1", "a"), node("n2", "a"), node("n3", "b")}, either), model.RuleRequirement, "", "")
+	expect(t, cluster([]model.Node{node("n1", "a"), node("n2", "a"), node("n3", "b")}, either), model.RuleRequirement,
+		"", "")
 }
 
 func TestHostPorts(t *testing.T) {
@@ -93,7 +94,8 @@ func TestHostPorts(t *testing.T) {
 		s.HostPorts = []model.HostPort{{IP: ip, Protocol: "TCP", Port: 80}}
 		return s
 	}
-	st := cluster([]model.Node{node("n1", "a"), node("n2", "a")}, port("web", "10.0.0.1"), port("other", "10.0.0.2"), port("all", "0.0.0.0"))
+	st := cluster([]model.Node{node("n1", "a"), node("n2", "a")}, port("web", "10.0.0.1"), port("other", "10.0.0.2"),
+		port("all", "0.0.0.0"))
 	st.Bind(1, 0)
 	expect(t, st, "", "")
 	st.Bind(2, 0)
@@ -113,7 +115,8 @@ func TestVolumes(t *testing.T) {
 	small.AttachLimits = []model.AttachLimit{{Driver: "ebs", Max: 2}}
 
 	t.Run("a node takes so many of a driver, each counted once", func(t *testing.T) {
-		st := cluster([]model.Node{small, big}, with("web", ebs("v1"), ebs("v2")), with("other", ebs("v2"), ebs("v3")), with("same", ebs("v2")))
+		st := cluster([]model.Node{small, big}, with("web", ebs("v1"), ebs("v2")), with("other", ebs("v2"), ebs("v3")),
+			with("same", ebs("v2")))
 		st.Bind(2, 0)
 		st.Bind(2, 0)
 		expect(t, st, "")
@@ -168,11 +171,13 @@ func TestSpread(t *testing.T) {
 	t.Run("pods of others and finished ones do not count", func(t *testing.T) {
 		crowded := a
 		crowded.Pods = []model.BoundPod{
-			{Pod: model.Pod{Shape: 1}}, {Pod: model.Pod{Shape: 0}, Terminal: true}, {Pod: model.Pod{Shape: -1}}, {Pod: model.Pod{Shape: 9}},
+			{Pod: model.Pod{Shape: 1}}, {Pod: model.Pod{Shape: 0}, Terminal: true}, {Pod: model.Pod{Shape: -1}},
+			{Pod: model.Pod{Shape: 9}},
 		}
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")), "", "")
 		crowded.Pods = append(crowded.Pods, model.BoundPod{Pod: model.Pod{Shape: 0}})
-		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")), model.RuleSpread, "")
+		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")),
+			model.RuleSpread, "")
 	})
 	t.Run("pods that are being deleted do not count", func(t *testing.T) {
 		crowded := a
@@ -180,7 +185,8 @@ func TestSpread(t *testing.T) {
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1)), "", "")
 	})
 	t.Run("a pod that its own selector does not match does not count", func(t *testing.T) {
-		st := cluster([]model.Node{a, b}, spread(app("web"), model.LabelZone, 1, func(c *model.Spread) { c.Pods = apps("db") }), app("db"))
+		st := cluster([]model.Node{a, b},
+			spread(app("web"), model.LabelZone, 1, func(c *model.Spread) { c.Pods = apps("db") }), app("db"))
 		st.Bind(1, 0)
 		expect(t, st, "", "")
 		st.Bind(1, 0)
@@ -219,7 +225,8 @@ func TestSpread(t *testing.T) {
 		st := cluster([]model.Node{a, tainted}, spread(app("web"), model.LabelZone, 1))
 		st.Bind(0, 0)
 		expect(t, st, model.RuleSpread, model.RuleTaint)
-		st = cluster([]model.Node{a, tainted}, spread(app("web"), model.LabelZone, 1, func(c *model.Spread) { c.Untainted = true }))
+		st = cluster([]model.Node{a, tainted},
+			spread(app("web"), model.LabelZone, 1, func(c *model.Spread) { c.Untainted = true }))
 		st.Bind(0, 0)
 		expect(t, st, "", model.RuleTaint)
 	})
@@ -269,7 +276,8 @@ func TestAffinity(t *testing.T) {
 		expect(t, st, model.RuleAffinity, model.RuleAffinity, "", model.RuleAffinity)
 	})
 	t.Run("one pod must match all terms", func(t *testing.T) {
-		st := cluster(nodes, near(near(app("web"), model.LabelZone, apps("db", "cache")), model.LabelHostname, apps("db")), app("cache"), app("db"))
+		st := cluster(nodes, near(near(app("web"), model.LabelZone, apps("db", "cache")), model.LabelHostname,
+			apps("db")), app("cache"), app("db"))
 		st.Bind(1, 0)
 		expect(t, st, model.RuleAffinity)
 		st.Bind(2, 0)
@@ -293,7 +301,8 @@ func TestAffinity(t *testing.T) {
 		} {
 			st := rules.NewState(&model.Snapshot{
 				Nodes: nodes, Shapes: []model.Shape{near(app("web"), model.LabelZone, c.pods), db},
-				Namespaces: []model.Namespace{{Name: "data", Labels: []model.Label{{Key: "kind", Value: "store"}}}, {Name: "default"}},
+				Namespaces: []model.Namespace{{Name: "data", Labels: []model.Label{{Key: "kind", Value: "store"}}},
+					{Name: "default"}},
 			})
 			st.Bind(1, 0)
 			expect(t, st, c.want)

@@ -101,7 +101,8 @@ shape db labels(app=db) cpu=1
 			"would fit if limit cpu of pool p were 6 instead of 4"},
 		{"pool p require(family=g, zone=a) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" + nodes, limit,
 			"would fit if limit cpu of pool p were 12 instead of 4; its image must be built for arm64"},
-		{"pool p require(zone=b) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" + nodes, limit,
+		{"pool p require(zone=b) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" +
+			nodes, limit,
 			""},
 		{"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) anti(zone: app=db)" + nodes, memory,
 			"would fit in pool p if it requested memory 740Gi instead of 800Gi"},

@@ -24,7 +24,8 @@ import (
 // others are kinds that no decision depends on now, but that of a change may.
 var others = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }},
-	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{}, func() client.ObjectList { return &schedulingv1.PriorityClassList{} }},
+	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{},
+		func() client.ObjectList { return &schedulingv1.PriorityClassList{} }},
 }
 
 func ofKinds(o client.Object, kinds []kind) bool {
@@ -41,8 +42,8 @@ func decides(o client.Object) bool { return ofKinds(o, kinds) }
 
 func capturedToo(o client.Object) bool { return ofKinds(o, others) }
 
-// Capture writes a cluster as a dump for Load: all that decisions depend on and nothing that may be secret, see Harmless. Objects are
-// written as they are read. It returns how many there are.
+// Capture writes a cluster as a dump for Load: all that decisions depend on and nothing that may be secret, see
+// Harmless. Objects are written as they are read. It returns how many there are.
 func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int, error) {
 	o.Keep = true
 	c, err := Read(ctx, cfg, o)
@@ -50,7 +51,8 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 		return 0, err
 	}
 	out := bufio.NewWriter(w)
-	begin := stamp{APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version, Prices: c.Prices()}
+	begin := stamp{APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version,
+		Prices: c.Prices()}
 	extra := c.Objects()
 	for _, k := range others {
 		err := c.readKind(ctx, k, page, func(o client.Object) { extra = append(extra, o) })
@@ -124,7 +126,8 @@ func document(w io.Writer, v any) error {
 	if err != nil {
 		return fmt.Errorf("write the capture: %w", err)
 	}
-	bare := strings.NewReplacer("  creationTimestamp: null\n", "", "status: {}\n", "", "  resources: {}\n", "  resources: {}\n").Replace(string(text))
+	bare := strings.NewReplacer("  creationTimestamp: null\n", "", "status: {}\n", "", "  resources: {}\n",
+		"  resources: {}\n").Replace(string(text))
 	if _, err := fmt.Fprintf(w, "---\n%s", bare); err != nil {
 		return fmt.Errorf("write the capture: %w", err)
 	}

@@ -93,13 +93,16 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 }
 
 // offered is what a class offers, and what had to be assumed of it.
-func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string, err error) {
+func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string,
+	err error) {
 	if ref.Group != classGroup || ref.Kind != classKind {
-		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q", ref.Kind, ref.Group, classKind, classGroup)
+		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q",
+			ref.Kind, ref.Group, classKind, classGroup)
 	}
 	class := c.Class(ref)
 	if class == nil {
-		return nil, "", fmt.Errorf("%s %q does not exist; create it or correct spec.template.spec.nodeClassRef.name", classKind, ref.Name)
+		return nil, "", fmt.Errorf("%s %q does not exist; create it or correct spec.template.spec.nodeClassRef.name",
+			classKind, ref.Name)
 	}
 	c.mu.Lock()
 	going := c.going[ref.Name]
@@ -107,7 +110,8 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 	if going { // what its machines cost is known still
 		defer func() {
 			if err == nil {
-				err = fmt.Errorf("%s %q is being deleted: it stays until its machines are gone, and launches none", classKind, class.Name)
+				err = fmt.Errorf("%s %q is being deleted: it stays until its machines are gone, and launches none", classKind,
+					class.Name)
 			}
 		}()
 	}
@@ -120,7 +124,8 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}
-	if have, ok := c.built[ref.Name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+class.ResourceVersion {
+	if have, ok := c.built[ref.Name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+
+		class.ResourceVersion {
 		return have.types, have.assumed, nil
 	}
 	return c.build(class)
@@ -141,7 +146,8 @@ func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string
 	case region == "":
 		return nil, "", errors.New("nothing in the cluster says in which AWS region it is; say it with --region")
 	case offers == nil:
-		return nil, "", fmt.Errorf("region %s is not in the built-in catalogue; there are %s", region, strings.Join(catalog.Regions(), ", "))
+		return nil, "", fmt.Errorf("region %s is not in the built-in catalogue; there are %s", region,
+			strings.Join(catalog.Regions(), ", "))
 	}
 	types, guessed, err := aws.BuiltIn(class, region, offers)
 	if err != nil {
@@ -196,7 +202,8 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 	}
 	s := c.State.Snapshot()
 	for i := range s.Nodes {
-		if r, ok := s.Nodes[i].Labels.Get(model.LabelRegion); ok && len(r.Values) == 1 && !r.Complement && catalog.Of(r.Values[0]) != nil {
+		if r, ok := s.Nodes[i].Labels.Get(model.LabelRegion); ok && len(r.Values) == 1 && !r.Complement &&
+			catalog.Of(r.Values[0]) != nil {
 			return r.Values[0]
 		}
 		if region := regionOfZone(s.Nodes[i].Zone); region != "" {
@@ -226,8 +233,8 @@ func regionOfZone(zone string) string {
 	return found
 }
 
-// SetClasses makes the classes what they would be; one that is being deleted launches nothing, and offers what it did. The Cluster is one
-// that was read, and nobody else's.
+// SetClasses makes the classes what they would be; one that is being deleted launches nothing, and offers what it
+// did. The Cluster is one that was read, and nobody else's.
 func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -268,8 +275,8 @@ func (c *Cluster) Going(class string) bool {
 	return c.going[class]
 }
 
-// Preview fills in what a changed or a new class would stand for, so far as the source of prices can tell; else a changed one stands for what it did
-// before, and Assumed says so.
+// Preview fills in what a changed or a new class would stand for, so far as the source of prices can tell; else a
+// changed one stands for what it did before, and Assumed says so.
 func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
 	p, can := c.catalog.(Previewer)
 	if can && p.Preview(ctx, class) == nil || len(class.Status.Conditions) == 0 {
@@ -277,5 +284,7 @@ func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.assumed[class.Name] = fmt.Sprintf("%s %q is taken to find the same subnets, security groups and images as before; --prices aws asks AWS", classKind, class.Name)
+	c.assumed[class.Name] = fmt.Sprintf(
+		"%s %q is taken to find the same subnets, security groups and images as before; --prices aws asks AWS", classKind,
+		class.Name)
 }

@@ -83,8 +83,9 @@ func (d *dumped) get(key client.ObjectKey, into client.Object) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: reflect.TypeOf(into).Elem().Name()}, key.String())
 }
 
-// Load makes a Cluster of a dump: what Capture wrote, or what kubectl get -o yaml or -o json did. Its time is the capture's, else that of
-// its newest object. Objects are read one by one; what decides nothing is left out at once. The error names the line.
+// Load makes a Cluster of a dump: what Capture wrote, or what kubectl get -o yaml or -o json did. Its time is the
+// capture's, else that of its newest object. Objects are read one by one; what decides nothing is left out at once.
+// The error names the line.
 func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, error) {
 	time0 := time.Unix(0, 0).UTC()
 	v := clock.NewVirtual(time0)
@@ -93,7 +94,8 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 		o.MostDump = mostDump
 	}
 	c := newCluster(o)
-	c.server, c.dumped = "dump "+name, &dumped{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
+	c.server, c.dumped = "dump "+name,
+		&dumped{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
 	var newest time.Time
 	err := manifest.Each(bufio.NewReader(r), func(i manifest.Item) error {
 		if err := ctx.Err(); err != nil {

@@ -90,7 +90,8 @@ func TestADumpOfKubectlIsACluster(t *testing.T) {
 
 func TestADumpThatIsNotWholeIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		listed[:strings.Index(listed, "kind: List")]:                                                                                                                       "cluster.yaml: line 38: the file ends in the middle",
+		listed[:strings.Index(listed,
+			"kind: List")]: "cluster.yaml: line 38: the file ends in the middle",
 		"apiVersion: nodeless.sh/v1alpha1\nkind: Capture\n---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n":                                                          "not written to its end",
 		"apiVersion: nodeless.sh/v1alpha1\nkind: Capture\n---\napiVersion: nodeless.sh/v1alpha1\nkind: CaptureEnd\nobjects: 3\n":                                           "says that it holds 3 objects, and there are 0",
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":                                                                                                              "1 Secret",
@@ -98,7 +99,8 @@ func TestADumpThatIsNotWholeIsRefused(t *testing.T) {
 		"apiVersion: v1\nkind: Node\nmetadata: {name: a}\nspec: {unschedulable: maybe}\n":                                                                                  "line 1: Node a:",
 		"apiVersion: nodeless.sh/v1alpha1\nkind: Capture\n---\napiVersion: nodeless.sh/v1alpha1\nkind: CaptureEnd\n---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n": "line 7: Node a stands below the end",
 	} {
-		if _, err := capture.Load(t.Context(), strings.NewReader(text), "cluster.yaml", capture.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := capture.Load(t.Context(), strings.NewReader(text), "cluster.yaml", capture.Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q for\n%s", err, want, text)
 		}
 	}
@@ -108,23 +110,28 @@ func TestADumpThatIsNotWholeIsRefused(t *testing.T) {
 func TestACaptureHoldsNoSecrets(t *testing.T) {
 	data := "token=s3cr3t"
 	spec := corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "c", Image: "s3cr3t", Args: []string{data}, Env: []corev1.EnvVar{{Name: "A", Value: data}}}},
+		Containers: []corev1.Container{{Name: "c", Image: "s3cr3t", Args: []string{data},
+			Env: []corev1.EnvVar{{Name: "A", Value: data}}}},
 		Volumes: []corev1.Volume{
 			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3cr3t"}}},
 			{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
-			{Name: "i", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "ebs", VolumeAttributes: map[string]string{"a": data}}}},
+			{Name: "i", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "ebs",
+				VolumeAttributes: map[string]string{"a": data}}}},
 		},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s3cr3t"}},
 		NodeSelector:     map[string]string{"disk": "fast"},
 	}
-	secret := map[string]string{"kubectl.kubernetes.io/last-applied-configuration": data, "karpenter.sh/do-not-disrupt": "true", "team/token": data}
+	secret := map[string]string{"kubectl.kubernetes.io/last-applied-configuration": data,
+		"karpenter.sh/do-not-disrupt": "true", "team/token": data}
 	for name, o := range map[string]client.Object{
-		"pod":       &corev1.Pod{Spec: spec, Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: data, PodIP: "s3cr3t"}},
+		"pod": &corev1.Pod{Spec: spec,
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: data, PodIP: "s3cr3t"}},
 		"daemonset": &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}},
 		"class":     &ec2v1.EC2NodeClass{Spec: ec2v1.EC2NodeClassSpec{UserData: &data}},
 		"storage":   &storagev1.StorageClass{Parameters: map[string]string{"key": data}},
 		"volume": &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs", VolumeHandle: "vol-1", VolumeAttributes: map[string]string{"a": data}}}}},
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs", VolumeHandle: "vol-1",
+				VolumeAttributes: map[string]string{"a": data}}}}},
 	} {
 		o.SetAnnotations(secret)
 		text, err := json.Marshal(capture.Harmless(o))
@@ -134,7 +141,8 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 		if before, _ := json.Marshal(o); !strings.Contains(string(before), "s3cr3t") {
 			t.Errorf("%s itself was changed", name)
 		}
-		if name == "pod" && (!strings.Contains(string(text), `"claimName":"data"`) || !strings.Contains(string(text), `"disk":"fast"`)) {
+		if name == "pod" && (!strings.Contains(string(text), `"claimName":"data"`) ||
+			!strings.Contains(string(text), `"disk":"fast"`)) {
 			t.Errorf("what decides is missing: %s", text)
 		}
 	}
@@ -142,10 +150,12 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 
 // No more of a dump is taken in than there is to be of it in memory, also of one without an end.
 func TestADumpIsTakenInUpToALimit(t *testing.T) {
-	pod := "- apiVersion: v1\n  kind: Pod\n  metadata: {name: NAME, namespace: shop, annotations: {note: " + strings.Repeat("x", 4<<10) + "}}\n  spec: {containers: [{name: c, image: i}]}\n"
+	pod := "- apiVersion: v1\n  kind: Pod\n  metadata: {name: NAME, namespace: shop, annotations: {note: " +
+		strings.Repeat("x", 4<<10) + "}}\n  spec: {containers: [{name: c, image: i}]}\n"
 	in := &pods{text: pod, now: strings.NewReader("apiVersion: v1\nitems:\n")}
 	_, err := capture.Load(t.Context(), in, "cluster.yaml", capture.Options{MostDump: 1 << 20})
-	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB of objects that decisions depend on") || !strings.Contains(err.Error(), "nodeless capture") {
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB of objects that decisions depend on") ||
+		!strings.Contains(err.Error(), "nodeless capture") {
 		t.Error(err)
 	}
 	if in.given > 300 {

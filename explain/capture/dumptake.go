@@ -22,7 +22,8 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if c.dumped.ended {
-		return time.Time{}, fmt.Errorf("line %d: %s stands below the end of the capture; keep captures in files of their own", i.Line, n)
+		return time.Time{}, fmt.Errorf(
+			"line %d: %s stands below the end of the capture; keep captures in files of their own", i.Line, n)
 	}
 	if n.APIVersion == captureVersion && (n.Kind == captureKind || n.Kind == endKind || n.Kind == offersKind) {
 		return c.takeOwn(i, n)
@@ -39,8 +40,10 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 	}
 	c.dumped.objects++
 	if c.dumped.bytes += int64(len(i.JSON)); c.dumped.bytes > c.o.MostDump {
-		return time.Time{}, fmt.Errorf("line %d: there are more than %d MiB of objects that decisions depend on, %d of them; "+
-			"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MostDump>>20, c.dumped.objects)
+		return time.Time{}, fmt.Errorf(
+			"line %d: there are more than %d MiB of objects that decisions depend on, %d of them; "+
+				"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MostDump>>20,
+			c.dumped.objects)
 	}
 	if _, err := translate.LeanPod(o); err != nil {
 		return time.Time{}, fmt.Errorf("line %d: %w", i.Line, err)
@@ -79,7 +82,8 @@ func (c *Cluster) takeOwn(i manifest.Item, n manifest.Named) (time.Time, error) 
 	}
 	if n.Kind == endKind {
 		if d.ended = true; d.begun == nil || s.Objects != d.objects {
-			return time.Time{}, fmt.Errorf("line %d: the capture says that it holds %d objects, and there are %d; capture again", i.Line, s.Objects, d.objects)
+			return time.Time{}, fmt.Errorf(
+				"line %d: the capture says that it holds %d objects, and there are %d; capture again", i.Line, s.Objects, d.objects)
 		}
 		return time.Time{}, nil
 	}

@@ -48,8 +48,8 @@ func rank(err error) int {
 	return slices.IndexFunc(kinds, func(k kind) bool { return k.name() == lacks.Kind })
 }
 
-// together is one error for all that may not be read, or, if everything may be, for all that the cluster does not have; nil if nothing
-// is lacking.
+// together is one error for all that may not be read, or, if everything may be, for all that the cluster does not
+// have; nil if nothing is lacking.
 func together(lacking []*Lacking) *Lacking {
 	var out *Lacking
 	for _, served := range []bool{true, false} {
@@ -96,7 +96,8 @@ func troubled(server string, err error) error {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("cluster %s refuses: %w", server, err)
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid):
-		return fmt.Errorf("cluster %s is another one than the kubeconfig knows, which may be stale; fetch it again (%w)", server, err)
+		return fmt.Errorf("cluster %s is another one than the kubeconfig knows, which may be stale; fetch it again (%w)",
+			server, err)
 	case errors.As(err, &network), errors.As(err, &at):
 		return fmt.Errorf("cluster %s cannot be reached; does it run, and does the kubeconfig or --context name the right one? (%w)", server, err)
 	}

@@ -12,17 +12,20 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// harmless are the annotations that decisions depend on, by what they begin with. All others are left out: anything may be in them.
+// harmless are the annotations that decisions depend on, by what they begin with. All others are left out: anything
+// may be in them.
 var harmless = []string{
 	"karpenter.sh/", "karpenter.k8s.aws/", "nodeless.sh/", "controller.kubernetes.io/pod-deletion-cost",
-	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class", "deployment.kubernetes.io/revision",
+	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class",
+	"deployment.kubernetes.io/revision",
 }
 
 // LeftOut stands for what a capture does not tell.
 const LeftOut = "left out by nodeless capture"
 
-// Harmless is a copy of an object without what may be secret and decides nothing: annotations of others, images, commands, environment,
-// the names of secrets and configurations, user data, parameters of storage, addresses and messages.
+// Harmless is a copy of an object without what may be secret and decides nothing: annotations of others, images,
+// commands, environment, the names of secrets and configurations, user data, parameters of storage, addresses and
+// messages.
 func Harmless(o client.Object) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)
@@ -76,11 +79,13 @@ func harmlessOf(annotations map[string]string) map[string]string {
 func harmlessSpec(spec *corev1.PodSpec) {
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
-	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil, nil, nil, nil
+	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil,
+		nil, nil, nil
 	var volumes []corev1.Volume
 	for _, v := range spec.Volumes {
 		s := v.VolumeSource
-		if s.PersistentVolumeClaim == nil && s.Ephemeral == nil && s.AWSElasticBlockStore == nil && s.CSI == nil && s.EmptyDir == nil {
+		if s.PersistentVolumeClaim == nil && s.Ephemeral == nil && s.AWSElasticBlockStore == nil && s.CSI == nil &&
+			s.EmptyDir == nil {
 			continue
 		}
 		if v.CSI != nil {
@@ -91,15 +96,18 @@ func harmlessSpec(spec *corev1.PodSpec) {
 	spec.Volumes = volumes
 }
 
-// harmlessStatus leaves what tells that the pod has its place, is ready or over, and what it still holds while it is resized.
+// harmlessStatus leaves what tells that the pod has its place, is ready or over, and what it still holds while it is
+// resized.
 func harmlessStatus(pod *corev1.Pod) {
 	was := &pod.Status
 	for i := range was.Conditions {
 		was.Conditions[i].Message = ""
 	}
 	now := corev1.PodStatus{
-		ObservedGeneration: was.ObservedGeneration, Phase: was.Phase, Conditions: was.Conditions, NominatedNodeName: was.NominatedNodeName,
-		StartTime: was.StartTime, QOSClass: was.QOSClass, Resize: was.Resize, Resources: was.Resources, AllocatedResources: was.AllocatedResources,
+		ObservedGeneration: was.ObservedGeneration, Phase: was.Phase, Conditions: was.Conditions,
+		NominatedNodeName: was.NominatedNodeName,
+		StartTime:         was.StartTime, QOSClass: was.QOSClass, Resize: was.Resize, Resources: was.Resources,
+		AllocatedResources: was.AllocatedResources,
 	}
 	if translate.Resizing(pod) {
 		now.ContainerStatuses, now.InitContainerStatuses = was.ContainerStatuses, was.InitContainerStatuses

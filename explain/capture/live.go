@@ -1,9 +1,9 @@
-// Package capture makes the engine's Snapshot of any cluster with no more than a kubeconfig and the right to look. It writes nothing,
-// takes no lease, and asks nothing of a cloud unless it is told to: what machines there are to be had, and at which price, comes
-// from the built-in catalogue.
+// Package capture makes the engine's Snapshot of any cluster with no more than a kubeconfig and the right to look. It
+// writes nothing, takes no lease, and asks nothing of a cloud unless it is told to: what machines there are to be
+// had, and at which price, comes from the built-in catalogue.
 //
-// What only the controller's process knows is not in such a Snapshot: which offerings were lately out of capacity, and which
-// machines pods were told of a moment ago.
+// What only the controller's process knows is not in such a Snapshot: which offerings were lately out of capacity,
+// and which machines pods were told of a moment ago.
 package capture
 
 import (
@@ -39,14 +39,16 @@ type Catalog interface {
 
 // Options are what is a matter of choice. The zero value is the default.
 type Options struct {
-	// Catalog makes the source of what classes offer, once they can be read; nil = the built-in catalogue. Prices says in words
-	// where its prices come from.
-	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, kubernetesVersion string) (Catalog, error)
-	Prices  string
-	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's own zones; DefaultRegion is for a cluster
-	// that says nothing of it.
+	// Catalog makes the source of what classes offer, once they can be read; nil = the built-in catalogue. Prices says
+	// in words where its prices come from.
+	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		kubernetesVersion string) (Catalog, error)
+	Prices string
+	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's own zones; DefaultRegion is for a
+	// cluster that says nothing of it.
 	Region, DefaultRegion string
-	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be there.
+	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be
+	// there.
 	Partial bool
 	// Keep keeps every object that is read, for Objects.
 	Keep bool
@@ -127,7 +129,8 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 func newCluster(o Options) *Cluster {
 	return &Cluster{
 		State: cluster.New(cluster.Options{Clock: o.Clock, ReadFailures: true}), o: o,
-		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{}, regions: map[string]bool{},
+		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{},
+		regions: map[string]bool{},
 	}
 }
 
@@ -150,7 +153,8 @@ func (c *Cluster) Changed() <-chan struct{} { return c.State.Changed() }
 // Server is the address of the API server.
 func (c *Cluster) Server() string { return c.server }
 
-// Objects is everything that was read, with Options.Keep; of pods what decides nothing is left out. Do not change the objects.
+// Objects is everything that was read, with Options.Keep; of pods what decides nothing is left out. Do not change the
+// objects.
 func (c *Cluster) Objects() []client.Object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +178,8 @@ func (c *Cluster) Gaps() []error {
 	return out
 }
 
-// Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an error.
+// Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an
+// error.
 func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
 	if c.client == nil {
 		return nil, errors.New("a dump holds no events")

@@ -173,7 +173,8 @@ func (p *place) untouched(t *testing.T) {
 	if len(s.Pools) != 1 || s.Pools[0].NotReady != "" || len(s.Pools[0].Types) < 500 {
 		t.Fatalf("%d pools", len(s.Pools))
 	}
-	if notes := c.Assumed(); len(notes) != 1 || !strings.Contains(notes[0], "us-west-2") || !strings.Contains(c.Prices(), "us-west-2") {
+	if notes := c.Assumed(); len(notes) != 1 || !strings.Contains(notes[0], "us-west-2") ||
+		!strings.Contains(c.Prices(), "us-west-2") {
 		t.Errorf("assumed %v, prices %q", notes, c.Prices())
 	}
 	plan := engine.Provision(s, model.Policy{})
@@ -212,7 +213,8 @@ func (p *place) watched(t *testing.T) {
 	if plan := engine.Provision(c.Snapshot(), model.Policy{}); len(plan.Launches) != 1 {
 		t.Errorf("the plan for one pod is %+v", plan)
 	}
-	if err := p.admin.Delete(t.Context(), &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}); err != nil {
+	if err := p.admin.Delete(t.Context(),
+		&ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}); err != nil {
 		t.Fatal(err)
 	}
 	planetest.Eventually(t, "the class is missed", func(context.Context) error {

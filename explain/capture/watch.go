@@ -21,8 +21,8 @@ import (
 // refreshOffers is how often what classes offer is looked at again: prices change.
 const refreshOffers = time.Minute
 
-// Open reads the cluster and goes on watching it until ctx is done. It returns when the first Snapshot is complete. The error names
-// what could not be read, why, and what to do.
+// Open reads the cluster and goes on watching it until ctx is done. It returns when the first Snapshot is complete.
+// The error names what could not be read, why, and what to do.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	c, err := connect(ctx, cfg, o)
 	if err != nil {
@@ -60,8 +60,8 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// mayWatch lists a single object of a kind, and asks whether changes may be watched, which leaves nothing in the cluster. Who may not
-// even ask finds out by trying.
+// mayWatch lists a single object of a kind, and asks whether changes may be watched, which leaves nothing in the
+// cluster. Who may not even ask finds out by trying.
 func (c *Cluster) mayWatch(ctx context.Context, k kind) error {
 	list := k.list()
 	if err := c.client.List(ctx, list, client.Limit(1)); err != nil {

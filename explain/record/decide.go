@@ -48,7 +48,8 @@ func (w *writer) decision(kind Kind, why string, about ...string) *Decision {
 	if w.digest == "" {
 		w.digest = Digest(w.Snapshot)
 	}
-	return &Decision{ID: identity(w.Snapshot.Now, kind, about...), Time: w.Snapshot.Now.UTC(), Snapshot: w.digest, Kind: kind, Why: cut(why)}
+	return &Decision{ID: identity(w.Snapshot.Now, kind, about...), Time: w.Snapshot.Now.UTC(), Snapshot: w.digest,
+		Kind: kind, Why: cut(why)}
 }
 
 // node is the machine of a claim, nil if the snapshot has none.
@@ -71,7 +72,8 @@ func (w *writer) launch(l *model.Launch, claim string) *Decision {
 }
 
 func (w *writer) bought(l *model.Launch, claim string) Bought {
-	b := Bought{Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1), Requests: l.Requests.Amounts(w.Snapshot.ResourceNames)}
+	b := Bought{Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1),
+		Requests: l.Requests.Amounts(w.Snapshot.ResourceNames)}
 	if l.RunnerUp.Type != "" {
 		up := offer(l.RunnerUp)
 		b.RunnerUp = &up
@@ -188,7 +190,8 @@ func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
 	return out
 }
 
-// comeback says which offerings that are out of capacity are asked for again, and when; "" if none are in the way or that is not known.
+// comeback says which offerings that are out of capacity are asked for again, and when; "" if none are in the way or
+// that is not known.
 func comeback(r model.Reason) string {
 	var parts []string
 	for _, v := range r.Pools {
@@ -205,10 +208,12 @@ func comeback(r model.Reason) string {
 // settle is how long a new pod is not told that pools are not ready yet, as in controller/apply.
 const settle = 5 * time.Second
 
-// passing reports whether a reason is none yet: the search goes on, or pods or pools are waited for that are about to end, or to be ready.
+// passing reports whether a reason is none yet: the search goes on, or pods or pools are waited for that are about to
+// end, or to be ready.
 func passing(r model.Reason, waited time.Duration) bool {
 	notReady := func(v model.PoolVerdict) bool { return v.Rule == model.RulePoolNotReady }
-	return r.Rule.Transient() || waited < settle && (r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
+	return r.Rule.Transient() || waited < settle &&
+		(r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
 }
 
 // reasonKey is what has to change for a reason to be another: not the amounts that are in use at the moment.

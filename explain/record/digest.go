@@ -10,9 +10,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Digest names a snapshot by what a decision mostly depends on: its time, the machines with their types, prices, states and pods, the
-// pods that wait, and the pools' limits. Two decisions of the same digest were made on the same snapshot. It takes some 20 ms for
-// 150,000 pods: it is for the goroutine that records, not for the one that decides.
+// Digest names a snapshot by what a decision mostly depends on: its time, the machines with their types, prices,
+// states and pods, the pods that wait, and the pools' limits. Two decisions of the same digest were made on the same
+// snapshot. It takes some 20 ms for 150,000 pods: it is for the goroutine that records, not for the one that decides.
 func Digest(s *model.Snapshot) string {
 	d := digest{sha256.New()}
 	d.numbers(s.Now.UnixNano(), int64(len(s.Nodes)), int64(len(s.Pending)), int64(len(s.Pools)), int64(len(s.Shapes)))

@@ -11,8 +11,8 @@ const shortUID = 8
 // ShortUID is the beginning of a UID, as records keep it.
 func ShortUID(uid string) string { return uid[:min(len(uid), shortUID)] }
 
-// AboutPod reports whether the record is about this very pod (namespace/name), and not about another one of its name. Of records
-// without UIDs, which older versions wrote, those count that were made when the pod was there.
+// AboutPod reports whether the record is about this very pod (namespace/name), and not about another one of its name.
+// Of records without UIDs, which older versions wrote, those count that were made when the pod was there.
 func (r *Record) AboutPod(name, uid string, created time.Time) bool {
 	of, found := r.PodUID(name)
 	switch {
@@ -24,8 +24,8 @@ func (r *Record) AboutPod(name, uid string, created time.Time) bool {
 	return of == ShortUID(uid)
 }
 
-// PodUID is the ShortUID of the pod of that name (namespace/name) that the record is about, "" if it does not say, and whether it is
-// about one.
+// PodUID is the ShortUID of the pod of that name (namespace/name) that the record is about, "" if it does not say,
+// and whether it is about one.
 func (r *Record) PodUID(name string) (uid string, found bool) {
 	if uid, found = uidIn(r.Pods, r.PodUIDs, name); found {
 		return uid, true

@@ -1,6 +1,6 @@
-// Package record holds what was decided and what became of it, as data that outlives Nodes, pods and processes. It is pure: it makes
-// entries of turns of the loop and of what is seen of NodeClaims, codes and decodes them, puts them together again, and adds up what
-// was saved. explain/record/store stores them in the cluster.
+// Package record holds what was decided and what became of it, as data that outlives Nodes, pods and processes. It is
+// pure: it makes entries of turns of the loop and of what is seen of NodeClaims, codes and decodes them, puts them
+// together again, and adds up what was saved. explain/record/store stores them in the cluster.
 package record
 
 import (
@@ -30,12 +30,14 @@ type Decision struct {
 	Time     time.Time `json:"time"`
 	Snapshot string    `json:"snapshot,omitempty"` // digest of what it was decided on: see Digest
 	Kind     Kind      `json:"kind"`
-	// Method is for which reason machines go, as in karpenter.sh/v1: Empty, Drifted, Underutilized …; or Interrupted, Expired, Deleted.
+	// Method is for which reason machines go, as in karpenter.sh/v1: Empty, Drifted, Underutilized …; or Interrupted,
+	// Expired, Deleted.
 	Method  string `json:"method,omitempty"`
 	Command string `json:"command,omitempty"` // ID of the command, as on NodeClaims
 	Why     string `json:"why"`               // in a sentence
 	Rule    string `json:"rule,omitempty"`    // of Refuse: the one that stands in the way
-	Again   string `json:"again,omitempty"`   // of Refuse for want of capacity: what the cloud is asked for again, and when
+	// of Refuse for want of capacity: what the cloud is asked for again, and when
+	Again string `json:"again,omitempty"`
 	// Pods are for whom, as namespace/name: those that waited, or get nothing. PodsMore is how many are not named.
 	Pods         []string  `json:"pods,omitempty"`
 	PodUIDs      []string  `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
@@ -70,7 +72,8 @@ type Bought struct {
 	Claim  string `json:"nodeClaim,omitempty"`
 	Pool   string `json:"nodePool"`
 	Chosen Offer  `json:"chosen"`
-	// RunnerUp is the best that was not chosen, nil if no other type fits; Others are the best of further types, cheapest first.
+	// RunnerUp is the best that was not chosen, nil if no other type fits; Others are the best of further types,
+	// cheapest first.
 	RunnerUp *Offer  `json:"runnerUp,omitempty"`
 	Others   []Offer `json:"others,omitempty"`
 	Types    int     `json:"types"`              // how many types would do
@@ -141,7 +144,8 @@ type List struct {
 	Items      []Record `json:"items"`
 }
 
-// Fold puts decisions and their outcomes together, by time. What became of a decision that is not kept any more is left out.
+// Fold puts decisions and their outcomes together, by time. What became of a decision that is not kept any more is
+// left out.
 func Fold(entries []Entry) []Record {
 	at, seen := map[string]int{}, map[string]bool{}
 	var out []Record
@@ -199,7 +203,8 @@ func Of(all []Record, kind, name string) []Record {
 func (r *Record) About(kind, name string) bool {
 	switch kind {
 	case "pod":
-		return slices.Contains(r.Pods, name) || slices.ContainsFunc(r.Goes, func(m Machine) bool { return slices.Contains(m.Pods, name) })
+		return slices.Contains(r.Pods, name) ||
+			slices.ContainsFunc(r.Goes, func(m Machine) bool { return slices.Contains(m.Pods, name) })
 	case "node":
 		return slices.ContainsFunc(r.Goes, func(m Machine) bool { return m.Node == name }) ||
 			slices.ContainsFunc(r.Outcomes, func(o Outcome) bool { return o.Node == name })

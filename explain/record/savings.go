@@ -30,7 +30,8 @@ type Ledger struct {
 	Savings        []Saving  `json:"savings"`
 }
 
-// Saving is what one decision saved. Dollars is Gone − Replacements − Launched, of which each is a sum of money over its time.
+// Saving is what one decision saved. Dollars is Gone − Replacements − Launched, of which each is a sum of money over
+// its time.
 type Saving struct {
 	Decision       string    `json:"decision"`
 	Time           time.Time `json:"time"`
@@ -83,7 +84,8 @@ func hours(from, to time.Time) float64 { return max(to.Sub(from).Hours(), 0) }
 // Savings adds up what was saved until now.
 func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	l := Ledger{
-		APIVersion: "nodeless.sh/v1alpha1", Kind: "SavingsLedger", Until: now.UTC(), Since: now.UTC(), Horizon: horizon.String(),
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "SavingsLedger", Until: now.UTC(), Since: now.UTC(),
+		Horizon:        horizon.String(),
 		Counterfactual: fmt.Sprintf(Counterfactual, horizon), Savings: []Saving{},
 	}
 	if len(records) > 0 {
@@ -123,7 +125,8 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	return l
 }
 
-// opened is a decision by which machines go, with a credit for each of them that is gone. Without all prices there is none.
+// opened is a decision by which machines go, with a credit for each of them that is gone. Without all prices there is
+// none.
 func opened(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {
 	s := &Saving{Decision: r.ID, Time: r.Time, Method: r.Method, Until: r.Time.Add(horizon), State: Waiting}
 	var credits []*credit
@@ -148,7 +151,8 @@ func opened(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit
 	for _, m := range r.Goes {
 		if gone := r.Outcome(Gone, m.Claim); gone != nil && undone == nil {
 			s.State = Counting
-			credits = append(credits, &credit{of: s, pool: m.Pool, price: m.DollarsPerHour, left: m.DollarsPerHour, since: gone.Time, end: s.Until})
+			credits = append(credits,
+				&credit{of: s, pool: m.Pool, price: m.DollarsPerHour, left: m.DollarsPerHour, since: gone.Time, end: s.Until})
 		}
 	}
 	for _, b := range r.Comes {

@@ -86,7 +86,8 @@ func (t *Tracker) ready(claim string, l *life) []Entry {
 	return []Entry{t.outcome(Outcome{Of: l.launch, What: Ready, Claim: claim, Node: l.node, Offer: &given}, l.ready)}
 }
 
-// Due makes the entries of machines that go and of which no turn has told by now, and reports whether there are more to wait for.
+// Due makes the entries of machines that go and of which no turn has told by now, and reports whether there are more
+// to wait for.
 func (t *Tracker) Due(now time.Time) (out []Entry, more bool) {
 	var due []string
 	for claim, l := range t.lives {
@@ -113,7 +114,8 @@ func (t *Tracker) departs(claim string, l *life) Entry {
 	if m.Node == "" {
 		m.Node = l.node
 	}
-	d := &Decision{ID: identity(at, Depart, claim), Time: at, Kind: Depart, Method: l.method, Why: cut(l.why), Goes: []Machine{m}}
+	d := &Decision{ID: identity(at, Depart, claim), Time: at, Kind: Depart, Method: l.method, Why: cut(l.why),
+		Goes: []Machine{m}}
 	t.follow(d)
 	return Entry{Decision: d}
 }

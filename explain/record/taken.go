@@ -21,8 +21,8 @@ type launched struct {
 	price float64
 }
 
-// launchesOf are the machines that a decision launched for pods that waited; those of a command that was undone came for nothing, and
-// are for such pods from then on.
+// launchesOf are the machines that a decision launched for pods that waited; those of a command that was undone came
+// for nothing, and are for such pods from then on.
 func launchesOf(r *Record) []launched {
 	at := r.Time
 	switch undone := r.Outcome(Undone, ""); {

@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Line says in one line what was decided and what became of it. It is not escaped: names in it are whatever the cluster says.
+// Line says in one line what was decided and what became of it. It is not escaped: names in it are whatever the
+// cluster says.
 func (r *Record) Line() string {
 	text := r.Why
 	if became := r.Became(); became != "" {

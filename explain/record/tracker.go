@@ -7,15 +7,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// patience is how long a machine that goes is given for the turn to come by which it was decided; forget is how long one is remembered
-// that is gone and of which no turn has told.
+// patience is how long a machine that goes is given for the turn to come by which it was decided; forget is how long
+// one is remembered that is gone and of which no turn has told.
 const (
 	patience = 2 * time.Second
 	forget   = 10 * time.Minute
 )
 
-// Tracker makes entries of what it is told, each once: of turns of the loop, and of NodeClaims as they are seen. The two come in any
-// order. It is for one goroutine at a time.
+// Tracker makes entries of what it is told, each once: of turns of the loop, and of NodeClaims as they are seen. The
+// two come in any order. It is for one goroutine at a time.
 type Tracker struct {
 	lives    map[string]*life        // by NodeClaim
 	commands map[string]string       // those that are under way, by ID: their decisions
@@ -40,7 +40,8 @@ type life struct {
 
 // NewTracker is one that knows nothing yet.
 func NewTracker() *Tracker {
-	return &Tracker{lives: map[string]*life{}, commands: map[string]string{}, said: map[model.PodKey]string{}, decided: map[string]time.Time{}}
+	return &Tracker{lives: map[string]*life{}, commands: map[string]string{}, said: map[model.PodKey]string{},
+		decided: map[string]time.Time{}}
 }
 
 // Replay goes on where a log ends, piece by piece from the oldest to the newest.
@@ -132,7 +133,8 @@ func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
 	}
 	for i := range turn.Plan.Commands {
 		c := &turn.Plan.Commands[i]
-		begun := slices.Contains(turn.Begun, c.ID) || slices.ContainsFunc(c.Launches, func(l model.Launch) bool { return turn.Claims[l.ID] != "" })
+		begun := slices.Contains(turn.Begun, c.ID) ||
+			slices.ContainsFunc(c.Launches, func(l model.Launch) bool { return turn.Claims[l.ID] != "" })
 		if begun && t.commands[c.ID] == "" {
 			decisions = append(decisions, w.command(c))
 		}

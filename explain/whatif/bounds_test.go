@@ -23,17 +23,21 @@ spec:
     spec: {containers: [{name: c, image: i}]}
 `
 
-// However many pods and machines somebody asks for, no more are made than a forecast takes, and who asks is told how many that are.
+// However many pods and machines somebody asks for, no more are made than a forecast takes, and who asks is told how
+// many that are.
 func TestWhatChangesAddIsBounded(t *testing.T) {
 	static := func(n string) string { return strings.Replace(pool, "spec:\n", "spec:\n  replicas: "+n+"\n", 1) }
 	for name, c := range map[string]struct{ manifests, says string }{
-		"pods of a scale":            {"", "web with 2000000000 pods: a forecast adds 12 at most"},
-		"pods of a manifest":         {many, "many with 2000000000 pods: a forecast adds 12 at most"},
-		"one pod too many":           {strings.Replace(many, "2000000000", "13", 1), "many with 13 pods: a forecast adds 12 at most"},
-		"pods of two Deployments":    {strings.Replace(many, "2000000000", "7", 1) + "---\n" + strings.NewReplacer("2000000000", "6", "many", "more").Replace(many), "more with 6 pods"},
-		"fewer than none":            {strings.Replace(many, "2000000000", "-1", 1), "give 0 or more"},
-		"machines of a static pool":  {static("2000000000"), "general with 2000000000 machines: a forecast adds 3 at most"},
-		"machines of pools together": {strings.Replace(static("2"), "general", "a", 1) + "---\n" + strings.Replace(static("2"), "general", "b", 1), "with 2 machines: a forecast adds 3 at most"},
+		"pods of a scale":    {"", "web with 2000000000 pods: a forecast adds 12 at most"},
+		"pods of a manifest": {many, "many with 2000000000 pods: a forecast adds 12 at most"},
+		"one pod too many": {strings.Replace(many, "2000000000", "13", 1),
+			"many with 13 pods: a forecast adds 12 at most"},
+		"pods of two Deployments": {strings.Replace(many, "2000000000", "7", 1) + "---\n" +
+			strings.NewReplacer("2000000000", "6", "many", "more").Replace(many), "more with 6 pods"},
+		"fewer than none":           {strings.Replace(many, "2000000000", "-1", 1), "give 0 or more"},
+		"machines of a static pool": {static("2000000000"), "general with 2000000000 machines: a forecast adds 3 at most"},
+		"machines of pools together": {strings.Replace(static("2"), "general", "a", 1) + "---\n" +
+			strings.Replace(static("2"), "general", "b", 1), "with 2 machines: a forecast adds 3 at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := whatif.Input{Gates: gates.Default(), MaxPods: 12, MaxNodes: 3}
@@ -45,7 +49,8 @@ func TestWhatChangesAddIsBounded(t *testing.T) {
 			}
 		})
 	}
-	o, err := forecastBy(t, whatif.Input{Gates: gates.Default(), MaxPods: 12}, strings.Replace(many, "2000000000", "12", 1))
+	o, err := forecastBy(t, whatif.Input{Gates: gates.Default(), MaxPods: 12},
+		strings.Replace(many, "2000000000", "12", 1))
 	if err != nil || len(o.Unplaced) != 0 {
 		t.Errorf("as many as it takes: %v %+v", err, o)
 	}
@@ -79,7 +84,8 @@ func TestAForecastEndsWithWhoAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = whatif.Run(ctx, whatif.Input{Cluster: c, Gates: gates.Default(), Changes: []whatif.Change{{Scale: "deployment/shop/web", Replicas: 40}}})
+		_, err = whatif.Run(ctx, whatif.Input{Cluster: c, Gates: gates.Default(),
+			Changes: []whatif.Change{{Scale: "deployment/shop/web", Replicas: 40}}})
 		return err
 	}
 	whole := &leaves{Context: t.Context(), after: 1 << 30}

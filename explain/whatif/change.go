@@ -35,12 +35,15 @@ type Change struct {
 
 // kindsByName are the kinds that can be named in Delete and Scale.
 var kindsByName = map[string]func() client.Object{
-	"nodepool": func() client.Object { return &karpv1.NodePool{} }, "ec2nodeclass": func() client.Object { return &ec2v1.EC2NodeClass{} },
-	"nodeoverlay": func() client.Object { return &karpv1alpha1.NodeOverlay{} }, "daemonset": func() client.Object { return &appsv1.DaemonSet{} },
-	"deployment": func() client.Object { return &appsv1.Deployment{} },
+	"nodepool":     func() client.Object { return &karpv1.NodePool{} },
+	"ec2nodeclass": func() client.Object { return &ec2v1.EC2NodeClass{} },
+	"nodeoverlay":  func() client.Object { return &karpv1alpha1.NodeOverlay{} },
+	"daemonset":    func() client.Object { return &appsv1.DaemonSet{} },
+	"deployment":   func() client.Object { return &appsv1.Deployment{} },
 }
 
-var shortNames = map[string]string{"ds": "daemonset", "deploy": "deployment", "nodepools": "nodepool", "ec2nodeclasses": "ec2nodeclass", "ec2nc": "ec2nodeclass",
+var shortNames = map[string]string{"ds": "daemonset", "deploy": "deployment", "nodepools": "nodepool",
+	"ec2nodeclasses": "ec2nodeclass", "ec2nc": "ec2nodeclass",
 	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment"}
 
 // Named reads kind/name or kind/namespace/name.
@@ -108,7 +111,8 @@ func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
 	}
 	switch {
 	case c.Replicas < 0 || kind != "deployment" && kind != "nodepool":
-		return "", fmt.Errorf("--scale %s=%d: only deployments and static nodepools are scaled, to 0 or more", c.Scale, c.Replicas)
+		return "", fmt.Errorf("--scale %s=%d: only deployments and static nodepools are scaled, to 0 or more", c.Scale,
+			c.Replicas)
 	case kind == "nodepool":
 		return a.scalePool(c, key)
 	}
@@ -208,7 +212,8 @@ func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
 	}
 	at := a.find(like, key)
 	if at < 0 {
-		return "", fmt.Errorf("--delete %s: %w", c.Delete, noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
+		return "", fmt.Errorf("--delete %s: %w", c.Delete,
+			noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
 	}
 	if class, ok := a.objects[at].(*ec2v1.EC2NodeClass); ok { // a finalizer keeps it as long as it has machines
 		class = class.DeepCopy()
@@ -227,7 +232,8 @@ func (a *applied) podsOf(d *appsv1.Deployment) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, o := range a.objects {
 		pod, ok := o.(*corev1.Pod)
-		if !ok || pod.Namespace != d.Namespace || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if !ok || pod.Namespace != d.Namespace || pod.DeletionTimestamp != nil ||
+			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		if ownedBy(pod, d.Name) {

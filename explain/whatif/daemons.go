@@ -14,7 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// daemonPods gives each node its DaemonSets' pods, and takes away those of DaemonSets that are gone, changed, or not for it any more.
+// daemonPods gives each node its DaemonSets' pods, and takes away those of DaemonSets that are gone, changed, or not
+// for it any more.
 func (r *run) daemonPods() bool {
 	s, busy := r.cluster.Snapshot(), false
 	wanted := map[string]*model.Daemon{}
@@ -54,13 +55,15 @@ func (r *run) daemonPods() bool {
 	return r.missingDaemons(s, wanted, have) || busy
 }
 
-// missingDaemons makes the pods that nodes lack of the DaemonSets that are for them; have are the nodes that have one, by DaemonSet.
+// missingDaemons makes the pods that nodes lack of the DaemonSets that are for them; have are the nodes that have
+// one, by DaemonSet.
 func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon, have map[string]map[string]bool) bool {
 	busy := false
 	for name, d := range wanted {
 		for i := range s.Nodes {
 			n := &s.Nodes[i]
-			if n.State == model.InFlight || r.nodes[n.Name] == nil || n.Deleting || have[name][n.Name] || !translate.RunsOn(d, n) {
+			if n.State == model.InFlight || r.nodes[n.Name] == nil || n.Deleting || have[name][n.Name] ||
+				!translate.RunsOn(d, n) {
 				continue
 			}
 			r.daemonPod(name, n.Name)
@@ -83,9 +86,11 @@ func (r *run) daemonPod(daemonSet, node string) {
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-new-%d", ds.Name, r.seq), UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
+			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-new-%d", ds.Name, r.seq),
+			UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
 			Labels: ds.Spec.Template.Labels, Annotations: map[string]string{madeFor: fingerprint(ds)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID, Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID,
+				Controller: &yes}},
 		},
 		Spec: *ds.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}

@@ -29,7 +29,8 @@ type former struct {
 }
 
 func formerOf(objects []client.Object) former {
-	f := former{pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{}, daemons: map[string]string{}, changed: objects != nil}
+	f := former{pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{},
+		daemons: map[string]string{}, changed: objects != nil}
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *karpv1.NodePool:
@@ -48,7 +49,9 @@ func fingerprint(ds *appsv1.DaemonSet) string {
 	spec := ds.Spec.Template.Spec.DeepCopy()
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
-	text, _ := json.Marshal(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels}, Spec: *spec}) // of plain types
+	// of plain types
+	text, _ := json.Marshal(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels},
+		Spec: *spec})
 	return string(text)
 }
 
@@ -64,15 +67,16 @@ func (f *former) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	return was != fingerprint(ds)
 }
 
-// drift finds machines that the change makes others than their pool or class asks for, by the rules of kube.PoolDrift and cloud/aws.
-// Of pools and classes that were not changed what the claims say is left as it is.
+// drift finds machines that the change makes others than their pool or class asks for, by the rules of kube.PoolDrift
+// and cloud/aws. Of pools and classes that were not changed what the claims say is left as it is.
 func (r *run) drift() {
 	if !r.was.changed {
 		return
 	}
 	for _, claim := range r.claims {
 		pool := r.pools[claim.Labels[karpv1.NodePoolLabelKey]]
-		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) || conditions.IsTrue(claim, karpv1.ConditionTypeDrifted) {
+		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) ||
+			conditions.IsTrue(claim, karpv1.ConditionTypeDrifted) {
 			continue
 		}
 		if reason := r.driftOf(claim, pool); reason != "" {
@@ -92,10 +96,12 @@ func made(claim *karpv1.NodeClaim) bool {
 func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if was := r.was.pools[pool.Name]; was != nil && was != pool {
 		before := was.Hash()
-		if kept := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; kept != "" && claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
+		if kept := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; kept != "" &&
+			claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
 			before = kept
 		}
-		want, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements) // of a pool that cannot be read none are known
+		// of a pool that cannot be read none are known
+		want, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements)
 		if reason, _ := translate.PoolDrift(claim, pool.Name, before, pool.Hash(), want); reason != "" {
 			return reason
 		}
@@ -111,7 +117,8 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 // classDrift is why a machine that was as its class asked before the change no longer is.
 func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string {
 	before := aws.ClassHash(was)
-	if kept := claim.Annotations[ec2v1.AnnotationEC2NodeClassHash]; kept != "" && claim.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion] == ec2v1.EC2NodeClassHashVersion {
+	if kept := claim.Annotations[ec2v1.AnnotationEC2NodeClassHash]; kept != "" &&
+		claim.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion] == ec2v1.EC2NodeClassHashVersion {
 		before = kept
 	}
 	if before != aws.ClassHash(class) {

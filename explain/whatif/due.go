@@ -48,7 +48,8 @@ func (r *run) byTheClock(s *model.Snapshot) bool {
 	}
 	for name, pool := range r.pools {
 		_, windows := pool.Annotations[translate.AnnotationWindows]
-		if waits[name] && (windows || slices.ContainsFunc(pool.Spec.Disruption.Budgets, func(b karpv1.Budget) bool { return b.Schedule != nil })) {
+		if waits[name] && (windows ||
+			slices.ContainsFunc(pool.Spec.Disruption.Budgets, func(b karpv1.Budget) bool { return b.Schedule != nil })) {
 			return true
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// firstToGo orders the pods of a Deployment by who goes first when there are to be fewer, as the ReplicaSet controller does (pkg/controller
-// ActivePodsWithRanks of Kubernetes 1.36): who waits, is not ready, has the lowest deletion cost, shares a node with most others, was ready
-// for the shortest time, in powers of two, and then who has the lower UID. How often containers were restarted is not looked at.
+// firstToGo orders the pods of a Deployment by who goes first when there are to be fewer, as the ReplicaSet
+// controller does (pkg/controller ActivePodsWithRanks of Kubernetes 1.36): who waits, is not ready, has the lowest
+// deletion cost, shares a node with most others, was ready for the shortest time, in powers of two, and then who has
+// the lower UID. How often containers were restarted is not looked at.
 func firstToGo(now time.Time, pods []*corev1.Pod) {
 	on := map[string]int{}
 	for _, pod := range pods {

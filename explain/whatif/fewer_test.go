@@ -26,7 +26,8 @@ func TestWhoGoesFirst(t *testing.T) {
 			p.Annotations = map[string]string{corev1.PodDeletionCost: cost}
 		}
 		if ready {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: born}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: born}}
 		}
 		return p
 	}
@@ -35,7 +36,8 @@ func TestWhoGoesFirst(t *testing.T) {
 		pod("about as old, lower UID", "b", 61*time.Minute, true, ""),
 		pod("young", "c", time.Minute, true, ""),
 		pod("together 1", "d", time.Hour, true, ""), pod("together 2", "d", 65*time.Minute, true, ""),
-		pod("cheap", "e", 9*time.Hour, true, "-5"), pod("dear", "f", time.Second, true, "7"), pod("not a number", "g", 10*time.Second, true, "x"),
+		pod("cheap", "e", 9*time.Hour, true, "-5"), pod("dear", "f", time.Second, true, "7"),
+		pod("not a number", "g", 10*time.Second, true, "x"),
 		pod("not ready", "h", 9*time.Hour, false, "9"), pod("waits", "", 9*time.Hour, false, "9"),
 	}
 	firstToGo(now, pods)
@@ -43,7 +45,8 @@ func TestWhoGoesFirst(t *testing.T) {
 	for _, p := range pods {
 		got = append(got, p.Name)
 	}
-	want := []string{"waits", "not ready", "cheap", "together 1", "together 2", "not a number", "young", "about as old, lower UID", "old", "dear"}
+	want := []string{"waits", "not ready", "cheap", "together 1", "together 2", "not a number", "young",
+		"about as old, lower UID", "old", "dear"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

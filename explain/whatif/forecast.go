@@ -1,9 +1,10 @@
-// Package whatif says what would become of a cluster if something about it were changed. It carries a copy of the cluster forward on
-// virtual time: the engine decides as it does in the controller, controller/cluster makes its snapshots, and this package does what a cloud,
-// kube-scheduler and the controllers of Kubernetes would do, as simply as will do. Nothing is written to any cluster.
+// Package whatif says what would become of a cluster if something about it were changed. It carries a copy of the
+// cluster forward on virtual time: the engine decides as it does in the controller, controller/cluster makes its
+// snapshots, and this package does what a cloud, kube-scheduler and the controllers of Kubernetes would do, as simply
+// as will do. Nothing is written to any cluster.
 //
-// What it cannot know is said in Outcome.Assumed or in docs/what-would-change-if.md: how pods behave while they start and end, which of
-// several equal nodes kube-scheduler takes, and what the cloud has in stock.
+// What it cannot know is said in Outcome.Assumed or in docs/what-would-change-if.md: how pods behave while they start
+// and end, which of several equal nodes kube-scheduler takes, and what the cloud has in stock.
 package whatif
 
 import (
@@ -22,14 +23,15 @@ type Input struct {
 	Cluster *capture.Cluster // read with Options.Keep
 	Changes []Change
 	Policy  model.Policy
-	// Gates are the optional parts of the contract that the controller has; those that the cluster shows it to have count as well.
+	// Gates are the optional parts of the contract that the controller has; those that the cluster shows it to have
+	// count as well.
 	Gates gates.Gates
 	// Boot is how long machines take from their launch until pods run on them; 0 = as long as those of the cluster took.
 	Boot time.Duration
 	// Horizon is how far to look; 0 = a day.
 	Horizon time.Duration
-	// MaxPods and MaxNodes bound what the changes may add: pods of Deployments, and machines of static NodePools. 0 = as many as
-	// Kubernetes is made for: https://kubernetes.io/docs/setup/best-practices/cluster-large/.
+	// MaxPods and MaxNodes bound what the changes may add: pods of Deployments, and machines of static NodePools. 0 = as
+	// many as Kubernetes is made for: https://kubernetes.io/docs/setup/best-practices/cluster-large/.
 	MaxPods, MaxNodes int
 }
 
@@ -136,8 +138,8 @@ func (o *Outcome) Differs() bool {
 	return o.After != o.Unchanged
 }
 
-// Run finds out what would happen with the changes and, to tell what is due to them, what would happen without. It fails with a *CannotWorkError
-// if a NodePool or node class could launch nothing as the changes leave it.
+// Run finds out what would happen with the changes and, to tell what is due to them, what would happen without. It
+// fails with a *CannotWorkError if a NodePool or node class could launch nothing as the changes leave it.
 func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
@@ -203,7 +205,8 @@ func (o *Outcome) compare(other *Outcome) {
 	}
 	for i := range o.DaemonsPending {
 		d := &o.DaemonsPending[i]
-		d.Before = slices.ContainsFunc(other.DaemonsPending, func(x DaemonPending) bool { return x.DaemonSet == d.DaemonSet && x.Node == d.Node })
+		d.Before = slices.ContainsFunc(other.DaemonsPending,
+			func(x DaemonPending) bool { return x.DaemonSet == d.DaemonSet && x.Node == d.Node })
 	}
 	for i := range o.Evictions {
 		o.Evictions[i].Anyway = evicted[o.Evictions[i].Pod]

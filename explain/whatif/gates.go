@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 )
 
-// evident are the gates with those that must be open in the cluster: somebody writes conditions of NodeOverlays, or has made machines of
-// a pool that keeps a number of them.
+// evident are the gates with those that must be open in the cluster: somebody writes conditions of NodeOverlays, or
+// has made machines of a pool that keeps a number of them.
 func evident(on gates.Gates, objects []client.Object) gates.Gates {
 	static := map[string]bool{}
 	for _, o := range objects {

@@ -56,7 +56,8 @@ func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) 
 	a.put(claim)
 	a.flying[claim.Name] = &flying{at: a.now().Add(a.boot), candidate: l.Chosen.OfferingKey}
 	return Machine{
-		Name: claim.Name, Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType, DollarsPerHour: l.Chosen.Price.Dollars(),
+		Name: claim.Name, Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType,
+		DollarsPerHour: l.Chosen.Price.Dollars(),
 	}
 }
 
@@ -95,7 +96,8 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 	now := metav1.NewTime(r.now())
 	node := r.nodeOf(claim)
 	if node == nil {
-		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: uidOf("node-" + claim.Name), CreationTimestamp: now}}
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: uidOf("node-" + claim.Name),
+			CreationTimestamp: now}}
 		node.Spec.ProviderID = cmp.Or(claim.Status.ProviderID, "forecast:///"+claim.Name)
 		node.Spec.Taints = slices.Clone(claim.Spec.Taints)
 		it := typeOf(offered, claim, f.candidate.Type)
@@ -104,13 +106,16 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 				metav1.SetMetaDataLabel(&claim.ObjectMeta, q.Key, q.Values[0])
 			}
 		}
-		claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone], claim.Labels[model.LabelCapacityType] = f.candidate.Type, f.candidate.Zone, f.candidate.CapacityType
-		node.Status.Capacity, node.Status.Allocatable = r.cluster.Names().ResourceList(it.Capacity), r.cluster.Names().ResourceList(it.Allocatable)
+		claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone],
+			claim.Labels[model.LabelCapacityType] = f.candidate.Type, f.candidate.Zone, f.candidate.CapacityType
+		node.Status.Capacity, node.Status.Allocatable = r.cluster.Names().ResourceList(it.Capacity),
+			r.cluster.Names().ResourceList(it.Allocatable)
 	} else {
 		node = node.DeepCopy()
 		node.ResourceVersion = ""
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == karpv1.UnregisteredTaintKey || slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
+			return t.Key == karpv1.UnregisteredTaintKey ||
+				slices.ContainsFunc(claim.Spec.StartupTaints, func(s corev1.Taint) bool { return s.MatchTaint(&t) })
 		})
 	}
 	labels := maps.Clone(claim.Labels)
@@ -118,10 +123,12 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 	labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
 	labels[corev1.LabelHostname] = cmp.Or(labels[corev1.LabelHostname], node.Name)
 	node.Labels = labels
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now}}
 	claim.ResourceVersion = ""
 	claim.Status.ProviderID, claim.Status.NodeName = node.Spec.ProviderID, node.Name
-	for _, c := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized} {
+	for _, c := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
+		karpv1.ConditionTypeInitialized} {
 		setTrue(claim, c, c, now)
 	}
 	r.put(claim)
@@ -130,9 +137,11 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 
 // setTrue sets a condition, and leaves one alone that is true already for the same reason.
 func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
-	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions), func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
+	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions),
+		func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
 	if !conditions.IsTrue(claim, kind) {
-		claim.Status.Conditions = append(claim.Status.Conditions, statusCondition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: now})
+		claim.Status.Conditions = append(claim.Status.Conditions,
+			statusCondition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: now})
 	}
 }
 
@@ -201,7 +210,8 @@ func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 	var took []time.Duration
 	for _, c := range claims {
 		for _, x := range c.Status.Conditions {
-			if d := x.LastTransitionTime.Sub(c.CreationTimestamp.Time); x.Type == karpv1.ConditionTypeInitialized && x.Status == metav1.ConditionTrue && d > 0 {
+			if d := x.LastTransitionTime.Sub(c.CreationTimestamp.Time); x.Type == karpv1.ConditionTypeInitialized &&
+				x.Status == metav1.ConditionTrue && d > 0 {
 				took = append(took, d)
 			}
 		}
@@ -214,5 +224,6 @@ func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 }
 
 func machineOf(n *model.Node) Machine {
-	return Machine{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, DollarsPerHour: n.Price.Dollars()}
+	return Machine{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
+		DollarsPerHour: n.Price.Dollars()}
 }

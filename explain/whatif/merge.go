@@ -22,8 +22,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// merged is an object as `kubectl apply` would leave it (what the last applied manifest said and this one does not is taken away; what
-// neither says stays), with the API server's defaults, and the fields of its spec, labels and annotations that change.
+// merged is an object as `kubectl apply` would leave it (what the last applied manifest said and this one does not is
+// taken away; what neither says stays), with the API server's defaults, and the fields of its spec, labels and
+// annotations that change.
 func merged(before, change client.Object, item manifest.Item) (client.Object, []string, error) {
 	now, err := plain(change)
 	if err != nil {
@@ -126,7 +127,8 @@ func overlay(was, said, last map[string]any) map[string]any {
 	return out
 }
 
-// complete fills in the defaults of a custom resource and says what its definition does not allow. Of other kinds nothing is changed.
+// complete fills in the defaults of a custom resource and says what its definition does not allow. Of other kinds
+// nothing is changed.
 func complete(o map[string]any, item manifest.Item) error {
 	n, err := item.Name()
 	if err != nil {

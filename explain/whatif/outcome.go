@@ -27,8 +27,10 @@ func (r *run) state() State {
 func (r *run) outcome() *Outcome {
 	s := r.cluster.Snapshot()
 	out := &Outcome{
-		APIVersion: "nodeless.sh/v1alpha1", Kind: "Plan", After: r.state(), Seconds: r.last.Sub(r.start).Seconds(), Settled: r.settled,
-		Steps: r.steps, Evictions: r.evictions, BootTime: r.boot.Seconds(), Removed: []Machine{}, Added: []Machine{}, Unplaced: []Without{}, Kept: []Without{}, Assumed: []string{},
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "Plan", After: r.state(), Seconds: r.last.Sub(r.start).Seconds(),
+		Settled: r.settled,
+		Steps:   r.steps, Evictions: r.evictions, BootTime: r.boot.Seconds(), Removed: []Machine{}, Added: []Machine{},
+		Unplaced: []Without{}, Kept: []Without{}, Assumed: []string{},
 	}
 	if out.Steps == nil {
 		out.Steps = []Step{}
@@ -69,7 +71,8 @@ func (r *run) outcome() *Outcome {
 		}
 	}
 	if r.idle {
-		out.Assumed = append(out.Assumed, "NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give --feature-gates NodeOverlay=true")
+		out.Assumed = append(out.Assumed,
+			"NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give --feature-gates NodeOverlay=true")
 	}
 	out.Assumed = append(out.Assumed, r.Cluster.Assumed()...)
 	return out

@@ -53,7 +53,8 @@ func (r *run) place(key types.NamespacedName, node string) {
 	pod.ResourceVersion, pod.Generation = "", 0
 	pod.Spec.NodeName, pod.Status.Phase, pod.Status.StartTime = node, corev1.PodRunning, &now
 	pod.Status.Conditions = []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: now},
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
 	}
 	r.put(pod)
 	r.last = r.now()
@@ -85,8 +86,9 @@ func (r *run) makePod(like *corev1.Pod) {
 		name = fmt.Sprintf("%s-next-%d", like.Name, r.seq)
 	}
 	pod.ObjectMeta = metav1.ObjectMeta{
-		Namespace: like.Namespace, Name: name, UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
-		Labels: like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
+		Namespace: like.Namespace, Name: name, UID: uidOf(fmt.Sprintf("pod-%d", r.seq)),
+		CreationTimestamp: metav1.NewTime(r.now()),
+		Labels:            like.Labels, Annotations: like.Annotations, OwnerReferences: like.OwnerReferences,
 	}
 	pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 	r.put(pod)
@@ -116,7 +118,8 @@ func (r *run) recount(namespace string) {
 		}
 		expected, healthy := 0, 0
 		for _, pod := range r.pods {
-			if pod.Namespace != namespace || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !covers(b, pod) {
+			if pod.Namespace != namespace || pod.Status.Phase == corev1.PodSucceeded ||
+				pod.Status.Phase == corev1.PodFailed || !covers(b, pod) {
 				continue
 			}
 			expected++

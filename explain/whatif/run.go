@@ -76,9 +76,11 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	now := in.Cluster.Snapshot().Now
 	r := &run{
 		Input: in, clock: clock.NewVirtual(now), start: now, last: now,
-		claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, pods: map[types.NamespacedName]*corev1.Pod{},
+		claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
+		pods:    map[types.NamespacedName]*corev1.Pod{},
 		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: formerOf(before),
-		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{}, initial: map[string]Machine{},
+		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{},
+		initial: map[string]Machine{},
 	}
 	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
 	r.driver = cycle.NewDriver(cycle.Options{
@@ -209,7 +211,8 @@ func (r *run) decide(ctx context.Context) (bool, error) {
 	return len(d.Result.Created)+len(d.Result.Finished)+len(d.Result.Undone) > 0, broken(d)
 }
 
-// disrupt removes and replaces nodes that are not worth their price or not as they should be, and reports whether it did.
+// disrupt removes and replaces nodes that are not worth their price or not as they should be, and reports whether it
+// did.
 func (r *run) disrupt(ctx context.Context) (bool, error) {
 	for done := false; ; {
 		var d cycle.Decision

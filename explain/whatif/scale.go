@@ -32,7 +32,8 @@ func ParseScale(text, namespace string) (Change, error) {
 func (a *applied) scalePool(c *Change, key client.ObjectKey) (string, error) {
 	at := a.find(&karpv1.NodePool{}, key)
 	if at < 0 {
-		return "", fmt.Errorf("--scale %s: %w", c.Scale, noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: "nodepool"}, key.Name)))
+		return "", fmt.Errorf("--scale %s: %w", c.Scale,
+			noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: "nodepool"}, key.Name)))
 	}
 	pool := a.objects[at].DeepCopyObject().(*karpv1.NodePool)
 	if pool.Spec.Replicas == nil {
@@ -60,7 +61,8 @@ func (a *applied) boundNodes() error {
 			continue
 		}
 		if more := *pool.Spec.Replicas - had[pool.Name]; more > room {
-			return fmt.Errorf("NodePool %s with %d machines: a forecast adds %d at most; ask about fewer", pool.Name, *pool.Spec.Replicas, a.in.MaxNodes)
+			return fmt.Errorf("NodePool %s with %d machines: a forecast adds %d at most; ask about fewer", pool.Name,
+				*pool.Spec.Replicas, a.in.MaxNodes)
 		} else if more > 0 {
 			room -= more
 		}

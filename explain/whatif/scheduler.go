@@ -8,8 +8,9 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// scheduler is a simulated kube-scheduler: a pod gets the node with the best score of those that engine/rules allow, as far as
-// resources, balance and the spread of equal pods decide. Room is kept for nominated pods, and they get it once it is there.
+// scheduler is a simulated kube-scheduler: a pod gets the node with the best score of those that engine/rules allow,
+// as far as resources, balance and the spread of equal pods decide. Room is kept for nominated pods, and they get it
+// once it is there.
 type scheduler struct {
 	s     *model.Snapshot
 	state *rules.State
@@ -19,7 +20,8 @@ type scheduler struct {
 }
 
 func newScheduler(s *model.Snapshot, waiting []*model.Pod) *scheduler {
-	x := &scheduler{s: s, state: rules.NewState(s), used: make([]model.Resources, len(s.Nodes)), equal: make([]map[int]int, len(s.Nodes))}
+	x := &scheduler{s: s, state: rules.NewState(s), used: make([]model.Resources, len(s.Nodes)),
+		equal: make([]map[int]int, len(s.Nodes))}
 	for i := range s.Nodes {
 		x.used[i], x.equal[i] = s.Nodes[i].Used, map[int]int{}
 		for k := range s.Nodes[i].Pods {
@@ -78,7 +80,8 @@ func (x *scheduler) feasible(p *model.Pod, i int) bool {
 func keepRoom(s *model.Snapshot, state *rules.State, waiting []*model.Pod) map[model.PodKey]int {
 	kept := map[model.PodKey]int{}
 	for _, p := range waiting {
-		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated, func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated,
+			func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
 		if p.Nominated != "" && found && state.Allows(p.Shape, i) == "" {
 			state.Bind(p.Shape, i)
 			kept[p.PodKey] = i

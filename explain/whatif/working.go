@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// CannotWorkError says why NodePools and node classes could launch nothing as a change leaves them. There is no forecast of such a change:
-// whatever figure it gave would be that of a cluster that gets no nodes.
+// CannotWorkError says why NodePools and node classes could launch nothing as a change leaves them. There is no
+// forecast of such a change: whatever figure it gave would be that of a cluster that gets no nodes.
 type CannotWorkError struct{ Why []string }
 
 func (e *CannotWorkError) Error() string {
@@ -69,7 +69,8 @@ func (r *run) usedBy(class string) string {
 	return fmt.Sprintf(" (it is the class of NodePool %s)", strings.Join(pools, ", "))
 }
 
-// cannotLaunch is why no pod at all could have a node of the pool, "" if some could: whatever pods ask for, and whatever is left of its limits.
+// cannotLaunch is why no pod at all could have a node of the pool, "" if some could: whatever pods ask for, and
+// whatever is left of its limits.
 func cannotLaunch(p *model.Pool, policy *model.Policy) string {
 	open := *p
 	open.Taints, open.Limits = nil, model.Limits{}

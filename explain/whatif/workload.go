@@ -21,7 +21,8 @@ func ownedBy(pod *corev1.Pod, deployment string) bool {
 	return surge.Deployment(&pod.ObjectMeta) == deployment
 }
 
-// deployment changes a Deployment's number of pods, and if its template becomes another one its pods: new ones come, the old ones go.
+// deployment changes a Deployment's number of pods, and if its template becomes another one its pods: new ones come,
+// the old ones go.
 func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
 	key := client.ObjectKeyFromObject(d)
 	was := &appsv1.Deployment{}
@@ -47,7 +48,8 @@ func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string,
 	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
 }
 
-// sameTemplate compares what decides where pods may go, as far as the new template says it: what it leaves open the API server fills in.
+// sameTemplate compares what decides where pods may go, as far as the new template says it: what it leaves open the
+// API server fills in.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	lean := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 		out := *t.DeepCopy()
@@ -57,11 +59,13 @@ func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	}
 	x, y := lean(a), lean(b)
 	for i := range x.Spec.Containers {
-		if i < len(y.Spec.Containers) && !reflect.DeepEqual(quantities(x.Spec.Containers[i].Resources), quantities(y.Spec.Containers[i].Resources)) {
+		if i < len(y.Spec.Containers) &&
+			!reflect.DeepEqual(quantities(x.Spec.Containers[i].Resources), quantities(y.Spec.Containers[i].Resources)) {
 			return false
 		}
 	}
-	return len(x.Spec.Containers) == len(y.Spec.Containers) && reflect.DeepEqual(x.Labels, y.Labels) && reflect.DeepEqual(x.Spec.NodeSelector, y.Spec.NodeSelector) &&
+	return len(x.Spec.Containers) == len(y.Spec.Containers) && reflect.DeepEqual(x.Labels, y.Labels) &&
+		reflect.DeepEqual(x.Spec.NodeSelector, y.Spec.NodeSelector) &&
 		reflect.DeepEqual(x.Spec.Tolerations, y.Spec.Tolerations) && reflect.DeepEqual(x.Spec.Affinity, y.Spec.Affinity) &&
 		len(x.Spec.TopologySpreadConstraints) == len(y.Spec.TopologySpreadConstraints)
 }
@@ -75,7 +79,8 @@ func quantities(r corev1.ResourceRequirements) map[string]string {
 }
 
 // scale has a Deployment have so many pods, of a template or like those that it has.
-func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int, template *corev1.PodTemplateSpec) (string, error) {
+func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int,
+	template *corev1.PodTemplateSpec) (string, error) {
 	have := a.podsOf(d)
 	if template == nil {
 		template = &d.Spec.Template
@@ -85,7 +90,8 @@ func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int, templa
 	case n < 0:
 		return "", fmt.Errorf("Deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
 	case more > a.in.MaxPods-a.seq:
-		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds %d at most; ask about fewer", d.Namespace, d.Name, n, a.in.MaxPods)
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds %d at most; ask about fewer", d.Namespace,
+			d.Name, n, a.in.MaxPods)
 	case more < 0:
 		firstToGo(a.in.Cluster.Snapshot().Now, have)
 		a.drop(have[:-more])
@@ -134,9 +140,10 @@ func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int
 func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations, OwnerReferences: []metav1.OwnerReference{
-			{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
-		}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations,
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
+			}},
 		Spec: translate.AsCreated(&t.Spec, nil),
 	}
 	translate.LeanContainers(pod.Spec.InitContainers)

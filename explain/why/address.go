@@ -29,7 +29,8 @@ func (q *podQuestion) address(ctx context.Context) {
 		pod.DeletionTimestamp != nil || !q.lacksAddress(ctx) {
 		return
 	}
-	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it", nodeText(n))
+	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it",
+		nodeText(n))
 	own, host := 0, 0
 	for _, p := range q.c.State.PodsOnNode(n.Name) {
 		switch {
@@ -52,7 +53,8 @@ func (q *podQuestion) address(ctx context.Context) {
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 
-// moreAddresses says what helps where so many addresses are in use, of those for which the node's interfaces have room, and its kubelet takes so many pods.
+// moreAddresses says what helps where so many addresses are in use, of those for which the node's interfaces have
+// room, and its kubelet takes so many pods.
 func moreAddresses(used, room, takes int, class string) string {
 	switch {
 	case used < room:

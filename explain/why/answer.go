@@ -1,5 +1,5 @@
-// Package why explains why a pod is pending or runs where it does, why a node is kept or removed, and what a NodePool may
-// launch: as data, and as text made from it. It reads a cluster and queries the engine; it changes nothing.
+// Package why explains why a pod is pending or runs where it does, why a node is kept or removed, and what a NodePool
+// may launch: as data, and as text made from it. It reads a cluster and queries the engine; it changes nothing.
 package why
 
 import (
@@ -31,7 +31,8 @@ const (
 	Gone          = "Gone"
 )
 
-// Answer is what there is to say of one object. Facts say all of it in words, in order; the fields beside them are the same as data.
+// Answer is what there is to say of one object. Facts say all of it in words, in order; the fields beside them are
+// the same as data.
 type Answer struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
@@ -79,7 +80,8 @@ func newQuestion(c *capture.Cluster, s *model.Snapshot, policy model.Policy, of 
 	}}
 }
 
-// Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what could not be read.
+// Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what
+// could not be read.
 func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subject) (*Answer, error) {
 	q := newQuestion(c, c.Snapshot(), policy, of)
 	found, err := q.about(ctx, of)

@@ -64,7 +64,8 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 			return ""
 		}
 	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
-		return fmt.Sprintf("when pods, nodes or prices change; re-evaluated on every change and at least every %s", age(cycle.LookAgain))
+		return fmt.Sprintf("when pods, nodes or prices change; re-evaluated on every change and at least every %s",
+			age(cycle.LookAgain))
 	}
 	return clears[r.Rule]
 }
@@ -91,7 +92,8 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	}
 	nodes, removing := q.c.State.Budgeted(n.Pool)
 	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, nodes); name != "" {
-		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most, counted(nodes, "node"))
+		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most,
+			counted(nodes, "node"))
 		if removing > 0 {
 			named += fmt.Sprintf(", and %d are being removed", removing)
 			b.Clears = "when fewer are being removed, or the budget allows more"

@@ -42,12 +42,12 @@ type Change struct {
 	From   string     `json:"from,omitempty"`
 	To     string     `json:"to,omitempty"` // "" = remove it
 	Text   string     `json:"text"`
-	// Patch makes the change, and Command is the line for a shell that does; without them it is no edit of one object: something
-	// has to be created or awaited, or only a person knows which of several to give up.
+	// Patch makes the change, and Command is the line for a shell that does; without them it is no edit of one object:
+	// something has to be created or awaited, or only a person knows which of several to give up.
 	Patch   *Patch `json:"patch,omitempty"`
 	Command string `json:"command,omitempty"`
-	// Launch is the cheapest node that would be launched for the pod then. Arch is its architecture, where the image must be built for
-	// another one than is usual.
+	// Launch is the cheapest node that would be launched for the pod then. Arch is its architecture, where the image
+	// must be built for another one than is usual.
 	Launch *Offer `json:"launch,omitempty"`
 	Arch   string `json:"arch,omitempty"`
 }
@@ -84,7 +84,8 @@ func offerOf(c model.Candidate) Offer {
 func reasonOf(r *model.Reason) *Reason {
 	out := &Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail}
 	for _, v := range r.Pools {
-		pv := PoolVerdict{Pool: v.Pool, Rule: v.Rule, Object: v.Object, Detail: v.Detail, Best: v.Best, BestOf: v.BestOf, Text: reason.Verdict(v)}
+		pv := PoolVerdict{Pool: v.Pool, Rule: v.Rule, Object: v.Object, Detail: v.Detail, Best: v.Best, BestOf: v.BestOf,
+			Text: reason.Verdict(v)}
 		for _, f := range v.Funnel {
 			pv.Funnel = append(pv.Funnel, Step{f.Rule, f.Left})
 		}
@@ -95,7 +96,8 @@ func reasonOf(r *model.Reason) *Reason {
 
 func changeOf(o *suggest.Option, p *Patch) *Change {
 	c := &o.Change
-	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch, Text: reason.Change(*c), Patch: p}
+	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch,
+		Text: reason.Change(*c), Patch: p}
 	if p != nil {
 		out.Command = p.Command()
 	}

@@ -72,7 +72,8 @@ func (a *archive) read(ctx context.Context, of Subject) (history, error) {
 	return h, nil
 }
 
-// ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last one of its name.
+// ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last
+// one of its name.
 func (a *archive) ofThisPod(of Subject, records []record.Record) []record.Record {
 	name := of.Namespace + "/" + of.Name
 	if pod := a.c.State.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {

@@ -20,8 +20,8 @@ var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind:
 
 func objectKind(kind string) string { return or(objectKinds[kind], workloads[kind].kind) }
 
-// events are the events about a subject, oldest first: about the object that is there or, if there is none, about the last one of
-// its name.
+// events are the events about a subject, oldest first: about the object that is there or, if there is none, about the
+// last one of its name.
 func (a *archive) events(ctx context.Context, of Subject) ([]corev1.Event, error) {
 	all, err := a.c.Events(ctx, of.Namespace, of.Name)
 	if err != nil {
@@ -35,11 +35,12 @@ func (a *archive) events(ctx context.Context, of Subject) ([]corev1.Event, error
 	return slices.DeleteFunc(all, func(e corev1.Event) bool { return !about(&e, uid) }), nil
 }
 
-// about reports whether an event is about the object of that UID and not about another one of its name. A kubelet gives the name of its
-// Node for the UID.
+// about reports whether an event is about the object of that UID and not about another one of its name. A kubelet
+// gives the name of its Node for the UID.
 func about(e *corev1.Event, uid types.UID) bool {
 	of := &e.InvolvedObject
-	return uid == "" || of.UID == "" || of.UID == uid || of.Kind == "Node" && (string(of.UID) == of.Name || string(uid) == of.Name)
+	return uid == "" || of.UID == "" || of.UID == uid || of.Kind == "Node" &&
+		(string(of.UID) == of.Name || string(uid) == of.Name)
 }
 
 // uid is the UID of the subject, "" if it is not there.
@@ -78,19 +79,22 @@ func (q *question) events(ctx context.Context, of Subject) {
 	}
 }
 
-// routine are the reasons of what a kubelet and the node controller say of every node that starts, and which therefore explains none.
+// routine are the reasons of what a kubelet and the node controller say of every node that starts, and which
+// therefore explains none.
 var routine = []string{
-	"Starting", "NodeAllocatableEnforced", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady",
+	"Starting", "NodeAllocatableEnforced", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+	"NodeReady",
 	"RegisteredNode",
 }
 
-// news are the events that say what was not said yet: of several with one text the last, none that is routine, and none whose text is a
-// fact already, such as kube-scheduler's, which is on the pod, too.
+// news are the events that say what was not said yet: of several with one text the last, none that is routine, and
+// none whose text is a fact already, such as kube-scheduler's, which is on the pod, too.
 func (q *question) news(all []corev1.Event) []corev1.Event {
 	var out []corev1.Event
 	for i := range all {
 		message := strings.TrimSpace(all[i].Message)
-		known := message != "" && slices.ContainsFunc(q.a.Facts, func(f Fact) bool { return strings.Contains(f.Text, message) })
+		known := message != "" &&
+			slices.ContainsFunc(q.a.Facts, func(f Fact) bool { return strings.Contains(f.Text, message) })
 		again := slices.ContainsFunc(all[i+1:], func(e corev1.Event) bool {
 			return e.Reason == all[i].Reason && strings.TrimSpace(e.Message) == message
 		})
@@ -120,8 +124,8 @@ func times(e *corev1.Event) int32 {
 	return max(e.Count, 1)
 }
 
-// said adds what was said of something that is not there any more, and reports whether anything was. alone = there is nothing else to
-// say of it.
+// said adds what was said of something that is not there any more, and reports whether anything was. alone = there is
+// nothing else to say of it.
 func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, error) {
 	all, err := q.past.events(ctx, of)
 	if err != nil || len(all) == 0 {

@@ -35,7 +35,8 @@ func (q *nodeQuestion) removing() {
 
 // command says how far the command is that removes nodes.
 func (q *nodeQuestion) command(c *translate.Command) {
-	q.sayf("disruption", "%s, started %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since), strings.Join(victims(*c), ", "))
+	q.sayf("disruption", "%s, started %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since),
+		strings.Join(victims(*c), ", "))
 	if c.Launches == 0 {
 		q.say("replacement", "none: other nodes have room for its pods")
 		return
@@ -51,10 +52,12 @@ func (q *nodeQuestion) command(c *translate.Command) {
 		if lacks := firstLacking(claim); lacks != "" {
 			how, waits = "is not ready: "+lacks, true
 		}
-		q.sayf("replacement", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"), how)
+		q.sayf("replacement", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"),
+			how)
 	}
 	if waits {
-		q.sayf("deadline", "%s: without a ready replacement these nodes are kept", stamp(c.Since.Add(apply.Patience(q.commands()))))
+		q.sayf("deadline", "%s: without a ready replacement these nodes are kept",
+			stamp(c.Since.Add(apply.Patience(q.commands()))))
 	}
 }
 
@@ -101,7 +104,8 @@ func (q *nodeQuestion) leaving() {
 // steps are the conditions of a NodeClaim, in order.
 var steps = []string{
 	karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized,
-	karpv1.ConditionTypeDrifted, karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating,
+	karpv1.ConditionTypeDrifted, karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached,
+	karpv1.ConditionTypeInstanceTerminating,
 }
 
 // progress says which steps a NodeClaim has reached.

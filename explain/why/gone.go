@@ -16,8 +16,8 @@ type goneQuestion struct {
 	h  history
 }
 
-// aboutGone answers about something that is not there any more, by what was decided of it and what was said of it, and reports whether
-// anything was. The error is what could not be read.
+// aboutGone answers about something that is not there any more, by what was decided of it and what was said of it,
+// and reports whether anything was. The error is what could not be read.
 func (q *question) aboutGone(ctx context.Context, of Subject) (bool, error) {
 	h, unread := q.history(ctx, of)
 	if len(h.about) > 0 {

@@ -40,7 +40,8 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 	if l.RunnerUp.Type == "" {
 		return "no other type fits"
 	}
-	text := fmt.Sprintf("the cheapest of %s that fit; the runner-up, %s, costs ", counted(len(l.Types), "type"), reason.Candidate(l.RunnerUp))
+	text := fmt.Sprintf("the cheapest of %s that fit; the runner-up, %s, costs ", counted(len(l.Types), "type"),
+		reason.Candidate(l.RunnerUp))
 	if more := l.RunnerUp.Price - l.Chosen.Price; more > 0 {
 		text += reason.Dollars(more) + " more"
 	} else {

@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// onFargate reports whether a machine is the node of one pod alone: AWS Fargate's, or a microVM of ours. Either may be nil.
+// onFargate reports whether a machine is the node of one pod alone: AWS Fargate's, or a microVM of ours. Either may
+// be nil.
 func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return node != nil && node.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate ||
 		claim != nil && claim.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate
@@ -26,11 +27,13 @@ func (q *nodeQuestion) microVM() {
 	q.conclude(q.state(), Kept, "it belongs to %s alone and is removed when that pod ends or is deleted", whose)
 }
 
-// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its node starts.
+// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its
+// node starts.
 func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()
 	if claim := q.c.State.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
-		q.conclude(waited, Launching, "its microVM is starting: %s", or(firstLacking(claim), "its kubelet has to start the pod"))
+		q.conclude(waited, Launching, "its microVM is starting: %s",
+			or(firstLacking(claim), "its kubelet has to start the pod"))
 		q.say("nodeclaim", claim.Name)
 		return
 	}
@@ -39,7 +42,8 @@ func (q *podQuestion) waitsForMicroVM() {
 	})
 	profile := or(pod.Labels[fargate.ProfileLabel], "?")
 	if i < 0 {
-		q.conclude(waited, NotManaged, "FargateProfile %s selects it, and %s has not given it a microVM yet", profile, fargate.SchedulerName)
+		q.conclude(waited, NotManaged, "FargateProfile %s selects it, and %s has not given it a microVM yet", profile,
+			fargate.SchedulerName)
 		return
 	}
 	c := &pod.Status.Conditions[i]
@@ -53,10 +57,12 @@ func (q *podQuestion) waitsForMicroVM() {
 func refusedRemedy(reason string) string {
 	switch reason {
 	case fargate.ReasonUnsupported:
-		return "remove from the pod what the message names, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 +
+		return "remove from the pod what the message names, or annotate its template " + fargate.ComputeType + ": " +
+			fargate.ComputeTypeEC2 +
 			" so that it runs on a NodePool's nodes"
 	case fargate.ReasonTooLarge:
-		return "request less, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 + " so that it runs on a NodePool's nodes"
+		return "request less, or annotate its template " + fargate.ComputeType + ": " + fargate.ComputeTypeEC2 +
+			" so that it runs on a NodePool's nodes"
 	}
 	return ""
 }

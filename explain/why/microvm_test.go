@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/explain/why"
 )
 
-// alone is a cluster with a microVM and a node that belongs to nobody here, and pods of every sort that waits for such nodes or is on them.
+// alone is a cluster with a microVM and a node that belongs to nobody here, and pods of every sort that waits for
+// such nodes or is on them.
 const alone = `
 apiVersion: v1
 kind: Node
@@ -96,11 +97,14 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := c.State.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
-	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork" // a dump leaves it out
+	// a dump leaves it out
+	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork"
 	c.State.Update(refused)
 	for question, want := range map[string][]string{
-		"pod/runs":                 {"a node of its own", "fargate-scheduler gave it a node of its own", "evictable", "no: its node runs no other pod"},
-		"pod/refused":              {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE", "compute-type: ec2", "profile     apps"},
+		"pod/runs": {"a node of its own", "fargate-scheduler gave it a node of its own", "evictable",
+			"no: its node runs no other pod"},
+		"pod/refused": {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE",
+			"compute-type: ec2", "profile     apps"},
 		"pod/starts":               {"its microVM is starting: the cloud has not launched it yet", "fargate-u3"},
 		"pod/new":                  {"FargateProfile apps selects it, and fargate-scheduler has not given it a microVM yet"},
 		"pod/nowhere":              {"bound to node never-there, which does not exist"},

@@ -140,7 +140,8 @@ func (q *nodeQuestion) came() {
 		return
 	}
 	if np := q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
-		q.sayf("launched for", "static pool %s, which keeps %s whatever pods there are", np.Name, counted(int(*np.Spec.Replicas), "replica"))
+		q.sayf("launched for", "static pool %s, which keeps %s whatever pods there are", np.Name,
+			counted(int(*np.Spec.Replicas), "replica"))
 		return
 	}
 	if claim.Annotations[translate.AnnotationLaunch] != "" {

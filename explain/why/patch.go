@@ -47,7 +47,8 @@ func (p *Patch) Command() string {
 		kubectl += " -n " + p.Namespace
 	}
 	if p.Anew {
-		return fmt.Sprintf("%s get %s %s -o json | kubectl patch --local -f - %s -o json | kubectl replace --force -f -", kubectl, p.Kind, p.Name, patch)
+		return fmt.Sprintf("%s get %s %s -o json | kubectl patch --local -f - %s -o json | kubectl replace --force -f -",
+			kubectl, p.Kind, p.Name, patch)
 	}
 	return fmt.Sprintf("%s patch %s %s %s", kubectl, p.Kind, p.Name, patch)
 }
@@ -55,8 +56,8 @@ func (p *Patch) Command() string {
 // quoted is text as one word for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// patchOf is the change to the pod, to what its pods are made from, or to the pool; nil where it is no edit of one object that can be
-// read.
+// patchOf is the change to the pod, to what its pods are made from, or to the pool; nil where it is no edit of one
+// object that can be read.
 func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 	pod := q.pod
 	if ops, ofPool := poolOps(q.c.State.NodePool(c.Pool), c); ofPool {
@@ -86,9 +87,11 @@ func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 }
 
 // template is what the pods of a workload are made from, nil if that cannot be read or cannot be changed.
-func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string, template *corev1.PodTemplateSpec) {
+func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string,
+	template *corev1.PodTemplateSpec) {
 	pod := q.pod
-	read := func(kind, name string, o client.Object, template *corev1.PodTemplateSpec) (string, string, *corev1.PodTemplateSpec) {
+	read := func(kind, name string, o client.Object,
+		template *corev1.PodTemplateSpec) (string, string, *corev1.PodTemplateSpec) {
 		if err := q.c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, o); err != nil {
 			return "", "", nil
 		}
@@ -137,7 +140,8 @@ func requirementPath(i int) string { return "/spec/template/spec/requirements/" 
 // widened lets the only requirement on the key allow one more value.
 func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string) []Op {
 	at := slices.IndexFunc(rs, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key })
-	if at < 0 || slices.ContainsFunc(rs[at+1:], func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key }) {
+	if at < 0 || slices.ContainsFunc(rs[at+1:],
+		func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key }) {
 		return nil
 	}
 	path := requirementPath(at)
@@ -145,7 +149,8 @@ func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string
 	if rs[at].Operator == corev1.NodeSelectorOpIn {
 		return []Op{same, {"add", path + "/values/-", value}}
 	}
-	return []Op{same, {"replace", path + "/operator", string(corev1.NodeSelectorOpIn)}, {"add", path + "/values", []string{value}}}
+	return []Op{same, {"replace", path + "/operator", string(corev1.NodeSelectorOpIn)},
+		{"add", path + "/values", []string{value}}}
 }
 
 // pointer is a word of a JSON pointer (RFC 6901).

@@ -81,7 +81,8 @@ var edits = map[string]struct {
 	},
 	"one toleration more": {
 		model.Change{Rule: model.RuleTaint, Object: "gpu:NoExecute"},
-		`{tolerations: [{key: a, operator: Exists}]}`, `{tolerations: [{key: a, operator: Exists}, {key: gpu, operator: Exists, effect: NoExecute}]}`,
+		`{tolerations: [{key: a, operator: Exists}]}`,
+		`{tolerations: [{key: a, operator: Exists}, {key: gpu, operator: Exists, effect: NoExecute}]}`,
 	},
 	"another value in nodeSelector, under an old name": {
 		model.Change{Rule: model.RuleRequirement, Object: model.LabelArch, From: "s390x", To: "amd64"},
@@ -131,7 +132,8 @@ var edits = map[string]struct {
 		`{affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: {topologyKey: topology.kubernetes.io/zone}}]}}}`,
 	},
 	"a term that is another pod's": {
-		model.Change{Rule: model.RuleAntiAffinity, Object: model.LabelZone, From: "required", To: "preferred"}, `{affinity: {podAffinity: {}}}`, ``,
+		model.Change{Rule: model.RuleAntiAffinity, Object: model.LabelZone, From: "required", To: "preferred"},
+		`{affinity: {podAffinity: {}}}`, ``,
 	},
 	"a host port": {
 		model.Change{Rule: model.RuleHostPort, Object: "TCP 80", From: "TCP 80"},
@@ -139,7 +141,8 @@ var edits = map[string]struct {
 		`{containers: [{name: a, ports: [{containerPort: 80, hostPort: 80, protocol: UDP}, {containerPort: 80}]}]}`,
 	},
 	"a host port in the host's network": {
-		model.Change{Rule: model.RuleHostPort, Object: "TCP 80", From: "TCP 80"}, `{hostNetwork: true, containers: [{name: a, ports: [{containerPort: 80, hostPort: 80}]}]}`, ``,
+		model.Change{Rule: model.RuleHostPort, Object: "TCP 80", From: "TCP 80"},
+		`{hostNetwork: true, containers: [{name: a, ports: [{containerPort: 80, hostPort: 80}]}]}`, ``,
 	},
 	"what is no edit": {model.Change{Rule: model.RuleCapacity, Object: "m5.large"}, `{}`, ``},
 }
@@ -196,7 +199,8 @@ func TestAPatchOfAPool(t *testing.T) {
 			t.Errorf("%+v\ngot  %s\nwant %s", c, got, text)
 		}
 	}
-	if ops, ofPool := poolOps(nil, &model.Change{Rule: model.RuleLimit, Object: "limit cpu", Pool: "gone"}); len(ops) > 0 || !ofPool {
+	if ops, ofPool := poolOps(nil,
+		&model.Change{Rule: model.RuleLimit, Object: "limit cpu", Pool: "gone"}); len(ops) > 0 || !ofPool {
 		t.Errorf("of a pool that is gone: %+v, %v", ops, ofPool)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// longestBackoff is after how long at most the controller asks again for what was out of capacity, and has written down what came of it.
+// longestBackoff is after how long at most the controller asks again for what was out of capacity, and has written
+// down what came of it.
 const longestBackoff = cluster.MostBackoff + 2*time.Minute
 
 // pending answers about a pod that waits for a place.
@@ -55,14 +56,15 @@ func (q *podQuestion) pending(ctx context.Context) {
 		q.reason(ctx, &p)
 	}
 	if none != nil && none.Again != "" {
-		q.sayf("next retry", "%s, the controller recorded %s ago; the interval grows with every failure", none.Again, q.ago(none.Time))
+		q.sayf("next retry", "%s, the controller recorded %s ago; the interval grows with every failure", none.Again,
+			q.ago(none.Time))
 	}
 	q.scheduler()
 }
 
-// soldOut is the last that was decided about a pod, if that is that the cloud has none of the machines it could have, else nil. The
-// controller alone knows it. It asks the cloud again and again, and each time that there is none it says so again: what it said long ago
-// holds no more.
+// soldOut is the last that was decided about a pod, if that is that the cloud has none of the machines it could have,
+// else nil. The controller alone knows it. It asks the cloud again and again, and each time that there is none it
+// says so again: what it said long ago holds no more.
 func (q *podQuestion) soldOut(ctx context.Context) *record.Record {
 	h, err := q.history(ctx, q.of)
 	if err != nil || len(h.about) == 0 { // decided says what could not be read

@@ -103,7 +103,8 @@ func (q *podQuestion) arrival(claim *karpv1.NodeClaim, n *model.Node) string {
 	}
 	launched := claim.CreationTimestamp.Time
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil && !launched.Before(info.Created) {
-		return fmt.Sprintf("kube-scheduler bound it%s; the node was launched as the replacement of %s (%s)", waited, some(victims(c), 3), c.Method)
+		return fmt.Sprintf("kube-scheduler bound it%s; the node was launched as the replacement of %s (%s)", waited,
+			some(victims(c), 3), c.Method)
 	}
 	if launched.Before(info.Created.Add(-time.Second)) {
 		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s", age(info.Created.Sub(launched)), waited)
@@ -112,7 +113,8 @@ func (q *podQuestion) arrival(claim *karpv1.NodeClaim, n *model.Node) string {
 	if !n.Initialized.Before(launched) {
 		ready = fmt.Sprintf("; it was ready %s after that", age(n.Initialized.Sub(launched)))
 	}
-	return fmt.Sprintf("the node was launched for pods that were pending then%s; kube-scheduler bound this one%s", ready, waited)
+	return fmt.Sprintf("the node was launched for pods that were pending then%s; kube-scheduler bound this one%s",
+		ready, waited)
 }
 
 func victims(c translate.Command) []string {
@@ -160,7 +162,8 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
 	}
 	if len(parts) > 0 {
-		q.sayf("why this type", "its NodeClaim allowed %s; the cheapest at today's prices: %s", counted(len(l.Types), "type"), strings.Join(parts, ", "))
+		q.sayf("why this type", "its NodeClaim allowed %s; the cheapest at today's prices: %s",
+			counted(len(l.Types), "type"), strings.Join(parts, ", "))
 	}
 }
 
@@ -177,7 +180,8 @@ func (q *podQuestion) moves(n *model.Node) {
 		q.sayf("evictable", "no: annotation %s forbids it", karpv1.DoNotDisruptAnnotationKey)
 		return
 	case info.HeldUntil.After(q.s.Now):
-		q.sayf("evictable", "not before %s: annotation %s forbids it", stamp(info.HeldUntil), karpv1.DoNotDisruptAnnotationKey)
+		q.sayf("evictable", "not before %s: annotation %s forbids it", stamp(info.HeldUntil),
+			karpv1.DoNotDisruptAnnotationKey)
 		return
 	}
 	for i := range n.Pods {

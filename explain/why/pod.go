@@ -60,7 +60,8 @@ func (q *podQuestion) answer(ctx context.Context) {
 	case info.Daemon():
 		q.daemon()
 	case !info.Waiting:
-		q.conclude(waited, NotManaged, "it uses scheduler %q; nodes are launched only for pods of %s", pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+		q.conclude(waited, NotManaged, "it uses scheduler %q; nodes are launched only for pods of %s",
+			pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
 	default:
 		q.pending(ctx)
 	}
@@ -91,18 +92,21 @@ func held(pod *corev1.Pod) string {
 // daemon answers about a DaemonSet's pod without a place.
 func (q *podQuestion) daemon() {
 	info := &q.info
-	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it", info.DaemonSet, or(info.Only, "?"))
+	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it",
+		info.DaemonSet, or(info.Only, "?"))
 	n := q.nodeNamed(info.Only)
 	if n == nil {
 		return
 	}
-	q.sayf("free there", "%s of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"), or(n.Type, "a node of unknown type"))
+	q.sayf("free there", "%s of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"),
+		or(n.Type, "a node of unknown type"))
 	switch {
 	case onFargate(q.c.State.Node(n.Name), q.c.State.Claim(n.Claim)):
 		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
 	case n.Pool != "":
-		q.sayf("what helps", "annotation %s on NodePool %s replaces such nodes with larger ones", translate.AnnotationMakeRoom, n.Pool)
+		q.sayf("what helps", "annotation %s on NodePool %s replaces such nodes with larger ones",
+			translate.AnnotationMakeRoom, n.Pool)
 	default:
 		q.say("what helps", "fewer pods on the node, or a larger node; it belongs to no NodePool, so Nodeless does not replace it")
 	}

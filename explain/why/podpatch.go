@@ -56,18 +56,22 @@ func relabel(spec *corev1.PodSpec, root, key, value string) (ops []Op) {
 			ops = append(ops, Op{"replace", path, value})
 		}
 	}
-	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil || spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil ||
+		spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return ops
 	}
 	required := root + "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
 	for t, term := range spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		asks := slices.IndexFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return translate.LabelKey(e.Key) == key })
+		asks := slices.IndexFunc(term.MatchExpressions,
+			func(e corev1.NodeSelectorRequirement) bool { return translate.LabelKey(e.Key) == key })
 		if asks < 0 {
 			continue
 		}
-		kept := slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(e corev1.NodeSelectorRequirement) bool { return translate.LabelKey(e.Key) == key })
+		kept := slices.DeleteFunc(slices.Clone(term.MatchExpressions),
+			func(e corev1.NodeSelectorRequirement) bool { return translate.LabelKey(e.Key) == key })
 		if value != "" {
-			kept = append(kept, corev1.NodeSelectorRequirement{Key: term.MatchExpressions[asks].Key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+			kept = append(kept, corev1.NodeSelectorRequirement{Key: term.MatchExpressions[asks].Key,
+				Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
 		}
 		if len(kept)+len(term.MatchFields) == 0 { // a term without anything matches no node
 			return append(ops, Op{Op: "remove", Path: required})
@@ -96,7 +100,8 @@ func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to str
 	largest := -1
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if asked := c.Resources.Requests[name]; largest < 0 || asked.Cmp(pod.Spec.Containers[largest].Resources.Requests[name]) > 0 {
+		if asked := c.Resources.Requests[name]; largest < 0 ||
+			asked.Cmp(pod.Spec.Containers[largest].Resources.Requests[name]) > 0 {
 			largest = i
 		}
 	}
@@ -118,7 +123,8 @@ func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to str
 	}
 	path := fmt.Sprintf("%s/containers/%d/resources/", root, largest)
 	ops := []Op{{"replace", path + "requests/" + pointer(string(name)), asked.String()}}
-	if _, limited := pod.Spec.Containers[largest].Resources.Limits[name]; limited && name != corev1.ResourceCPU && name != corev1.ResourceMemory {
+	if _, limited := pod.Spec.Containers[largest].Resources.Limits[name]; limited && name != corev1.ResourceCPU &&
+		name != corev1.ResourceMemory {
 		ops = append(ops, Op{"replace", path + "limits/" + pointer(string(name)), asked.String()}) // must be the same
 	}
 	return ops
@@ -147,10 +153,12 @@ func prefer(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	name, required, preferred := "podAffinity", []corev1.PodAffinityTerm(nil), []corev1.WeightedPodAffinityTerm(nil)
 	switch a := spec.Affinity; {
 	case c.Rule == model.RuleAffinity && a.PodAffinity != nil:
-		required, preferred = a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		required, preferred = a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	case c.Rule == model.RuleAntiAffinity && a.PodAntiAffinity != nil:
 		name = "podAntiAffinity"
-		required, preferred = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		required, preferred = a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 	}
 	var left []corev1.PodAffinityTerm
 	moved := slices.Clone(preferred)
@@ -180,7 +188,8 @@ func closePort(spec *corev1.PodSpec, root, named string) (ops []Op) {
 	for i := range spec.Containers {
 		for k, p := range spec.Containers[i].Ports {
 			protocol := or(string(p.Protocol), string(corev1.ProtocolTCP))
-			if port := (model.HostPort{IP: or(p.HostIP, "0.0.0.0"), Protocol: protocol, Port: p.HostPort}); p.HostPort > 0 && port.String() == named {
+			if port := (model.HostPort{IP: or(p.HostIP, "0.0.0.0"), Protocol: protocol, Port: p.HostPort}); p.HostPort > 0 &&
+				port.String() == named {
 				ops = append(ops, Op{Op: "remove", Path: fmt.Sprintf("%s/containers/%d/ports/%d/hostPort", root, i, k)})
 			}
 		}

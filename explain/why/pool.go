@@ -71,7 +71,8 @@ func (q *poolQuestion) mayLaunch() {
 		}
 		q.say("taints", strings.Join(taints, ", "))
 	}
-	q.sayf("may launch", "%d of %d types that its node class offers; %d of them are available now", p.Allowed, p.Offered, p.Available)
+	q.sayf("may launch", "%d of %d types that its node class offers; %d of them are available now", p.Allowed,
+		p.Offered, p.Available)
 	var cheapest []string
 	for _, c := range p.Cheapest {
 		cheapest = append(cheapest, c.Type+" "+c.CapacityType+" "+reason.Dollars(c.Price))
@@ -94,7 +95,8 @@ func (q *poolQuestion) limits() {
 	for r, set := range p.Limits.Set {
 		if set && r < len(q.s.ResourceNames) {
 			name := q.s.ResourceNames[r]
-			parts = append(parts, fmt.Sprintf("%s %s of %s", name, model.Quantity(name, p.Usage[r]), model.Quantity(name, p.Limits.Max[r])))
+			parts = append(parts, fmt.Sprintf("%s %s of %s", name, model.Quantity(name, p.Usage[r]),
+				model.Quantity(name, p.Limits.Max[r])))
 		}
 	}
 	if p.Limits.NodesSet {
@@ -120,7 +122,8 @@ func (q *poolQuestion) machines() {
 			ready++
 		}
 	}
-	q.sayf("nodes", "%d: %d ready, %d not ready, %d being removed; %s", n, ready, n-ready-removing, removing, reason.Dollars(total))
+	q.sayf("nodes", "%d: %d ready, %d not ready, %d being removed; %s", n, ready, n-ready-removing, removing,
+		reason.Dollars(total))
 }
 
 // disruption says when machines of the pool may go.
@@ -134,7 +137,8 @@ func (q *poolQuestion) disruption() {
 		text += ", " + age(d.ConsolidateAfter) + " after the last pod was added or removed"
 	}
 	q.say("consolidation", text)
-	budgets := fmt.Sprintf("%d empty, %d drifted, %d underutilized nodes may be removed now", d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
+	budgets := fmt.Sprintf("%d empty, %d drifted, %d underutilized nodes may be removed now", d.AllowedEmpty,
+		d.AllowedDrifted, d.AllowedUnderused)
 	if next := translate.NextWindow(q.np, q.s.Now); !next.IsZero() {
 		budgets += "; a schedule starts or ends at " + stamp(next)
 	}
@@ -162,7 +166,8 @@ func (q *poolQuestion) waiting() {
 	}
 	for i, r := range p.Refusals {
 		if i < mostAlternatives {
-			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule, Object: r.Reason.Object, Detail: r.Reason.Detail,
+			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule,
+				Object: r.Reason.Object, Detail: r.Reason.Detail,
 				Best: r.Reason.Best, BestOf: r.Reason.BestOf}), "pool "+p.Pool.Name+": ")
 			q.sayf("cannot take", "%s such as %s: %s", counted(r.Count, "pod"), r.Such, why)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there is.
+// remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there
+// is.
 func remedy(pod *corev1.Pod, c *model.Change) string {
 	where := "spec"
 	of := owner(pod)

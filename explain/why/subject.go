@@ -27,12 +27,14 @@ var workloads = map[string]struct{ kind, group string }{
 	"replicationcontroller": {"ReplicationController", ""},
 }
 
-// spellings are how people write kinds; plurals are understood, too, and the group behind a dot, as kubectl get -o name prints it.
+// spellings are how people write kinds; plurals are understood, too, and the group behind a dot, as kubectl get -o
+// name prints it.
 var spellings = map[string]string{
 	PodKind: PodKind, "po": PodKind, NodeKind: NodeKind, "no": NodeKind, ClaimKind: ClaimKind, PoolKind: PoolKind,
 	"deployment": "deployment", "deploy": "deployment", "replicaset": "replicaset", "rs": "replicaset",
 	"statefulset": "statefulset", "sts": "statefulset", "daemonset": "daemonset", "ds": "daemonset",
-	"job": "job", "cronjob": "cronjob", "cj": "cronjob", "replicationcontroller": "replicationcontroller", "rc": "replicationcontroller",
+	"job": "job", "cronjob": "cronjob", "cj": "cronjob", "replicationcontroller": "replicationcontroller",
+	"rc": "replicationcontroller",
 }
 
 // kindOf is the kind that is written so.
@@ -190,7 +192,10 @@ func nearest(asked string, names []string) []string {
 			near = append(near, candidate{name, far})
 		}
 	}
-	slices.SortFunc(near, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(near, func(a,
+		b candidate) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name))
+	})
 	var out []string
 	for _, c := range near[:min(mostNear, len(near))] {
 		out = append(out, c.name)

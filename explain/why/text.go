@@ -8,8 +8,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// Text writes an answer for people; with colour what matters most stands out. Lines are broken at a width, if there is one, but not
-// those that are commands. Whatever comes from the cluster is escaped: no name or message can move the cursor or turn the text around.
+// Text writes an answer for people; with colour what matters most stands out. Lines are broken at a width, if there
+// is one, but not those that are commands. Whatever comes from the cluster is escaped: no name or message can move
+// the cursor or turn the text around.
 func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 	bold, dim, off := "", "", ""
 	if colour {
@@ -38,7 +39,8 @@ func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 		if f.Label != commandLabel {
 			text = broken(text[0], width-labels-3, 0)
 		}
-		fmt.Fprintf(&b, " %s%-*s%s  %s\n", dim, labels, printable.Text(label), off, strings.Join(text, "\n"+strings.Repeat(" ", labels+3)))
+		fmt.Fprintf(&b, " %s%-*s%s  %s\n", dim, labels, printable.Text(label), off,
+			strings.Join(text, "\n"+strings.Repeat(" ", labels+3)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -50,8 +52,8 @@ const commandLabel = "command"
 // leastWidth is the narrowest that text is broken to: below it nothing can be read.
 const leastWidth = 20
 
-// broken is a text in lines of at most so many characters, which are broken at spaces; lines after the first begin with an indent. A
-// width below leastWidth leaves one line.
+// broken is a text in lines of at most so many characters, which are broken at spaces; lines after the first begin
+// with an indent. A width below leastWidth leaves one line.
 func broken(text string, width, indent int) []string {
 	if width < leastWidth || len([]rune(text)) <= width {
 		return []string{text}

@@ -12,11 +12,16 @@ import (
 
 func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
 	for text, want := range map[string]string{
-		"pod/web": "pod shop/web", "po web": "pod shop/web", "Pods/web": "pod shop/web", "node/n1": "node n1", "no n1": "node n1",
-		"nodeclaim/c-1": "nodeclaim c-1", "nodeclaims.karpenter.sh/c-1": "nodeclaim c-1", "nodepool general": "nodepool general",
-		"deployment/web": "deployment shop/web", "deploy/web": "deployment shop/web", "deployment.apps/web": "deployment shop/web", "job.batch/j": "job shop/j",
-		"cronjob.batch/j": "cronjob shop/j", "daemonset.apps/d": "daemonset shop/d", "statefulset.apps/s": "statefulset shop/s",
-		"replicaset.apps/r": "replicaset shop/r", "replicationcontroller/r": "replicationcontroller shop/r", "nodepool.karpenter.sh/g": "nodepool g",
+		"pod/web": "pod shop/web", "po web": "pod shop/web", "Pods/web": "pod shop/web", "node/n1": "node n1",
+		"no n1":         "node n1",
+		"nodeclaim/c-1": "nodeclaim c-1", "nodeclaims.karpenter.sh/c-1": "nodeclaim c-1",
+		"nodepool general": "nodepool general",
+		"deployment/web":   "deployment shop/web", "deploy/web": "deployment shop/web",
+		"deployment.apps/web": "deployment shop/web", "job.batch/j": "job shop/j",
+		"cronjob.batch/j": "cronjob shop/j", "daemonset.apps/d": "daemonset shop/d",
+		"statefulset.apps/s": "statefulset shop/s",
+		"replicaset.apps/r":  "replicaset shop/r", "replicationcontroller/r": "replicationcontroller shop/r",
+		"nodepool.karpenter.sh/g":  "nodepool g",
 		"nodeclaim.karpenter.sh/c": "nodeclaim c",
 	} {
 		if got, err := Parse("shop", strings.Fields(text)...); err != nil || got.String() != want {
@@ -24,9 +29,11 @@ func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"web": "has no kind", "service/web": "unknown kind", "job.apps/web": "unknown kind", "pod.v1/web": "unknown kind", "pod/": "not the name", "pod/a/b": "not the name", "pod": "has no kind", "a b c": "3 words",
+		"web": "has no kind", "service/web": "unknown kind", "job.apps/web": "unknown kind", "pod.v1/web": "unknown kind",
+		"pod/": "not the name", "pod/a/b": "not the name", "pod": "has no kind", "a b c": "3 words",
 	} {
-		if got, err := Parse("shop", strings.Fields(text)...); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "nodepool/NAME") {
+		if got, err := Parse("shop", strings.Fields(text)...); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "nodepool/NAME") {
 			t.Errorf("%s is %s, %v; want an error that says %q and what to do", text, got, err, want)
 		}
 	}
@@ -38,7 +45,8 @@ func TestASubjectIsReadAsKubectlReadsIt(t *testing.T) {
 func TestNamesThatAreNearAreOffered(t *testing.T) {
 	names := []string{"web-7fb4-x2x", "web-7fb4-x2y", "cart-1", "general-purpose"}
 	for asked, want := range map[string]string{
-		"web-7fb4-x2x1": "web-7fb4-x2x web-7fb4-x2y", "web": "web-7fb4-x2x web-7fb4-x2y", "genral-purpose": "general-purpose", "zzz": "", "kart-1": "cart-1",
+		"web-7fb4-x2x1": "web-7fb4-x2x web-7fb4-x2y", "web": "web-7fb4-x2x web-7fb4-x2y",
+		"genral-purpose": "general-purpose", "zzz": "", "kart-1": "cart-1",
 	} {
 		if got := strings.Join(nearest(asked, names), " "); got != want {
 			t.Errorf("near %s: %q, want %q", asked, got, want)
@@ -49,7 +57,8 @@ func TestNamesThatAreNearAreOffered(t *testing.T) {
 // A name or message with escape sequences, ends of lines or characters that turn the text around is shown, not obeyed.
 func TestHostileTextIsShownNotObeyed(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202egnp.exe\u0085d\u200be\xff"
-	a := &Answer{Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile, Facts: []Fact{{"event", hostile}, {hostile, "x"}}}
+	a := &Answer{Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile,
+		Facts: []Fact{{"event", hostile}, {hostile, "x"}}}
 	var b strings.Builder
 	if err := a.Text(&b, false, 0); err != nil {
 		t.Fatal(err)
@@ -75,7 +84,8 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 }
 
 func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
-	a := &Answer{Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays", Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}}}
+	a := &Answer{Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays",
+		Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}}}
 	var plain, coloured strings.Builder
 	if err := a.Text(&plain, false, 0); err != nil {
 		t.Fatal(err)
@@ -103,7 +113,8 @@ func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 		if err := a.Text(&b, colour, 50); err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.SplitSeq(strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[0m", "").Replace(b.String()), "\n") {
+		for line := range strings.SplitSeq(strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[0m",
+			"").Replace(b.String()), "\n") {
 			if len(line) > 50 && !strings.Contains(line, "xxx") && !strings.Contains(line, commandLabel) {
 				t.Errorf("%d characters: %q", len(line), line)
 			}
@@ -114,13 +125,16 @@ func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 	}
 }
 
-// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events. What is said of every node is left out.
+// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events. What is said of
+// every node is left out.
 func TestTheSameTextIsSaidOnce(t *testing.T) {
 	event := func(reason, message string) corev1.Event { return corev1.Event{Reason: reason, Message: message} }
 	q := &question{a: &Answer{Facts: []Fact{{"kube-scheduler", "0/3 nodes are available: 3 Insufficient cpu."}}}}
 	got := q.news([]corev1.Event{
-		event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu."), event("FailedScheduling", "0/2 nodes are available."),
-		event("NodeReady", "Node n status is now: NodeReady"), event("FailedScheduling", "0/2 nodes are available."), event("Nominated", "Pod should schedule on: nodeclaim/a"),
+		event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu."),
+		event("FailedScheduling", "0/2 nodes are available."),
+		event("NodeReady", "Node n status is now: NodeReady"), event("FailedScheduling", "0/2 nodes are available."),
+		event("Nominated", "Pod should schedule on: nodeclaim/a"),
 	})
 	if len(got) != 2 || got[0].Message != "0/2 nodes are available." || got[1].Reason != "Nominated" {
 		t.Errorf("%+v", got)

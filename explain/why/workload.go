@@ -27,7 +27,8 @@ type PodAnswer struct {
 	whole *Answer
 }
 
-// mostAsked is how many pods without a place are asked about, each by a plan of its own; mostOnNodes is how many nodes are named.
+// mostAsked is how many pods without a place are asked about, each by a plan of its own; mostOnNodes is how many
+// nodes are named.
 const mostAsked, mostOnNodes = 8, 5
 
 // verdicts of pods, those first that somebody has to look at.
@@ -39,8 +40,8 @@ type workloadQuestion struct {
 	of Subject
 }
 
-// answer gives one answer about all pods of a workload, and reports whether it is there. What is said of the first pod of the most
-// worrying sort is said in full.
+// answer gives one answer about all pods of a workload, and reports whether it is there. What is said of the first
+// pod of the most worrying sort is said in full.
 func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	of := q.of
 	pods := slices.DeleteFunc(q.c.State.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
@@ -76,7 +77,8 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 func verdictText(verdict string) string {
 	return map[string]string{
 		Unschedulable: "that no node can take", NotManaged: "that Nodeless does not decide about",
-		Launching: "for which a node is, or has to be, launched", HasRoom: "for which a node has room", Placed: "on nodes", Ended: "that have ended",
+		Launching: "for which a node is, or has to be, launched", HasRoom: "for which a node has room",
+		Placed: "on nodes", Ended: "that have ended",
 		"": "more without a node, not examined one by one",
 	}[verdict]
 }
@@ -146,7 +148,8 @@ func (q *workloadQuestion) groups(worst string) {
 			q.say(f.Label, f.Text)
 		}
 	}
-	q.a.Reason, q.a.Change, q.a.Changes, q.a.Launch = shown.whole.Reason, shown.whole.Change, shown.whole.Changes, shown.whole.Launch
+	q.a.Reason, q.a.Change, q.a.Changes, q.a.Launch = shown.whole.Reason, shown.whole.Change, shown.whole.Changes,
+		shown.whole.Launch
 }
 
 // belongs reports whether a workload made the pod, itself or by an object between the two.
@@ -171,7 +174,8 @@ func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	of := q.of
 	object := map[string]client.Object{
 		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
-		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{}, "replicationcontroller": &corev1.ReplicationController{},
+		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{},
+		"replicationcontroller": &corev1.ReplicationController{},
 	}[of.Kind]
 	err := q.c.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, object)
 	switch {

@@ -26,11 +26,12 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}], %[2
 `, name, spec)
 }
 
-// A workload has one answer for all its pods: how many are where, and why others wait, once. What is offered names the architecture that the image
-// has to be built for, where it would be another one than usual.
+// A workload has one answer for all its pods: how many are where, and why others wait, once. What is offered names
+// the architecture that the image has to be built for, where it would be another one than usual.
 func TestAWorkloadHasOneAnswer(t *testing.T) {
 	text := strings.Replace(idle, "BUDGET", `"1"`, 1) + ofShop("a", "nodeName: n1") + ofShop("b", "nodeName: n1") +
-		ofShop("c", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`) + ofShop("d", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`)
+		ofShop("c", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`) + ofShop("d",
+		`nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`)
 	c, err := capture.Load(t.Context(), strings.NewReader(text), "shop.yaml", capture.Options{Region: "us-west-2"})
 	if err != nil {
 		t.Fatal(err)
@@ -49,18 +50,22 @@ func TestAWorkloadHasOneAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
-			"4 pods  2 that no node can take, 2 on nodes", "on 1 node: n1 (2)", "2 such as web-7fb4-c", "could be m7g.large (now m7g.lareg)",
+			"4 pods  2 that no node can take, 2 on nodes", "on 1 node: n1 (2)", "2 such as web-7fb4-c",
+			"could be m7g.large (now m7g.lareg)",
 			"its image must be built for arm64", "launches m7g.large",
 		} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("%s: no %q in\n%s", question, want, b.String())
 			}
 		}
-		if strings.Count(b.String(), "smallest change") != 1 || a.Verdict != why.Unschedulable || len(a.Pods) != 4 || a.Change == nil || a.Change.Launch == nil {
+		if strings.Count(b.String(), "smallest change") != 1 || a.Verdict != why.Unschedulable || len(a.Pods) != 4 ||
+			a.Change == nil || a.Change.Launch == nil {
 			t.Errorf("%s: %+v\n%s", question, a, b.String())
 		}
 	}
-	if _, err := why.Ask(t.Context(), c, model.Policy{}, why.Subject{Kind: "job", Namespace: "shop", Name: "none"}); err == nil || !strings.Contains(err.Error(), "job shop/none not found") {
+	if _, err := why.Ask(t.Context(), c, model.Policy{},
+		why.Subject{Kind: "job", Namespace: "shop", Name: "none"}); err == nil ||
+		!strings.Contains(err.Error(), "job shop/none not found") {
 		t.Errorf("of a job that is not there: %v", err)
 	}
 }

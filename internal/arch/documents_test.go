@@ -47,14 +47,16 @@ func TestReadmeCommandsExist(t *testing.T) {
 	for _, f := range files {
 		commands += read(t, filepath.Join("cmd", "nodeless", filepath.Base(f)))
 	}
-	for _, m := range regexp.MustCompile(`(?m)^(?:bin/)?nodeless ([a-z]+)`).FindAllStringSubmatch(read(t, "README.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:bin/)?nodeless ([a-z]+)`).FindAllStringSubmatch(read(t, "README.md"),
+		-1) {
 		if !regexp.MustCompile(`Use:\s+"` + m[1] + `[ "]`).MatchString(commands) {
 			t.Errorf("README says `nodeless %s`, there is no such command", m[1])
 		}
 	}
 }
 
-// Links between documents lead to files that are there, and to headings that are in them. What is in blocks of code is no link.
+// Links between documents lead to files that are there, and to headings that are in them. What is in blocks of code
+// is no link.
 func TestLinksLeadSomewhere(t *testing.T) {
 	files := []string{"README.md", "README.ko.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md", "docs/experiments/*.md"} {
@@ -122,7 +124,8 @@ func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
 	if english, korean := commands("README.md"), commands("README.ko.md"); english != korean || english == "" {
 		t.Errorf("README.ko.md says\n%s\nREADME.md says\n%s", korean, english)
 	}
-	if !strings.Contains(read(t, "README.md"), "](README.ko.md)") || !strings.Contains(read(t, "README.ko.md"), "](README.md)") {
+	if !strings.Contains(read(t, "README.md"), "](README.ko.md)") ||
+		!strings.Contains(read(t, "README.ko.md"), "](README.md)") {
 		t.Error("the two do not link each other")
 	}
 }

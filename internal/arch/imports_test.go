@@ -31,7 +31,8 @@ func (p pkg) rel() string {
 
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,Imports,TestImports,XTestImports", module+"/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,Imports,TestImports,XTestImports",
+		module+"/...")
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -154,14 +155,16 @@ func rules() []rule {
 			in:   inDirs("api", "microvm/fargate"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return ok && !under(r, "api") || strings.HasPrefix(path, "k8s.io/client-go") || strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
+				return ok && !under(r, "api") || strings.HasPrefix(path, "k8s.io/client-go") ||
+					strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
 			},
 		},
 		{
-			name:   "the translator knows only the engine, the cloud's contract and the API types",
-			why:    "kube is the one place where Kubernetes objects and engine types meet",
-			in:     inDirs("controller/translate"),
-			forbid: forbidOurs("controller/cluster", "controller/apply", "controller/nodeclaim", "controller/cycle", "cloud/aws", "region"),
+			name: "the translator knows only the engine, the cloud's contract and the API types",
+			why:  "kube is the one place where Kubernetes objects and engine types meet",
+			in:   inDirs("controller/translate"),
+			forbid: forbidOurs("controller/cluster", "controller/apply", "controller/nodeclaim", "controller/cycle",
+				"cloud/aws", "region"),
 		},
 		{
 			name: "cluster, apply and nodeclaim do not import the cycle or the assembly",

@@ -14,7 +14,8 @@ func TestTheControllerLinksNoPlane(t *testing.T) {
 	}
 	for path := range strings.Lines(string(out)) {
 		p, ok := ours(strings.TrimSpace(path))
-		if ok && under(p, "plane", "region", "microvm/host", "microvm/sandbox", "microvm/vmm", "microvm/image", "microvm/guest") {
+		if ok && under(p, "plane", "region", "microvm/host", "microvm/sandbox", "microvm/vmm", "microvm/image",
+			"microvm/guest") {
 			t.Errorf("the build without a control plane links %s", p)
 		}
 	}

@@ -93,7 +93,8 @@ func impurities(fset *token.FileSet, f *ast.File, info *types.Info) []string {
 				return true
 			}
 			names, listed := impure[o.Pkg().Path()]
-			if _, isFunc := o.(*types.Func); listed && isFunc && (names[0] == "" || (slices.Contains(names, o.Name()) && o.Parent() == o.Pkg().Scope())) {
+			if _, isFunc := o.(*types.Func); listed && isFunc &&
+				(names[0] == "" || (slices.Contains(names, o.Name()) && o.Parent() == o.Pkg().Scope())) {
 				add(n, "calls %s.%s", o.Pkg().Path(), o.Name())
 			}
 		}

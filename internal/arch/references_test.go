@@ -67,7 +67,8 @@ func TestReferencesInCommentsResolve(t *testing.T) {
 	}
 }
 
-// referenced reports whether there is such a file or folder, or a folder with a name of Go behind it: engine/model.Plan.
+// referenced reports whether there is such a file or folder, or a folder with a name of Go behind it:
+// engine/model.Plan.
 func referenced(root, path string) bool {
 	for p := path; p != "."; {
 		if _, err := os.Stat(filepath.Join(root, p)); err == nil {

@@ -11,7 +11,8 @@ import (
 // refusal is an error as the API tells it.
 func refusal(code int, reason metav1.StatusReason, r *request, format string, args ...any) error {
 	e := &apierrors.StatusError{ErrStatus: metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), //nolint:gosec // of three digits
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code:   int32(code), //nolint:gosec // of three digits
 		Reason: reason, Message: fmt.Sprintf(format, args...),
 	}}
 	if r != nil && r.kind != nil {
@@ -25,7 +26,8 @@ func badRequest(format string, args ...any) error {
 }
 
 func notFound(r *request) error {
-	return refusal(http.StatusNotFound, metav1.StatusReasonNotFound, r, "%s %q not found", r.kind.resource.GroupResource(), r.name)
+	return refusal(http.StatusNotFound, metav1.StatusReasonNotFound, r, "%s %q not found",
+		r.kind.resource.GroupResource(), r.name)
 }
 
 func conflict(r *request, format string, args ...any) error {

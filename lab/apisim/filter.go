@@ -29,7 +29,8 @@ func newFilter(namespace string, q url.Values) (filter, error) {
 }
 
 func (f filter) matches(o *unstructured.Unstructured) bool {
-	return (f.namespace == "" || o.GetNamespace() == f.namespace) && f.labels.Matches(labels.Set(o.GetLabels())) && f.fields.Matches(fieldsOf{o})
+	return (f.namespace == "" || o.GetNamespace() == f.namespace) && f.labels.Matches(labels.Set(o.GetLabels())) &&
+		f.fields.Matches(fieldsOf{o})
 }
 
 // fieldsOf finds a field by its path. The real server knows a few fields of each kind and refuses others.

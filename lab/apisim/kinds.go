@@ -31,7 +31,8 @@ var custom = []schema.GroupVersionKind{
 
 // clusterWide are the built-in kinds without a namespace that somebody here asks for.
 var clusterWide = []string{
-	"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment", "PriorityClass", "DeviceClass",
+	"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
+	"PriorityClass", "DeviceClass",
 	"ResourceSlice", "DeviceTaintRule",
 }
 
@@ -93,7 +94,8 @@ func discover(path string) any {
 	default:
 		return nil
 	}
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
+	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: gv.String()}
 	for gvr, k := range kinds() {
 		if gvr.GroupVersion() == gv {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
@@ -120,7 +122,8 @@ func groups() *metav1.APIGroupList {
 			list.Groups[n-1].Versions = append(list.Groups[n-1].Versions, v)
 			continue
 		}
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		list.Groups = append(list.Groups,
+			metav1.APIGroup{Name: gv.Group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 	}
 	return list
 }

@@ -80,7 +80,8 @@ func (s *Server) bind(r *request) (int, any, error) {
 		return 0, nil, conflict(r, "pod %s is already assigned to node %q", pod.Name, pod.Spec.NodeName)
 	}
 	pod.Spec.NodeName = node
-	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()})
+	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now()})
 	is, err := podObject(pod)
 	if err != nil {
 		return 0, nil, err
@@ -99,7 +100,8 @@ func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// evict deletes a pod if its PodDisruptionBudget lets it go (Kubernetes 1.36, pkg/registry/core/pod/storage/eviction.go).
+// evict deletes a pod if its PodDisruptionBudget lets it go (Kubernetes 1.36,
+// pkg/registry/core/pod/storage/eviction.go).
 func (s *Server) evict(r *request) (int, any, error) {
 	was, err := s.find(r)
 	if err != nil {
@@ -115,19 +117,22 @@ func (s *Server) evict(r *request) (int, any, error) {
 	}
 	options := ptr.Deref(e.DeleteOptions, metav1.DeleteOptions{})
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != was.object.GetUID() {
-		return 0, nil, conflict(r, "the UID in the precondition (%s) does not match the UID in record (%s)", *p.UID, was.object.GetUID())
+		return 0, nil, conflict(r, "the UID in the precondition (%s) does not match the UID in record (%s)", *p.UID,
+			was.object.GetUID())
 	}
 	pod, err := readPod(was.object)
 	if err != nil {
 		return 0, nil, err
 	}
-	if ends := pod.Status.Phase; pod.DeletionTimestamp == nil && ends != corev1.PodSucceeded && ends != corev1.PodFailed && ends != corev1.PodPending {
+	if ends := pod.Status.Phase; pod.DeletionTimestamp == nil && ends != corev1.PodSucceeded &&
+		ends != corev1.PodFailed && ends != corev1.PodPending {
 		if err := s.spend(r, pod); err != nil {
 			return 0, nil, err
 		}
 	}
 	setCondition(pod, corev1.PodCondition{
-		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting", LastTransitionTime: metav1.Now(),
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+		Message: "Eviction API: evicting", LastTransitionTime: metav1.Now(),
 	})
 	marked, err := podObject(pod)
 	if err != nil {
@@ -161,14 +166,16 @@ func (s *Server) spend(r *request, pod *corev1.Pod) error {
 		return nil
 	}
 	st := &budget.Status
-	if !ready(pod) && (ptr.Deref(budget.Spec.UnhealthyPodEvictionPolicy, "") == policyv1.AlwaysAllow || st.CurrentHealthy >= st.DesiredHealthy && st.DesiredHealthy > 0) {
+	if !ready(pod) && (ptr.Deref(budget.Spec.UnhealthyPodEvictionPolicy, "") == policyv1.AlwaysAllow ||
+		st.CurrentHealthy >= st.DesiredHealthy && st.DesiredHealthy > 0) {
 		return nil
 	}
 	if st.ObservedGeneration < budget.Generation || len(st.DisruptedPods) > 2000 {
 		return tooMany(r, "The disruption budget %s is still being processed by the server.", budget.Name)
 	}
 	if st.DisruptionsAllowed <= 0 {
-		return tooMany(r, "The disruption budget %s needs %d healthy pods and has %d currently", budget.Name, st.DesiredHealthy, st.CurrentHealthy)
+		return tooMany(r, "The disruption budget %s needs %d healthy pods and has %d currently", budget.Name,
+			st.DesiredHealthy, st.CurrentHealthy)
 	}
 	st.DisruptionsAllowed--
 	if st.DisruptedPods == nil {
@@ -193,10 +200,12 @@ func ready(pod *corev1.Pod) bool {
 }
 
 func tooMany(r *request, format string, args ...any) error {
-	err := refusal(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, r, "Cannot evict pod as it would violate the pod's disruption budget.")
+	err := refusal(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, r,
+		"Cannot evict pod as it would violate the pod's disruption budget.")
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
-		status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: fmt.Sprintf(format, args...)}}
+		status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause,
+			Message: fmt.Sprintf(format, args...)}}
 	}
 	return err
 }

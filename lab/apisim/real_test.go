@@ -85,11 +85,13 @@ func (c *caller) claims(api client.Client) {
 	ctx := context.Background()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "apisim", Finalizers: []string{"example.com/f"}}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"}
-	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a", Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}}
+	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a",
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	claim.Status.ProviderID = "dropped"
 	again := claim.DeepCopy()
-	c.note("create", api.Create(ctx, claim), claim.Status.ProviderID, claim.Generation, claim.UID != "", claim.CreationTimestamp.IsZero())
+	c.note("create", api.Create(ctx, claim), claim.Status.ProviderID, claim.Generation, claim.UID != "",
+		claim.CreationTimestamp.IsZero())
 	c.note("create again", api.Create(ctx, again))
 	stale := claim.DeepCopy()
 	patched := claim.DeepCopy()
@@ -97,36 +99,46 @@ func (c *caller) claims(api client.Client) {
 	patched.Status.ProviderID = "ignored"
 	c.note("patch", api.Patch(ctx, patched, locked(claim)), patched.Labels, patched.Status.ProviderID, patched.Generation)
 	same := patched.DeepCopy()
-	c.note("patch of nothing", api.Patch(ctx, same, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))), same.ResourceVersion == patched.ResourceVersion)
+	c.note("patch of nothing",
+		api.Patch(ctx, same, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
+		same.ResourceVersion == patched.ResourceVersion)
 	late := stale.DeepCopy()
 	late.Annotations = map[string]string{"too": "late"}
 	c.note("stale patch", api.Patch(ctx, late, locked(stale)))
 	status := patched.DeepCopy()
 	status.Status.ProviderID, status.Labels = "aws:///z/i", map[string]string{"not": "here"}
-	c.note("status patch", api.Status().Patch(ctx, status, locked(patched)), status.Status.ProviderID, status.Labels, status.Generation)
-	c.note("delete of another version", api.Delete(ctx, claim.DeepCopy(), client.Preconditions{ResourceVersion: &stale.ResourceVersion}))
+	c.note("status patch", api.Status().Patch(ctx, status, locked(patched)), status.Status.ProviderID, status.Labels,
+		status.Generation)
+	c.note("delete of another version",
+		api.Delete(ctx, claim.DeepCopy(), client.Preconditions{ResourceVersion: &stale.ResourceVersion}))
 	c.note("delete of another", api.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: ptr.To(types.UID("other"))}))
-	c.note("delete", api.Delete(ctx, claim.DeepCopy(), client.Preconditions{UID: &claim.UID, ResourceVersion: &status.ResourceVersion}))
+	c.note("delete", api.Delete(ctx, claim.DeepCopy(),
+		client.Preconditions{UID: &claim.UID, ResourceVersion: &status.ResourceVersion}))
 	going := &karpv1.NodeClaim{}
-	c.note("get", api.Get(ctx, client.ObjectKeyFromObject(claim), going), going.DeletionTimestamp != nil, *going.DeletionGracePeriodSeconds, going.Generation)
+	c.note("get", api.Get(ctx, client.ObjectKeyFromObject(claim), going), going.DeletionTimestamp != nil,
+		*going.DeletionGracePeriodSeconds, going.Generation)
 	c.note("delete again", api.Delete(ctx, claim.DeepCopy()))
 	free := going.DeepCopy()
 	free.Finalizers = nil
 	c.note("finalizer off", api.Patch(ctx, free, locked(going)))
 	c.note("get", api.Get(ctx, client.ObjectKeyFromObject(claim), &karpv1.NodeClaim{}))
-	c.note("status patch of what is gone", api.Status().Patch(ctx, free, client.RawPatch(types.MergePatchType, []byte(`{"status":{"nodeName":"x"}}`))))
+	c.note("status patch of what is gone",
+		api.Status().Patch(ctx, free, client.RawPatch(types.MergePatchType, []byte(`{"status":{"nodeName":"x"}}`))))
 }
 
 // pods are a built-in resource with subresources of its own.
 func (c *caller) pods(api client.Client, kube kubernetes.Interface) {
 	ctx := context.Background()
 	pods := kube.CoreV1().Pods(c.namespace)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace, Labels: map[string]string{"app": "p"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace,
+		Labels: map[string]string{"app": "p"}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 	pod.Spec.SchedulerName = "nobody"
 	pod.Status.Phase = corev1.PodRunning
-	c.note("create", api.Create(ctx, pod), pod.Status.Phase, *pod.Spec.TerminationGracePeriodSeconds, pod.Spec.RestartPolicy, pod.Spec.DNSPolicy)
-	onNode, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=n", ResourceVersion: pod.ResourceVersion})
+	c.note("create", api.Create(ctx, pod), pod.Status.Phase, *pod.Spec.TerminationGracePeriodSeconds,
+		pod.Spec.RestartPolicy, pod.Spec.DNSPolicy)
+	onNode, err := pods.Watch(ctx,
+		metav1.ListOptions{FieldSelector: "spec.nodeName=n", ResourceVersion: pod.ResourceVersion})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -136,24 +148,28 @@ func (c *caller) pods(api client.Client, kube kubernetes.Interface) {
 		c.t.Fatal(err)
 	}
 	defer all.Stop()
-	bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+	bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
 	c.note("bind", pods.Bind(ctx, bind, metav1.CreateOptions{}))
 	c.note("bind again", pods.Bind(ctx, bind, metav1.CreateOptions{}))
 	bound, err := pods.Get(ctx, "p", metav1.GetOptions{})
 	c.note("get", err, bound.Spec.NodeName)
 	bound.Status.Phase = corev1.PodRunning
-	bound.Status.Conditions = append(bound.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	bound.Status.Conditions = append(bound.Status.Conditions,
+		corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	bound, err = pods.UpdateStatus(ctx, bound, metav1.UpdateOptions{})
 	c.note("status", err, bound.Status.Phase)
 	c.evictions(api)
 	left, err := pods.Get(ctx, "p", metav1.GetOptions{})
-	c.note("get", err, left.DeletionTimestamp != nil, *left.DeletionGracePeriodSeconds, slices.ContainsFunc(left.Status.Conditions, func(x corev1.PodCondition) bool {
-		return x.Type == corev1.DisruptionTarget && x.Status == corev1.ConditionTrue
-	}))
+	c.note("get", err, left.DeletionTimestamp != nil, *left.DeletionGracePeriodSeconds,
+		slices.ContainsFunc(left.Status.Conditions, func(x corev1.PodCondition) bool {
+			return x.Type == corev1.DisruptionTarget && x.Status == corev1.ConditionTrue
+		}))
 	c.note("delete sooner", pods.Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}))
 	left, err = pods.Get(ctx, "p", metav1.GetOptions{})
 	c.note("get", err, *left.DeletionGracePeriodSeconds)
-	c.note("delete now", pods.Delete(ctx, "p", metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
+	c.note("delete now", pods.Delete(ctx, "p",
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}}))
 	c.note("get", api.Get(ctx, client.ObjectKeyFromObject(pod), pod))
 	c.note("watch", nil, until(all, watch.Deleted))
 	c.note("watch of a node", nil, until(onNode, watch.Deleted))
@@ -171,12 +187,14 @@ func (c *caller) evictions(api client.Client) {
 	c.await(api, budget, 0)
 	err := evict()
 	var told *apierrors.StatusError
-	c.note("eviction", err, errors.As(err, &told) && told.ErrStatus.Details.Causes[0].Type == policyv1.DisruptionBudgetCause)
+	c.note("eviction", err, errors.As(err, &told) &&
+		told.ErrStatus.Details.Causes[0].Type == policyv1.DisruptionBudgetCause)
 	budget.Spec.MinAvailable = ptr.To(intstr.FromInt32(0))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minAvailable":0}}`))
 	c.note("budget", api.Patch(ctx, budget, patch))
 	c.await(api, budget, 1)
-	// The real server also notes the pod in the budget's disruptedPods, until its controller has seen that the pod ends: at once, or not.
+	// The real server also notes the pod in the budget's disruptedPods, until its controller has seen that the pod ends:
+	// at once, or not.
 	c.note("eviction", evict())
 }
 
@@ -189,11 +207,13 @@ func (c *caller) await(api client.Client, budget *policyv1.PodDisruptionBudget, 
 		}
 		if c.http != nil {
 			budget.Status = policyv1.PodDisruptionBudgetStatus{
-				ObservedGeneration: budget.Generation, DisruptionsAllowed: allowed, CurrentHealthy: 1, DesiredHealthy: 1 - allowed, ExpectedPods: 1,
+				ObservedGeneration: budget.Generation, DisruptionsAllowed: allowed, CurrentHealthy: 1,
+				DesiredHealthy: 1 - allowed, ExpectedPods: 1,
 			}
 			return api.Status().Update(ctx, budget)
 		}
-		if s := budget.Status; s.ObservedGeneration != budget.Generation || s.DisruptionsAllowed != allowed || s.CurrentHealthy != 1 {
+		if s := budget.Status; s.ObservedGeneration != budget.Generation || s.DisruptionsAllowed != allowed ||
+			s.CurrentHealthy != 1 {
 			return fmt.Errorf("its status is %+v", s)
 		}
 		return nil

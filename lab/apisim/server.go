@@ -1,7 +1,8 @@
-// Package apisim is a Kubernetes API server in memory, for tests on virtual time: what clients, informers and controllers
-// need of one, without sockets, so that everything that waits in a testing/synctest bubble waits durably. Optimistic
-// locking, finalizers, graceful deletion, status subresources, merge patches, watches from any revision, bindings, evictions
-// that respect PodDisruptionBudgets: as the real server has them. A test holds it against the real one.
+// Package apisim is a Kubernetes API server in memory, for tests on virtual time: what clients, informers and
+// controllers need of one, without sockets, so that everything that waits in a testing/synctest bubble waits durably.
+// Optimistic locking, finalizers, graceful deletion, status subresources, merge patches, watches from any revision,
+// bindings, evictions that respect PodDisruptionBudgets: as the real server has them. A test holds it against the
+// real one.
 //
 // It does not validate, default (but pods) or authorize, and forgets events.
 package apisim
@@ -21,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// HeaderStale on a list asks for a state so many revisions old, as a list that may be served from a cache (resourceVersion
-// 0) may be.
+// HeaderStale on a list asks for a state so many revisions old, as a list that may be served from a cache
+// (resourceVersion 0) may be.
 const HeaderStale = "Apisim-Stale"
 
 // Server is one API server. It is an http.RoundTripper and safe for concurrent use.
@@ -154,7 +155,8 @@ func (s *Server) serve(r *request) (int, any, error) {
 	case r.Method == http.MethodDelete && r.name != "":
 		return s.delete(r)
 	}
-	return 0, nil, refusal(http.StatusMethodNotAllowed, "MethodNotAllowed", r, "the server does not allow this method on the requested resource")
+	return 0, nil, refusal(http.StatusMethodNotAllowed, "MethodNotAllowed", r,
+		"the server does not allow this method on the requested resource")
 }
 
 // locate reads the path.

@@ -43,8 +43,8 @@ func (s *Server) table(k *kind) *table {
 	return t
 }
 
-// put stores a new version of an object, or takes it away if is is nil, and gives the version; was is nil if it is new. The
-// object becomes the store's own.
+// put stores a new version of an object, or takes it away if is is nil, and gives the version; was is nil if it is
+// new. The object becomes the store's own.
 func (s *Server) put(t *table, was *record, is *unstructured.Unstructured, by string) *record {
 	s.revision++
 	e := event{revision: s.revision, was: was}

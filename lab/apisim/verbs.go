@@ -98,7 +98,8 @@ func (s *Server) create(r *request) (int, any, error) {
 	r.name = o.GetName()
 	t := s.table(r.kind)
 	if t.items[key(r.namespace, r.name)] != nil {
-		return 0, nil, refusal(http.StatusConflict, metav1.StatusReasonAlreadyExists, r, "%s %q already exists", r.kind.resource.GroupResource(), r.name)
+		return 0, nil, refusal(http.StatusConflict, metav1.StatusReasonAlreadyExists, r, "%s %q already exists",
+			r.kind.resource.GroupResource(), r.name)
 	}
 	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012x", s.serial)))
 	o.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
@@ -145,7 +146,8 @@ func (s *Server) patch(r *request) (int, any, error) {
 	case types.StrategicMergePatchType:
 		typed, err := clientgoscheme.Scheme.New(r.kind.GroupVersionKind)
 		if err != nil {
-			return 0, nil, refusal(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, r, "%s on a custom resource", how)
+			return 0, nil, refusal(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, r,
+				"%s on a custom resource", how)
 		}
 		merged, err := strategicpatch.StrategicMergePatch(was.text, r.body, typed)
 		if err != nil {
@@ -155,7 +157,8 @@ func (s *Server) patch(r *request) (int, any, error) {
 			return 0, nil, badRequest("patch: %v", err)
 		}
 	default:
-		return 0, nil, refusal(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, r, "patches of type %s are not known here", how)
+		return 0, nil, refusal(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, r,
+			"patches of type %s are not known here", how)
 	}
 	return s.replace(r, was, o)
 }

@@ -30,7 +30,8 @@ type stream struct {
 // longest is how long a watch lasts if nothing is said: what the real server takes at least (--min-request-timeout).
 const longest = 30 * time.Minute
 
-// watch begins a watch: from a revision, or, if the client asks for initial events or gives none, from everything there is.
+// watch begins a watch: from a revision, or, if the client asks for initial events or gives none, from everything
+// there is.
 func (s *Server) watch(r *request) (*stream, error) {
 	f, err := newFilter(r.namespace, r.query)
 	if err != nil {
@@ -53,14 +54,16 @@ func (s *Server) watch(r *request) (*stream, error) {
 			}
 		}
 		if initial {
-			w.say(watch.Bookmark, fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}`,
+			w.say(watch.Bookmark, fmt.Appendf(nil,
+				`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}`,
 				r.kind.Kind, r.kind.GroupVersion(), s.revision, metav1.InitialEventsAnnotationKey))
 		}
 		w.next = len(w.t.log)
 		return w, nil
 	}
 	if from > s.revision {
-		return nil, refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, r, "Too large resource version: %d, current: %d", from, s.revision)
+		return nil, refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, r,
+			"Too large resource version: %d, current: %d", from, s.revision)
 	}
 	for w.next < len(w.t.log) && w.t.log[w.next].revision <= from {
 		w.next++

@@ -14,7 +14,8 @@ import (
 func (s *Server) replace(r *request, was *record, o *unstructured.Unstructured) (int, any, error) {
 	old := was.object
 	if v := o.GetResourceVersion(); v != "" && v != old.GetResourceVersion() {
-		return 0, nil, conflict(r, "the object has been modified; please apply your changes to the latest version and try again")
+		return 0, nil, conflict(r,
+			"the object has been modified; please apply your changes to the latest version and try again")
 	}
 	if uid := o.GetUID(); uid != "" && uid != old.GetUID() {
 		return 0, nil, conflict(r, "Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, old.GetUID())
@@ -23,7 +24,8 @@ func (s *Server) replace(r *request, was *record, o *unstructured.Unstructured) 
 	if r.subresource == "status" {
 		is = old.DeepCopy()
 		is.Object["status"] = o.Object["status"]
-	} else if status, has := old.Object["status"]; r.kind.custom || r.kind.Kind == "Pod" || r.kind.Kind == "Node" || r.kind.Kind == "ReplicaSet" {
+	} else if status, has := old.Object["status"]; r.kind.custom || r.kind.Kind == "Pod" || r.kind.Kind == "Node" ||
+		r.kind.Kind == "ReplicaSet" {
 		if is.Object["status"] = status; !has {
 			delete(is.Object, "status")
 		}
@@ -44,7 +46,8 @@ func (s *Server) replace(r *request, was *record, o *unstructured.Unstructured) 
 		return http.StatusOK, rawObject(was.text), nil
 	}
 	t := s.table(r.kind)
-	if is.GetDeletionTimestamp() != nil && len(is.GetFinalizers()) == 0 && *orZero(is.GetDeletionGracePeriodSeconds()) == 0 {
+	if is.GetDeletionTimestamp() != nil && len(is.GetFinalizers()) == 0 &&
+		*orZero(is.GetDeletionGracePeriodSeconds()) == 0 {
 		return http.StatusOK, rawObject(s.put(t, &record{object: is}, nil, r.UserAgent()).text), nil
 	}
 	return http.StatusOK, rawObject(s.put(t, was, is, r.UserAgent()).text), nil
@@ -74,10 +77,12 @@ func (s *Server) delete(r *request) (int, any, error) {
 	}
 	if p := o.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != was.object.GetUID() {
-			return 0, nil, conflict(r, "the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, was.object.GetUID())
+			return 0, nil, conflict(r,
+				"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, was.object.GetUID())
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != was.object.GetResourceVersion() {
-			return 0, nil, conflict(r, "the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, was.object.GetResourceVersion())
+			return 0, nil, conflict(r,
+				"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, was.object.GetResourceVersion())
 		}
 	}
 	return http.StatusOK, s.remove(r, was, o.GracePeriodSeconds), nil

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/lab/sim"
 )
 
-// Both catalogues hold every pod of Karpenter's mix, the plan is right by the engine's judge and by the one that both sides share, and
-// costs no less than its own bound.
+// Both catalogues hold every pod of Karpenter's mix, the plan is right by the engine's judge and by the one that both
+// sides share, and costs no less than its own bound.
 func TestTwoHundredDiversePods(t *testing.T) {
 	for _, name := range []string{"fake", "cmr"} {
 		c, err := catalogueOf(name)
@@ -25,7 +25,8 @@ func TestTwoHundredDiversePods(t *testing.T) {
 			t.Errorf("%s: %s", name, fault)
 		}
 		if out.unplaced > 0 || out.cost < out.bound {
-			t.Errorf("%s: %d pods got nothing, $%.2f/h with a bound of $%.2f/h", name, out.unplaced, out.cost.Dollars(), out.bound.Dollars())
+			t.Errorf("%s: %d pods got nothing, $%.2f/h with a bound of $%.2f/h", name, out.unplaced, out.cost.Dollars(),
+				out.bound.Dollars())
 		}
 	}
 }

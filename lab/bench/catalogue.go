@@ -37,7 +37,8 @@ func catalogueOf(name string) (*catalogue, error) {
 	case "cmr":
 		return ec2("cmr", "EC2 c, m, r of amd64, generation > 2, on-demand", general, false), nil
 	case "cmr192":
-		return ec2("cmr192", "as cmr, up to 192 vCPUs", func(t *catalog.Type) bool { return general(t) && t.VCPU <= 192 }, false), nil
+		return ec2("cmr192", "as cmr, up to 192 vCPUs", func(t *catalog.Type) bool { return general(t) && t.VCPU <= 192 },
+			false), nil
 	case "cmrgp":
 		return ec2("cmrgp", "as cmr, with the g and p families", func(t *catalog.Type) bool {
 			return general(t) || (t.Category == "g" || t.Category == "p") && t.Arch == "amd64" && t.Generation > 2
@@ -54,7 +55,8 @@ func general(t *catalog.Type) bool {
 
 // ec2 is what of the region's types is admitted, at the catalogue's prices and with EKS's overhead formulas.
 func ec2(name, about string, admit func(*catalog.Type) bool, spot bool) *catalogue {
-	return &catalogue{name: name, about: about, zones: ec2Zones, daemons: agents, types: sim.Types(region, ec2Zones, admit, spot)}
+	return &catalogue{name: name, about: about, zones: ec2Zones, daemons: agents,
+		types: sim.Types(region, ec2Zones, admit, spot)}
 }
 
 // labelsOf are few, in Karpenter's favour: each label of a type costs it time.
@@ -63,10 +65,11 @@ func labelsOf(name, arch string) model.Requirements {
 		model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelArch, arch), model.OneOf(model.LabelOS, "linux"))
 }
 
-// fakeCatalogue is the one of Karpenter's own benchmark: from 1 core, 2 GiB and 10 pods to n times that, at prices in proportion,
-// in three zones on demand and two on spot.
+// fakeCatalogue is the one of Karpenter's own benchmark: from 1 core, 2 GiB and 10 pods to n times that, at prices in
+// proportion, in three zones on demand and two on spot.
 func fakeCatalogue(n int) *catalogue {
-	c := &catalogue{name: "fake", about: "Karpenter's 400 fake types", zones: []string{"test-zone-1", "test-zone-2", "test-zone-3"}}
+	c := &catalogue{name: "fake", about: "Karpenter's 400 fake types",
+		zones: []string{"test-zone-1", "test-zone-2", "test-zone-3"}}
 	for i := range int64(n) {
 		cores := i + 1
 		memory := cores * 2 << 30
@@ -76,9 +79,11 @@ func fakeCatalogue(n int) *catalogue {
 		t.Allocatable = t.Capacity.Minus(model.Resources{model.CPU: 100, model.Memory: 10 << 20})
 		price := model.Price(100_000*cores + memory/10_000)
 		for z, zone := range c.zones {
-			t.Offerings = append(t.Offerings, model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: true})
+			t.Offerings = append(t.Offerings,
+				model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: true})
 			if z < 2 {
-				t.Offerings = append(t.Offerings, model.Offering{Zone: zone, CapacityType: model.Spot, Price: price, Available: true})
+				t.Offerings = append(t.Offerings,
+					model.Offering{Zone: zone, CapacityType: model.Spot, Price: price, Available: true})
 			}
 		}
 		c.types = append(c.types, t)

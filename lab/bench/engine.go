@@ -56,9 +56,11 @@ func benchEngine(args []string) error {
 
 func (c *catalogue) contests(counts, preferences []int, o contestFlags) error {
 	fmt.Printf("\n%s: %d types, daemons %s\n", c.about, len(c.types), c.overhead().Amounts(model.WellKnownResources))
-	t := newTable("pods", "", "CPU s", "less CPU", "wall s", "MiB", "machines", "$/h", "against it", "above bound", "unplaced", "faults")
+	t := newTable("pods", "", "CPU s", "less CPU", "wall s", "MiB", "machines", "$/h", "against it", "above bound",
+		"unplaced", "faults")
 	for _, n := range counts {
-		if err := c.contest(t, contest{name: fmt.Sprintf("%d diverse", n), pods: diverse(n), policies: []model.Policy{{}}}, o); err != nil {
+		if err := c.contest(t, contest{name: fmt.Sprintf("%d diverse", n), pods: diverse(n),
+			policies: []model.Policy{{}}}, o); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,8 @@ func benchGrowth(args []string) error {
 			return err
 		}
 		fmt.Printf("%s, %d CPUs, %d types. Provision alone.\n", runtime.Version(), runtime.NumCPU(), len(c.types))
-		t := newTable("what", "", "shapes", "wall s", "CPU s", "MiB allocated", "objects", "placed", "machines", "above bound", "unplaced")
+		t := newTable("what", "", "shapes", "wall s", "CPU s", "MiB allocated", "objects", "placed", "machines",
+			"above bound", "unplaced")
 		for _, n := range *podCounts {
 			growthRow(t, "pods", fmt.Sprint(n), c.plain(n, *shapes), *runs)
 		}
@@ -47,7 +48,8 @@ func benchGrowth(args []string) error {
 				what string
 				is   func(*model.Shape) bool
 			}{
-				{"one plain pod more, nodes", func(sh *model.Shape) bool { return len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity) == 0 }},
+				{"one plain pod more, nodes",
+					func(sh *model.Shape) bool { return len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity) == 0 }},
 				{"one pod spread over zones, nodes", func(sh *model.Shape) bool {
 					return len(sh.Spread) > 0 && sh.Spread[0].Topology == model.LabelZone
 				}},
@@ -70,7 +72,8 @@ func growthRow(t *table, what, n string, s *model.Snapshot, runs int) {
 	for i := range plan.Launches {
 		cost += plan.Launches[i].Chosen.Price
 	}
-	t.add(what, n, fmt.Sprint(len(s.Shapes)), seconds(u.wall), seconds(u.cpu), mib(u.bytes), fmt.Sprint(u.objects), fmt.Sprint(len(plan.Placements)),
+	t.add(what, n, fmt.Sprint(len(s.Shapes)), seconds(u.wall), seconds(u.cpu), mib(u.bytes), fmt.Sprint(u.objects),
+		fmt.Sprint(len(plan.Placements)),
 		fmt.Sprint(len(plan.Launches)), aboveBound(cost, plan.LowerBound), fmt.Sprint(len(plan.Unplaced)))
 }
 
@@ -117,10 +120,12 @@ func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 		t := sizes[random.Intn(len(sizes))]
 		o := t.Offerings[random.Intn(len(t.Offerings))]
 		n := model.Node{
-			Name: fmt.Sprintf("node-%06d", i), Claim: fmt.Sprintf("node-%06d", i), Pool: "default", Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType,
+			Name: fmt.Sprintf("node-%06d", i), Claim: fmt.Sprintf("node-%06d", i), Pool: "default", Type: t.Name,
+			Zone: o.Zone, CapacityType: o.CapacityType,
 			Capacity: t.Capacity, Allocatable: t.Allocatable, Used: c.overhead(), Price: o.Price, State: model.Initialized,
 		}
-		n.Labels = t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, o.Zone), model.OneOf(model.LabelCapacityType, o.CapacityType),
+		n.Labels = t.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, o.Zone),
+			model.OneOf(model.LabelCapacityType, o.CapacityType),
 			model.OneOf(model.LabelHostname, n.Name), model.OneOf(model.LabelPool, "default")))
 		full := t.Allocatable[model.CPU] * (50 + random.Int63n(50)) / 100
 		for n.Used[model.CPU] < full {
@@ -130,7 +135,8 @@ func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 			}
 			n.Used = n.Used.Plus(s.Shapes[shape].Requests)
 			name := fmt.Sprintf("bound-%08d", bound)
-			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Namespace: namespace, Name: name, UID: name}, Shape: shape}})
+			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Namespace: namespace, Name: name,
+				UID: name}, Shape: shape}})
 			bound++
 		}
 		s.Nodes = append(s.Nodes, n)
@@ -139,14 +145,15 @@ func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 	return s
 }
 
-// tenant picks a shape that may run on the machine: as in a real cluster, pods that want a host of their own have it and pods with affinity
-// to each other share a zone. Spreads are as pods that came and went left them.
+// tenant picks a shape that may run on the machine: as in a real cluster, pods that want a host of their own have it
+// and pods with affinity to each other share a zone. Spreads are as pods that came and went left them.
 func (c *catalogue) tenant(s *model.Snapshot, n *model.Node, random *rand.Rand) int {
 	for range 100 {
 		i := random.Intn(len(s.Shapes))
 		sh := &s.Shapes[i]
 		switch {
-		case len(sh.AntiAffinity) > 0 && slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return len(s.Shapes[p.Shape].AntiAffinity) > 0 }):
+		case len(sh.AntiAffinity) > 0 &&
+			slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return len(s.Shapes[p.Shape].AntiAffinity) > 0 }):
 		case len(sh.Affinity) > 0 && c.zones[int(sh.Labels[0].Value[0])%len(c.zones)] != n.Zone:
 		default:
 			return i

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// faultsOf are breaches of what must hold whatever the order in which the pods are bound: hosts keep pods apart that want it, and a
-// pod with affinity to its like in a zone is in the zone of all of them. Both sides are judged by it; spreads depend on the order and are
-// left to engine/check and to Karpenter.
+// faultsOf are breaches of what must hold whatever the order in which the pods are bound: hosts keep pods apart that
+// want it, and a pod with affinity to its like in a zone is in the zone of all of them. Both sides are judged by it;
+// spreads depend on the order and are left to engine/check and to Karpenter.
 func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
 	groups := map[string][]*machine{}
 	seen := map[string]bool{}

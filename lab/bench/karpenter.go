@@ -25,11 +25,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// karpenter runs Karpenter's scheduler on the pods. As in its own benchmark only Solve is measured, with five workers; building
-// the scheduler and its topology is not.
+// karpenter runs Karpenter's scheduler on the pods. As in its own benchmark only Solve is measured, with five
+// workers; building the scheduler and its topology is not.
 func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (outcome, error) {
 	log.SetLogger(logr.Discard())
-	ctx := options.ToContext(injection.WithControllerName(context.Background(), "provisioner"), &options.Options{BatchMaxDuration: 10 * time.Second})
+	ctx := options.ToContext(injection.WithControllerName(context.Background(), "provisioner"),
+		&options.Options{BatchMaxDuration: 10 * time.Second})
 	opts = append(opts, scheduling.NumConcurrentReconciles(5))
 	scheduler, err := newScheduler(ctx, c, pods, opts)
 	if err != nil {
@@ -43,7 +44,8 @@ func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (ou
 	}
 	out.unplaced = len(results.PodErrors)
 	for _, claim := range results.NewNodeClaims {
-		m := machine{zones: oneOf(claim.Requirements, corev1.LabelTopologyZone), capacityTypes: oneOf(claim.Requirements, karpv1.CapacityTypeLabelKey)}
+		m := machine{zones: oneOf(claim.Requirements, corev1.LabelTopologyZone),
+			capacityTypes: oneOf(claim.Requirements, karpv1.CapacityTypeLabelKey)}
 		for _, p := range claim.Pods {
 			m.pods = append(m.pods, p.Name)
 		}
@@ -52,10 +54,13 @@ func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (ou
 	return out, nil
 }
 
-func newScheduler(ctx context.Context, c *catalogue, pods []*corev1.Pod, opts []scheduling.Options) (*scheduling.Scheduler, error) {
+func newScheduler(ctx context.Context, c *catalogue, pods []*corev1.Pod,
+	opts []scheduling.Options) (*scheduling.Scheduler, error) {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "example.com", Kind: "NodeClass", Name: "default"}
-	pool.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("10000000"), corev1.ResourceMemory: resource.MustParse("10000000Gi")}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "example.com", Kind: "NodeClass",
+		Name: "default"}
+	pool.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("10000000"),
+		corev1.ResourceMemory: resource.MustParse("10000000Gi")}
 	offered := map[string][]*cloudprovider.InstanceType{pool.Name: c.forKarpenter()}
 	pools := []*karpv1.NodePool{pool}
 	client, now := fake.NewClientBuilder().Build(), clock.RealClock{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// usage is what a piece of work took. CPU is of all threads of the process, with its garbage collection; Karpenter works on
-// several at once, the engine on one.
+// usage is what a piece of work took. CPU is of all threads of the process, with its garbage collection; Karpenter
+// works on several at once, the engine on one.
 type usage struct {
 	wall, cpu time.Duration
 	bytes     uint64 // allocated

@@ -29,8 +29,8 @@ type machine struct {
 	zones, capacityTypes []string // it may be launched in; nil = any
 }
 
-// nodeless runs the engine on the pods. The time to group the pods is counted with the engine's, although the product does that as pods
-// come and go; Karpenter's Solve reads the pods too.
+// nodeless runs the engine on the pods. The time to group the pods is counted with the engine's, although the product
+// does that as pods come and go; Karpenter's Solve reads the pods too.
 func nodeless(c *catalogue, pods []*corev1.Pod, policy model.Policy, judged bool) outcome {
 	var s *model.Snapshot
 	grouped := measure(func() { s = c.snapshot(pods) })
@@ -50,7 +50,8 @@ func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
 	out.unplaced, out.bound, out.partial = len(plan.Unplaced), plan.LowerBound, plan.Partial
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
-		m := machine{zones: valuesOf(l.Requirements, model.LabelZone), capacityTypes: valuesOf(l.Requirements, model.LabelCapacityType)}
+		m := machine{zones: valuesOf(l.Requirements, model.LabelZone),
+			capacityTypes: valuesOf(l.Requirements, model.LabelCapacityType)}
 		for _, p := range l.Pods {
 			m.pods = append(m.pods, p.Name)
 		}
@@ -76,8 +77,8 @@ func valuesOf(rs model.Requirements, key string) []string {
 	return nil
 }
 
-// price puts the same price on every outcome: each machine is the cheapest offering that holds its pods and the daemons and is where
-// it may be. Neither side's own choice of type counts.
+// price puts the same price on every outcome: each machine is the cheapest offering that holds its pods and the
+// daemons and is where it may be. Neither side's own choice of type counts.
 func (c *catalogue) price(o *outcome, pods map[string]*corev1.Pod) error {
 	type question struct {
 		load  model.Resources

@@ -12,7 +12,8 @@ import (
 
 const namespace = "default"
 
-// workload makes pods with the amounts, labels and order of draws of Karpenter's scheduling_benchmark_test.go, whose seed is 42.
+// workload makes pods with the amounts, labels and order of draws of Karpenter's scheduling_benchmark_test.go, whose
+// seed is 42.
 type workload struct {
 	random *rand.Rand
 	uids   *rand.Rand // apart: a UID breaks ties in Karpenter's queue and must not follow the kinds of pods
@@ -23,8 +24,8 @@ func newWorkload() *workload {
 	return &workload{random: rand.New(rand.NewSource(42)), uids: rand.New(rand.NewSource(7))}
 }
 
-// diverse is Karpenter's mix: a fifth each without constraints, spread over zones, spread over hosts, with affinity to its like in
-// a zone, and with anti-affinity to its like on a host.
+// diverse is Karpenter's mix: a fifth each without constraints, spread over zones, spread over hosts, with affinity
+// to its like in a zone, and with anti-affinity to its like on a host.
 func diverse(n int) []*corev1.Pod {
 	w := newWorkload()
 	for _, k := range kinds {
@@ -109,7 +110,8 @@ func (w *workload) add(k kind, requests corev1.ResourceList) {
 
 func spread(selected map[string]string, key string) []corev1.TopologySpreadConstraint {
 	return []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: selected}}}
+		MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: selected}}}
 }
 
 func term(selected map[string]string, key string) corev1.PodAffinityTerm {

@@ -23,7 +23,8 @@ type simulated struct {
 	gpus bool
 }
 
-var simulatedTraces = []simulated{{"openb", "openb", false}, {"openb with GPUs", "openb", true}, {"alibaba2017", "alibaba2017", false}}
+var simulatedTraces = []simulated{{"openb", "openb", false}, {"openb with GPUs", "openb", true},
+	{"alibaba2017", "alibaba2017", false}}
 
 type simFlags struct {
 	from, length, interval time.Duration
@@ -46,7 +47,8 @@ func benchSim(args []string) error {
 	f.IntVar(&o.copies, "copies", 1, "copies of a trace on top of each other")
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times and copies")
-	f.IntVar(&o.seeds, "seeds", 1, "simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by 1 to 2 %")
+	f.IntVar(&o.seeds, "seeds", 1,
+		"simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by 1 to 2 %")
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
 	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
@@ -63,7 +65,8 @@ func benchSim(args []string) error {
 	}
 	return profiled(*profile, func() error {
 		fmt.Printf("%s. Simulated on virtual time; the compatible baseline provisions and consolidates as Karpenter does.\n", runtime.Version())
-		t := newTable("trace", "types", "pods", "hours", "bound $", "compatible", "nodeless", "cost against it", "moves", "moves, nodeless",
+		t := newTable("trace", "types", "pods", "hours", "bound $", "compatible", "nodeless", "cost against it", "moves",
+			"moves, nodeless",
 			"waits s, mean/p99", "nodeless", "launched", "nodeless", "CPU s", "nodeless")
 		for _, x := range all {
 			if !strings.Contains(x.name, *only) {
@@ -115,7 +118,8 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 	if vcpu == 0 {
 		types = "all"
 	}
-	c := sim.Config{Trace: tr, Types: sim.Catalogue{MaxVCPU: vcpu, GPUs: x.gpus}.Types(), Interval: o.interval, Seed: o.seed}
+	c := sim.Config{Trace: tr, Types: sim.Catalogue{MaxVCPU: vcpu, GPUs: x.gpus}.Types(), Interval: o.interval,
+		Seed: o.seed}
 	progress("%s, types %s: proven minimum …", x.name, types)
 	bound, err := sim.Bound(context.Background(), c, o.samples)
 	if err != nil {
@@ -133,9 +137,11 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 		}
 	}
 	base, ours := sides[0], sides[1]
-	t.add(x.name, types, fmt.Sprint(base.results[0].Pods), fmt.Sprintf("%.1f", base.mean(hours)), fmt.Sprintf("%.2f", bound),
+	t.add(x.name, types, fmt.Sprint(base.results[0].Pods), fmt.Sprintf("%.1f", base.mean(hours)),
+		fmt.Sprintf("%.2f", bound),
 		base.dollars(bound), ours.dollars(bound), ours.against(base),
 		fmt.Sprintf("%.0f", base.mean(moves)), fmt.Sprintf("%.0f", ours.mean(moves)), base.waits(), ours.waits(),
-		fmt.Sprintf("%.0f", base.mean(launched)), fmt.Sprintf("%.0f", ours.mean(launched)), seconds(base.cpu/time.Duration(o.seeds)), seconds(ours.cpu/time.Duration(o.seeds)))
+		fmt.Sprintf("%.0f", base.mean(launched)), fmt.Sprintf("%.0f", ours.mean(launched)),
+		seconds(base.cpu/time.Duration(o.seeds)), seconds(ours.cpu/time.Duration(o.seeds)))
 	return nil
 }

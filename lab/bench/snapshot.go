@@ -14,7 +14,8 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// snapshot is a cluster without machines in which the pods wait. It translates the constraints that pods.go makes and no other.
+// snapshot is a cluster without machines in which the pods wait. It translates the constraints that pods.go makes and
+// no other.
 func (c *catalogue) snapshot(pods []*corev1.Pod) *model.Snapshot {
 	s := c.empty()
 	g := grouping{at: map[string]int{}}
@@ -33,11 +34,14 @@ func (c *catalogue) empty() *model.Snapshot {
 		Pools: []model.Pool{{
 			Name: "default", Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "default")), Types: c.types,
 		}},
-		Namespaces: []model.Namespace{{Name: namespace, Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: namespace}}}},
+		Namespaces: []model.Namespace{{Name: namespace,
+			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: namespace}}}},
 	}
 	for i, d := range c.daemons {
-		s.Daemons = append(s.Daemons, model.Daemon{Namespace: "kube-system", Name: fmt.Sprintf("agent-%d", i), Shape: model.Shape{
-			Key: fmt.Sprintf("agent-%d", i), Namespace: "kube-system", Requests: d, Tolerations: []model.Toleration{{Exists: true}}}})
+		s.Daemons = append(s.Daemons,
+			model.Daemon{Namespace: "kube-system", Name: fmt.Sprintf("agent-%d", i), Shape: model.Shape{
+				Key: fmt.Sprintf("agent-%d", i), Namespace: "kube-system", Requests: d,
+				Tolerations: []model.Toleration{{Exists: true}}}})
 	}
 	return s
 }
@@ -109,7 +113,8 @@ func (g *grouping) writeKey(p *corev1.Pod) {
 			writeSelector("apart", t.TopologyKey, t.LabelSelector)
 		}
 		for _, t := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			writeSelector(fmt.Sprintf("rather apart %d", t.Weight), t.PodAffinityTerm.TopologyKey, t.PodAffinityTerm.LabelSelector)
+			writeSelector(fmt.Sprintf("rather apart %d", t.Weight), t.PodAffinityTerm.TopologyKey,
+				t.PodAffinityTerm.LabelSelector)
 		}
 	}
 	if a.NodeAffinity != nil {
@@ -120,7 +125,8 @@ func (g *grouping) writeKey(p *corev1.Pod) {
 func shapeOf(p *corev1.Pod) model.Shape {
 	s := model.Shape{Requests: requestsOf(p), Namespace: p.Namespace, Labels: labels(p.Labels)}
 	for _, t := range p.Spec.TopologySpreadConstraints {
-		s.Spread = append(s.Spread, model.Spread{Topology: t.TopologyKey, MaxSkew: t.MaxSkew, Hard: true, Pods: selector(p, t.LabelSelector)})
+		s.Spread = append(s.Spread,
+			model.Spread{Topology: t.TopologyKey, MaxSkew: t.MaxSkew, Hard: true, Pods: selector(p, t.LabelSelector)})
 	}
 	a := p.Spec.Affinity
 	if a == nil {
@@ -139,13 +145,15 @@ func shapeOf(p *corev1.Pod) model.Shape {
 			s.AntiAffinity = append(s.AntiAffinity, podTerm(&t))
 		}
 		for _, t := range a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: -t.Weight, PodTerm: podTerm(&t.PodAffinityTerm)})
+			s.PreferredPods = append(s.PreferredPods,
+				model.PodPreference{Weight: -t.Weight, PodTerm: podTerm(&t.PodAffinityTerm)})
 		}
 	}
 	if a.NodeAffinity != nil {
 		for _, t := range a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 			e := t.Preference.MatchExpressions[0]
-			s.Preferred = append(s.Preferred, model.Preference{Weight: t.Weight, Terms: model.NewRequirements(model.OneOf(e.Key, e.Values...))})
+			s.Preferred = append(s.Preferred,
+				model.Preference{Weight: t.Weight, Terms: model.NewRequirements(model.OneOf(e.Key, e.Values...))})
 		}
 	}
 	return s
@@ -171,5 +179,6 @@ func labels(of map[string]string) []model.Label {
 func requestsOf(p *corev1.Pod) model.Resources {
 	list := p.Spec.Containers[0].Resources.Requests
 	gpus := list["nvidia.com/gpu"]
-	return model.Resources{model.CPU: list.Cpu().MilliValue(), model.Memory: list.Memory().Value(), model.NvidiaGPU: gpus.Value(), model.Pods: 1}
+	return model.Resources{model.CPU: list.Cpu().MilliValue(), model.Memory: list.Memory().Value(),
+		model.NvidiaGPU: gpus.Value(), model.Pods: 1}
 }

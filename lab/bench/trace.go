@@ -24,8 +24,8 @@ type trace struct {
 	wanted    func(row []string) bool
 }
 
-// The columns are those of the files. A part of a GPU counts as a whole one: the engine shares no GPUs. The memory of alibaba2017 is a part
-// of a machine's, taken as 256 GiB.
+// The columns are those of the files. A part of a GPU counts as a whole one: the engine shares no GPUs. The memory of
+// alibaba2017 is a part of a machine's, taken as 256 GiB.
 var traces = []trace{
 	{name: "openb", file: "openb_pod_list_default.csv.gz", catalogue: "cmr", wanted: openbRow,
 		pod: func(cell func(int) float64) (int64, int64, int64) { return int64(cell(1)), int64(cell(2)) << 20, 0 }},
@@ -84,8 +84,8 @@ func (t *trace) read(folder string) ([]corev1.ResourceList, error) {
 	}
 }
 
-// podsOf are the first n rows of a trace as pods, repeated as needed. With a mix, one in five each has the constraints of Karpenter's
-// benchmark.
+// podsOf are the first n rows of a trace as pods, repeated as needed. With a mix, one in five each has the
+// constraints of Karpenter's benchmark.
 func podsOf(rows []corev1.ResourceList, n int, mix bool) []*corev1.Pod {
 	w := newWorkload()
 	for i := range n {

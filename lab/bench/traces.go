@@ -18,7 +18,8 @@ type traceFlags struct{ firstFitMax, karpenterMax, checkMax int }
 
 func benchTraces(args []string) error {
 	f := flag.NewFlagSet("traces", flag.ExitOnError)
-	counts := numbersFlag(f, "pods", "numbers of pods: the first of each trace, repeated as needed", 10, 100, 1000, 10000, 100000)
+	counts := numbersFlag(f, "pods", "numbers of pods: the first of each trace, repeated as needed", 10, 100, 1000,
+		10000, 100000)
 	mixMax := f.Int("mix-max", 100000, "most pods of the constrained mix; 0 = none")
 	var o traceFlags
 	f.IntVar(&o.firstFitMax, "firstfit-max", 100000, "most pods given to the compatible mode; 0 = do not run it")
@@ -30,8 +31,10 @@ func benchTraces(args []string) error {
 	_ = f.Parse(args)
 
 	return profiled(*profile, func() error {
-		fmt.Printf("%s, %d CPUs. Cost above Plan.LowerBound, machines priced by one function.\n", runtime.Version(), runtime.NumCPU())
-		t := newTable("trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "Karpenter", "CPU s", "wall s", "FirstFit CPU s", "unplaced", "faults")
+		fmt.Printf("%s, %d CPUs. Cost above Plan.LowerBound, machines priced by one function.\n", runtime.Version(),
+			runtime.NumCPU())
+		t := newTable("trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "Karpenter",
+			"CPU s", "wall s", "FirstFit CPU s", "unplaced", "faults")
 		for _, tr := range traces {
 			if !strings.Contains(tr.name, *only) {
 				continue
@@ -104,8 +107,10 @@ func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, o traceF
 	if out.partial {
 		cut = " (cut)"
 	}
-	t.add(name, fmt.Sprint(len(pods)), fmt.Sprint(len(s.Shapes)), fmt.Sprint(len(out.machines)), fmt.Sprintf("%.2f", out.cost.Dollars()),
-		fmt.Sprintf("%.2f", out.bound.Dollars()), above(&out)+cut, firstFit, karp, seconds(out.usage.cpu), seconds(out.usage.wall), firstFitCPU,
+	t.add(name, fmt.Sprint(len(pods)), fmt.Sprint(len(s.Shapes)), fmt.Sprint(len(out.machines)),
+		fmt.Sprintf("%.2f", out.cost.Dollars()),
+		fmt.Sprintf("%.2f", out.bound.Dollars()), above(&out)+cut, firstFit, karp, seconds(out.usage.cpu),
+		seconds(out.usage.wall), firstFitCPU,
 		fmt.Sprint(out.unplaced), fmt.Sprint(len(out.faults)))
 	return nil
 }

@@ -32,7 +32,8 @@ const podName = "karpenter-0"
 func (c *cluster) startUp(ctx context.Context) error {
 	data := filepath.Join(c.o.Dir, "data")
 	args := []string{
-		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms", "--addons=false", // the suite counts nodes
+		// the suite counts nodes
+		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms", "--addons=false",
 		"--ready-timeout", startLimit.String(), "--audit-log", filepath.Join(c.o.Dir, "audit.log"),
 	}
 	if !c.o.EC2 {
@@ -55,7 +56,8 @@ func (c *cluster) startUp(ctx context.Context) error {
 	})
 }
 
-// startController starts the controller under test with the settings of Karpenter's own CI, as its Helm chart gives them.
+// startController starts the controller under test with the settings of Karpenter's own CI, as its Helm chart gives
+// them.
 func (c *cluster) startController(ctx context.Context) error {
 	var err error
 	metrics := net.JoinHostPort(controllerIP.String(), strconv.Itoa(c.suite.metrics))
@@ -64,9 +66,11 @@ func (c *cluster) startController(ctx context.Context) error {
 		"AWS_ACCESS_KEY_ID=conformance", "AWS_SECRET_ACCESS_KEY=conformance", "AWS_EC2_METADATA_DISABLED=true",
 		"FEATURE_GATES=StaticCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,CapacityBuffer=true",
 		"PREFERENCE_POLICY=Respect", "MIN_VALUES_POLICY=Strict",
-		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system", "POD_NAME="+podName,
+		"LOG_LEVEL=debug", "CPU_REQUESTS=1000", "MEMORY_LIMIT=2147483648", "SYSTEM_NAMESPACE=kube-system",
+		"POD_NAME="+podName,
 	), append([]string{
-		c.o.Controller, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
+		c.o.Controller, "run", "--kubeconfig", c.session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue",
+		"nodeless",
 		"--metrics-address", metrics, "--health-address", "127.0.0.1:8081", "--leader-elect", "--enable-profiling",
 		"--state-dir", c.o.Dir,
 	}, c.kwokFlags()...)...)

@@ -27,7 +27,8 @@ func (c *conformance) document() error {
 		return err
 	}
 	if len(c.results) < len(known) {
-		return fmt.Errorf("-write: only %d of %d specs were run; leave -focus, -skip and -fast out", len(c.results), len(known))
+		return fmt.Errorf("-write: only %d of %d specs were run; leave -focus, -skip and -fast out", len(c.results),
+			len(known))
 	}
 	name := c.name()
 	table := c.specTable(known)
@@ -50,7 +51,8 @@ func (c *conformance) document() error {
 	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a document
 }
 
-// specTable has a line for each group of specs, which the first word of their names says, and one for each spec that failed.
+// specTable has a line for each group of specs, which the first word of their names says, and one for each spec that
+// failed.
 func (c *conformance) specTable(known map[string]spec) string {
 	type group struct {
 		name                string
@@ -82,7 +84,8 @@ func (c *conformance) specTable(known map[string]spec) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d passed on %s: %.0f s of specs in %.0f minutes, %d clusters side by side.\n\n",
-		total.passed, total.specs, time.Now().UTC().Format("2 January 2006"), total.took.Seconds(), time.Since(c.began).Minutes(), c.instances)
+		total.passed, total.specs, time.Now().UTC().Format("2 January 2006"), total.took.Seconds(),
+		time.Since(c.began).Minutes(), c.instances)
 	b.WriteString("| specs | Nodeless | seconds | Karpenter |\n|---|---:|---:|---:|\n")
 	for _, g := range append(groups, total) {
 		fmt.Fprintf(&b, "| %s | %d of %d | %.0f | %d |\n", g.name, g.passed, g.specs, g.took.Seconds(), g.peer)

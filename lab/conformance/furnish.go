@@ -49,7 +49,8 @@ func (c *cluster) furnish(ctx context.Context) error {
 
 // define makes the definitions those of the module under whose name the suites run.
 func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
-	list := exec.CommandContext(ctx, "go", "list", "-C", filepath.Join(c.o.Root, "lab", "conformance"), "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter")
+	list := exec.CommandContext(ctx, "go", "list", "-C", filepath.Join(c.o.Root, "lab", "conformance"), "-m", "-f",
+		"{{.Dir}}", "sigs.k8s.io/karpenter")
 	out, err := list.Output()
 	if err != nil {
 		return fmt.Errorf("find Karpenter's definitions: %w", err)
@@ -63,7 +64,8 @@ func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 		}
 		files = append(files, found...)
 	}
-	crds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
 	for _, f := range files {
 		want := &unstructured.Unstructured{}
 		if err := readYAML(f, want); err != nil {
@@ -79,7 +81,8 @@ func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 	return nil
 }
 
-// served waits until the API server serves what a definition defines: a controller that starts before would not watch it.
+// served waits until the API server serves what a definition defines: a controller that starts before would not watch
+// it.
 func (c *cluster) served(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
@@ -146,7 +149,8 @@ func (c *cluster) seat(ctx context.Context, client kubernetes.Interface) error {
 		return fmt.Errorf("node %s: %w", systemNodeName, err)
 	}
 	var pod *corev1.Pod
-	err := await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) { // its ServiceAccount may not be there yet
+	// its ServiceAccount may not be there yet
+	err := await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) {
 		pod, err = client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, controllerPod(), metav1.CreateOptions{})
 		return err
 	})
@@ -176,7 +180,8 @@ func beat(ctx context.Context, client kubernetes.Interface) error {
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: systemNodeName},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(systemNodeName), LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &now},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(systemNodeName),
+				LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &now},
 		}, metav1.CreateOptions{})
 		return err
 	}
@@ -194,17 +199,20 @@ const systemNodeName = "system-0"
 func systemNode() *corev1.Node {
 	now := metav1.Now()
 	amounts := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110"),
+		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"),
+		corev1.ResourcePods: resource.MustParse("110"),
 	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: systemNodeName, Labels: map[string]string{
 			corev1.LabelHostname: systemNodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true",
+			Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: amounts, Allocatable: amounts,
 			Conditions: []corev1.NodeCondition{{
-				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now, LastTransitionTime: now,
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: now,
+				LastTransitionTime: now,
 			}},
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: controllerIP.String()}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: kubeletPort}},
@@ -235,8 +243,10 @@ func runningStatus() corev1.PodStatus {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady} {
+		status.Conditions = append(status.Conditions,
+			corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}
 	return status
 }

@@ -169,8 +169,8 @@ func (c *cluster) test(text, report string) *exec.Cmd {
 	return cmd
 }
 
-// ec2Pool is the file of the pool for a spec. Those of capacity buffers count on a machine for each of their pods of 1 CPU; of EC2's
-// types one of 4 CPUs would do for two of them at no higher price.
+// ec2Pool is the file of the pool for a spec. Those of capacity buffers count on a machine for each of their pods of
+// 1 CPU; of EC2's types one of 4 CPUs would do for two of them at no higher price.
 func ec2Pool(text string) string {
 	if strings.HasPrefix(text, "CapacityBuffer ") {
 		return "nodepool-two-cpus.yaml"

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// instance is a cluster in a network namespace of its own, kept by a child process that is this program again. It takes the
-// texts of specs on its standard input and answers with messages on its standard output, both as JSON; it ends when its
-// input does.
+// instance is a cluster in a network namespace of its own, kept by a child process that is this program again. It
+// takes the texts of specs on its standard input and answers with messages on its standard output, both as JSON; it
+// ends when its input does.
 type instance struct {
 	name string
 	cmd  *exec.Cmd
@@ -50,7 +50,8 @@ func startInstance(ctx context.Context, o options, name string) (*instance, erro
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	config, err := json.Marshal(insideOptions{
-		Suite: o.suite.name, Root: o.root, Dir: dir, Nodeless: o.nodeless, Controller: o.controller, EC2: o.ec2, Limit: o.limit,
+		Suite: o.suite.name, Root: o.root, Dir: dir, Nodeless: o.nodeless, Controller: o.controller, EC2: o.ec2,
+		Limit: o.limit,
 	})
 	if err != nil {
 		return nil, err

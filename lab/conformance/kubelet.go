@@ -28,13 +28,15 @@ func serveKubelet() error {
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", net.JoinHostPort(controllerIP.String(), strconv.Itoa(kubeletPort)))
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp",
+		net.JoinHostPort(controllerIP.String(), strconv.Itoa(kubeletPort)))
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)
 	}
 	s := &http.Server{
 		Handler: http.HandlerFunc(forward), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"http/1.1"}},
 	}
 	go func() { _ = s.ServeTLS(l, "", "") }()
 	return nil
@@ -52,7 +54,8 @@ func forward(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	portforward.ServePortForward(w, req, toController{}, f[2], "", o, time.Hour, time.Minute, []string{portforward.ProtocolV1Name})
+	portforward.ServePortForward(w, req, toController{}, f[2], "", o, time.Hour, time.Minute,
+		[]string{portforward.ProtocolV1Name})
 }
 
 // toController connects every forwarded port with the controller.

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 )
 
-// kwokTypes are the machine types of Karpenter's kwok provider, read from its module, as `nodeless up --types` takes them.
+// kwokTypes are the machine types of Karpenter's kwok provider, read from its module, as `nodeless up --types` takes
+// them.
 type kwokTypes struct {
 	Zones []string   `json:"zones"`
 	Types []kwokType `json:"types"`
@@ -40,7 +41,8 @@ func (c *cluster) kwokFlags() []string {
 	if c.o.EC2 {
 		return nil
 	}
-	return []string{"--types", c.typesFile(), "--class-kind", filepath.Join(c.o.Root, "lab", "conformance", "kwok", "nodeclass.yaml")}
+	return []string{"--types", c.typesFile(), "--class-kind",
+		filepath.Join(c.o.Root, "lab", "conformance", "kwok", "nodeclass.yaml")}
 }
 
 // writeTypes writes the types into a file.
@@ -68,8 +70,10 @@ func writeTypes(path string) error {
 
 func kwokTypeOf(t *cloudprovider.InstanceType) kwokType {
 	out := kwokType{
-		Name: t.Name, VCPU: t.Capacity.Cpu().Value(), MemoryMiB: t.Capacity.Memory().Value() >> 20, Pods: t.Capacity.Pods().Value(),
-		Arch: t.Requirements.Get(corev1.LabelArchStable).Any(), OS: t.Requirements.Get(corev1.LabelOSStable).Any(), Labels: map[string]string{},
+		Name: t.Name, VCPU: t.Capacity.Cpu().Value(), MemoryMiB: t.Capacity.Memory().Value() >> 20,
+		Pods: t.Capacity.Pods().Value(),
+		Arch: t.Requirements.Get(corev1.LabelArchStable).Any(), OS: t.Requirements.Get(corev1.LabelOSStable).Any(),
+		Labels: map[string]string{},
 	}
 	for _, o := range t.Offerings { // the same in every zone
 		if o.CapacityType() == karpv1.CapacityTypeSpot {
@@ -80,7 +84,8 @@ func kwokTypeOf(t *cloudprovider.InstanceType) kwokType {
 	}
 	for _, r := range t.Requirements {
 		switch r.Key {
-		case corev1.LabelInstanceTypeStable, corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyZone, karpv1.CapacityTypeLabelKey:
+		case corev1.LabelInstanceTypeStable, corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyZone,
+			karpv1.CapacityTypeLabelKey:
 			continue // told otherwise
 		}
 		if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {

@@ -64,7 +64,8 @@ func parse(s suite, args []string) (options, error) {
 	var focus, skip string
 	f := flag.NewFlagSet("conform "+s.name, flag.ContinueOnError)
 	f.StringVar(&o.root, "root", ".", "folder of the repository")
-	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"), "the whole program, whose control plane and region make the clusters")
+	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"),
+		"the whole program, whose control plane and region make the clusters")
 	f.StringVar(&o.controller, "controller", filepath.Join("bin", "nodeless-controller"), "the controller under test")
 	f.IntVar(&o.instances, "n", s.instances, "clusters side by side")
 	f.StringVar(&focus, "focus", s.focus, "regular expression: only specs whose text matches")
@@ -73,7 +74,8 @@ func parse(s suite, args []string) (options, error) {
 	f.BoolVar(&o.ec2, "ec2", false, "with an EC2NodeClass instead of the suite's own KWOKNodeClass")
 	f.BoolVar(&o.write, "write", false, "write the results to docs/conformance.md")
 	f.StringVar(&o.logs, "logs", "", "folder for logs and reports, emptied first (default: bin/conformance/<suite>)")
-	f.DurationVar(&o.limit, "limit", 0, "end a spec after this time and count it as failed (default: as long as the suite waits)")
+	f.DurationVar(&o.limit, "limit", 0,
+		"end a spec after this time and count it as failed (default: as long as the suite waits)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}

@@ -46,7 +46,8 @@ func measurements(dir string) ([]measurement, error) {
 	return all, nil
 }
 
-// measured fails if the suite saw nothing of the controller: all its limits on memory and CPU then hold for want of figures.
+// measured fails if the suite saw nothing of the controller: all its limits on memory and CPU then hold for want of
+// figures.
 func measured(dir string) error {
 	all, err := measurements(dir)
 	if err != nil {
@@ -54,7 +55,8 @@ func measured(dir string) error {
 	}
 	for _, m := range all {
 		if m.Samples == 0 || m.P95MemoryMB == 0 {
-			return fmt.Errorf("%s: the suite measured neither memory nor CPU of the controller, so its limits say nothing", m.Name)
+			return fmt.Errorf("%s: the suite measured neither memory nor CPU of the controller, so its limits say nothing",
+				m.Name)
 		}
 	}
 	return nil
@@ -71,7 +73,8 @@ func performanceTableOf(results []result) (string, error) {
 			return "", err
 		}
 		for _, m := range all {
-			fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %d | %.0f %% | %.0f %% | %.0f MB, %.2f cores |\n", r.Spec, m.Name, verdict(r.Passed),
+			fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %d | %.0f %% | %.0f %% | %.0f MB, %.2f cores |\n", r.Spec, m.Name,
+				verdict(r.Passed),
 				m.Took.Seconds(), m.Nodes, 100*m.CPUUsed, 100*m.MemoryUsed, m.P95MemoryMB, m.AvgCPUCores)
 		}
 	}

@@ -66,8 +66,8 @@ func (o options) build(ctx context.Context) error {
 	return nil
 }
 
-// list asks the test program for its specs and gives those that are wanted, the longest first: what starts last then ends
-// soon after the others.
+// list asks the test program for its specs and gives those that are wanted, the longest first: what starts last then
+// ends soon after the others.
 func (o options) list(ctx context.Context) ([]spec, error) {
 	report := filepath.Join(o.dir(), "list.json")
 	c := exec.CommandContext(ctx, o.binary(), "--ginkgo.dry-run", "--ginkgo.json-report="+report)

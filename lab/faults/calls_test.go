@@ -55,14 +55,16 @@ func (d *door) refuse(req *http.Request, code int) *http.Response {
 		if code == http.StatusTooManyRequests {
 			aws, code = "RequestLimitExceeded", http.StatusServiceUnavailable
 		}
-		text, contentType = `<Response><Errors><Error><Code>`+aws+`</Code><Message>injected</Message></Error></Errors><RequestID>r</RequestID></Response>`, "text/xml"
+		text, contentType = `<Response><Errors><Error><Code>`+aws+
+			`</Code><Message>injected</Message></Error></Errors><RequestID>r</RequestID></Response>`, "text/xml"
 	}
 	header := http.Header{"Content-Type": {contentType}}
 	if code == http.StatusTooManyRequests {
 		header.Set("Retry-After", "1")
 	}
 	return &http.Response{
-		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: req,
-		Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
+		StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header,
+		Request: req,
+		Body:    io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
 	}
 }

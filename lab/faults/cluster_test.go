@@ -82,7 +82,8 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 	c := &cluster{api: apisim.New(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.region, err = region.Open(region.Config{
-		Name: regionName, Offers: offers, Seed: seed, Clock: clock.Real{}, Boot: region.BootTime{Median: 20 * time.Second}, DescribeLag: lag,
+		Name: regionName, Offers: offers, Seed: seed, Clock: clock.Real{},
+		Boot: region.BootTime{Median: 20 * time.Second}, DescribeLag: lag,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,11 +95,13 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 		t.Fatal(err)
 	}
 	c.aws = awsapi.New(c.region, awsapi.Options{Log: c.log})
-	if c.client, err = client.New(c.api.Config("story", nil), client.Options{Scheme: scheme(), HTTPClient: &http.Client{Transport: c.api}}); err != nil {
+	if c.client, err = client.New(c.api.Config("story", nil),
+		client.Options{Scheme: scheme(), HTTPClient: &http.Client{Transport: c.api}}); err != nil {
 		t.Fatal(err)
 	}
 	c.run(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: c.api.Config("nodesim", nil), Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log})
+		return nodesim.Run(ctx, nodesim.Options{REST: c.api.Config("nodesim", nil),
+			Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log})
 	})
 	c.runScheduler(t)
 	c.runControllers(t)
@@ -160,12 +163,14 @@ func (c *cluster) runControllers(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	core, apps := factory.Core().V1(), factory.Apps().V1()
 	sets := replicaset.NewReplicaSetController(c.ctx, apps.ReplicaSets(), core.Pods(), kube, replicaset.BurstReplicas)
-	budgets := disruption.NewDisruptionController(c.ctx, core.Pods(), factory.Policy().V1().PodDisruptionBudgets(), core.ReplicationControllers(),
+	budgets := disruption.NewDisruptionController(c.ctx, core.Pods(), factory.Policy().V1().PodDisruptionBudgets(),
+		core.ReplicationControllers(),
 		apps.ReplicaSets(), apps.Deployments(), apps.StatefulSets(), kube, nil, nil, kube.Discovery())
 	orphans := podgc.NewPodGC(c.ctx, kube, core.Pods(), core.Nodes(), 1000)
 	factory.Start(c.ctx.Done())
 	for name, f := range map[string]func(context.Context){
-		"ReplicaSet controller": func(ctx context.Context) { sets.Run(ctx, 2) }, "PDB controller": budgets.Run, "pod collector": orphans.Run,
+		"ReplicaSet controller": func(ctx context.Context) { sets.Run(ctx, 2) }, "PDB controller": budgets.Run,
+		"pod collector": orphans.Run,
 	} {
 		c.run(t, name, func(ctx context.Context) error {
 			f(ctx)

@@ -63,20 +63,23 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 	life := in.life()
 	url := "http://127.0.0.1"
 	return controller.Options{
-		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger, Clock: clock.Real{}, Unobserved: true, Gates: gates.Default(),
+		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger,
+		Clock: clock.Real{}, Unobserved: true, Gates: gates.Default(),
 		OnDecision: func(d cycle.Decision) {
 			for _, bad := range d.Bad {
 				t.Errorf("a plan broke a promise: %s", bad)
 			}
 		},
-		Provider: func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+		Provider: func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+			version string) (cloud.Provider, error) {
 			return aws.New(ctx, aws.Options{
 				AWS: awssdk.Config{
 					Region: regionName, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 					HTTPClient: &http.Client{Transport: &door{in: in, life: life, kind: awsCall, next: c}},
 				},
 				ClusterName: clusterName, ClusterEndpoint: "https://10.0.0.1", ClusterCA: []byte("ca"), ServiceCIDR: "10.96.0.0/16",
-				InterruptionQueue: clusterName, KubernetesVersion: version, Classes: classes, TypeLabels: machines.Labels, Log: logger,
+				InterruptionQueue: clusterName, KubernetesVersion: version, Classes: classes, TypeLabels: machines.Labels,
+				Log: logger,
 			})
 		},
 	}

@@ -20,12 +20,13 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 1, "the first seed")
 	seedsFlag = flag.Int("seeds", 20, "how many seeds")
-	crashFlag = flag.Int("crash", -1, "the first call at which the controller dies, 0 = none; -1 = the next one for each seed")
+	crashFlag = flag.Int("crash", -1,
+		"the first call at which the controller dies, 0 = none; -1 = the next one for each seed")
 	everyFlag = flag.Int("every", 97, "after how many calls it dies again; 0 = not again")
 )
 
-// Whatever fails, and wherever the controller dies: nothing is lost, launched twice or taken from pods against a promise, and
-// in the end every pod runs. Any 97 seeds in a row die at every call of the story once.
+// Whatever fails, and wherever the controller dies: nothing is lost, launched twice or taken from pods against a
+// promise, and in the end every pod runs. Any 97 seeds in a row die at every call of the story once.
 func TestWhateverFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -58,7 +59,8 @@ func TestWhateverFails(t *testing.T) {
 	for _, what := range slices.Sorted(maps.Keys(total)) {
 		counts = append(counts, fmt.Sprintf("%s %d", what, total[what]))
 	}
-	fmt.Printf("faults: %d runs held every promise, dead at %d sorts of calls: %s\n", total["runs"], len(diedAt), strings.Join(counts, ", "))
+	fmt.Printf("faults: %d runs held every promise, dead at %d sorts of calls: %s\n", total["runs"], len(diedAt),
+		strings.Join(counts, ", "))
 }
 
 // run is one telling of the story.
@@ -112,7 +114,8 @@ func (r *run) report() string {
 	}
 	return fmt.Sprintf("seed %d, dead at call %d and every %d calls after: %v\n\nthe last of what happened (all of it, and the log: %s):\n%s\n\n"+
 		"again: go test ./lab/faults -run WhateverFails -count=1 -args -seed %d -seeds 1 -crash %d -every %d",
-		r.in.seed, r.in.crashAt, r.in.every, r.err, file, strings.Join(trace[max(len(trace)-60, 0):], "\n"), r.in.seed, r.in.crashAt, r.in.every)
+		r.in.seed, r.in.crashAt, r.in.every, r.err, file, strings.Join(trace[max(len(trace)-60, 0):], "\n"), r.in.seed,
+		r.in.crashAt, r.in.every)
 }
 
 // safeBuffer is a log that can be read while it is written.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// injector decides what goes wrong. A decision follows from the seed, what the call is, and how many calls of its sort came
-// before it: which goroutine comes first matters as little as it can.
+// injector decides what goes wrong. A decision follows from the seed, what the call is, and how many calls of its
+// sort came before it: which goroutine comes first matters as little as it can.
 type injector struct {
 	seed    uint64
 	percent uint64 // of the calls that go wrong
@@ -44,7 +44,8 @@ func newInjector(seed uint64, crashAt, every int) *injector {
 const mostCrashes = 30
 
 func (in *injector) dies(n int) bool {
-	return in.crashAt > 0 && n < in.crashAt+mostCrashes*in.every+1 && (n == in.crashAt || in.every > 0 && n > in.crashAt && (n-in.crashAt)%in.every == 0)
+	return in.crashAt > 0 && n < in.crashAt+mostCrashes*in.every+1 &&
+		(n == in.crashAt || in.every > 0 && n > in.crashAt && (n-in.crashAt)%in.every == 0)
 }
 
 func (in *injector) begin(die func()) {

@@ -44,8 +44,9 @@ type judge struct {
 func newJudge(p promise, say func(string, ...any)) *judge {
 	return &judge{
 		promise: p, say: say, pods: map[string]*unstructured.Unstructured{}, claims: map[string]*unstructured.Unstructured{},
-		running: map[string]region.Instance{}, launched: map[string]string{}, excused: map[string]bool{}, deleting: map[string]bool{},
-		counts: map[string]int{},
+		running: map[string]region.Instance{}, launched: map[string]string{}, excused: map[string]bool{},
+		deleting: map[string]bool{},
+		counts:   map[string]int{},
 	}
 }
 

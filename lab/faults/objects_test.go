@@ -19,11 +19,13 @@ func pool() *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(limits.cpuLimit))}
 	p.Spec.Disruption = karpv1.Disruption{
-		ConsolidateAfter: karpv1.MustParseNillableDuration("20s"), ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
-		Budgets: []karpv1.Budget{{Nodes: fmt.Sprint(limits.disrupting)}},
+		ConsolidateAfter:    karpv1.MustParseNillableDuration("20s"),
+		ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
+		Budgets:             []karpv1.Budget{{Nodes: fmt.Sprint(limits.disrupting)}},
 	}
 	p.Spec.Template.Labels = map[string]string{"team": "a"}
-	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "class"}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "class"}
 	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}},
@@ -37,7 +39,8 @@ func class() *ec2v1.EC2NodeClass {
 	tags := map[string]string{"karpenter.sh/discovery": "nodeless"}
 	c.Spec = ec2v1.EC2NodeClassSpec{
 		Role: "nodeless-node", AMISelectorTerms: []ec2v1.AMISelectorTerm{{Alias: "al2023@latest"}},
-		SubnetSelectorTerms: []ec2v1.SubnetSelectorTerm{{Tags: tags}}, SecurityGroupSelectorTerms: []ec2v1.SecurityGroupSelectorTerm{{Tags: tags}},
+		SubnetSelectorTerms:        []ec2v1.SubnetSelectorTerm{{Tags: tags}},
+		SecurityGroupSelectorTerms: []ec2v1.SecurityGroupSelectorTerm{{Tags: tags}},
 	}
 	return c
 }
@@ -57,7 +60,8 @@ func app(name string, replicas int32, cpu string) *appsv1.ReplicaSet {
 // job is a pod that does half a minute's work.
 func job(n int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace, Name: fmt.Sprint("job-", n), Labels: map[string]string{"app": "jobs"}, Annotations: map[string]string{"nodeless.sh/run-for": "30s"},
+		Namespace: namespace, Name: fmt.Sprint("job-", n), Labels: map[string]string{"app": "jobs"},
+		Annotations: map[string]string{"nodeless.sh/run-for": "30s"},
 	}}
 	pod.Spec = app("jobs", 0, "300m").Spec.Template.Spec
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -67,7 +71,8 @@ func job(n int) *corev1.Pod {
 // apart keeps an app's pods on machines of their own.
 func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: set.Spec.Selector, TopologyKey: corev1.LabelHostname}},
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: set.Spec.Selector,
+			TopologyKey: corev1.LabelHostname}},
 	}}
 	return set
 }
@@ -75,7 +80,8 @@ func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 // spread keeps an app's pods balanced between zones.
 func spread(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: set.Spec.Selector,
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: set.Spec.Selector,
 	}}
 	return set
 }

@@ -41,13 +41,16 @@ func (s *story) tellState() {
 	for _, p := range s.c.api.Objects(podsGVR) {
 		node, _, _ := unstructured.NestedString(p.Object, "spec", "nodeName")
 		phase, _, _ := unstructured.NestedString(p.Object, "status", "phase")
-		s.in.note("pod %s on %q: %s, ready %q, going %v", p.GetName(), node, phase, condition(p, "Ready"), p.GetDeletionTimestamp())
+		s.in.note("pod %s on %q: %s, ready %q, going %v", p.GetName(), node, phase, condition(p, "Ready"),
+			p.GetDeletionTimestamp())
 	}
 	for _, c := range s.c.api.Objects(claimsGVR) {
-		s.in.note("claim %s: labels %v, annotations %v, going %v, status %v", c.GetName(), c.GetLabels(), c.GetAnnotations(), c.GetDeletionTimestamp(), c.Object["status"])
+		s.in.note("claim %s: labels %v, annotations %v, going %v, status %v", c.GetName(), c.GetLabels(),
+			c.GetAnnotations(), c.GetDeletionTimestamp(), c.Object["status"])
 	}
 	for _, n := range s.c.api.Objects(nodesGVR) {
-		s.in.note("node %s: going %v, finalizers %v, spec %v", n.GetName(), n.GetDeletionTimestamp(), n.GetFinalizers(), n.Object["spec"])
+		s.in.note("node %s: going %v, finalizers %v, spec %v", n.GetName(), n.GetDeletionTimestamp(), n.GetFinalizers(),
+			n.Object["spec"])
 	}
 	for _, i := range s.c.region.Instances() {
 		s.in.note("instance %s %s for %s: %s", i.ID, i.PrivateDNS, i.Tags[tagClaim], i.State)

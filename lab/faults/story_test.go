@@ -171,7 +171,8 @@ func (s *story) dry() error {
 func (s *story) sell(count func(instanceType string, zone int) int) error {
 	for _, t := range machines.Types {
 		for i, zone := range machines.Zones {
-			if err := s.c.region.SetCapacity(region.Pool{Type: t.Name, Zone: zone, CapacityType: region.Spot}, count(t.Name, i)); err != nil {
+			if err := s.c.region.SetCapacity(region.Pool{Type: t.Name, Zone: zone, CapacityType: region.Spot},
+				count(t.Name, i)); err != nil {
 				return err
 			}
 		}

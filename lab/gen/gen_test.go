@@ -55,7 +55,8 @@ func TestConstrainedMeetsEveryConstraint(t *testing.T) {
 			count("cut-off", 1)
 		}
 	}
-	for _, what := range []string{"affinity", "anti-affinity", "preferred pods", "spread", "ports", "volumes", "blocked", "impossible",
+	for _, what := range []string{"affinity", "anti-affinity", "preferred pods", "spread", "ports", "volumes",
+		"blocked", "impossible",
 		"first fit", "preferences ", "preferences Respect", "preferences Ignore", "cut-off"} {
 		if met[what] < 10 {
 			t.Errorf("%s: %d times in 200 snapshots", what, met[what])

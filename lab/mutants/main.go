@@ -8,12 +8,13 @@
 //	-      Preconditions: &metav1.Preconditions{UID: &pod.UID},
 //	+
 //
-// It replaces the text of the lines that begin with - by that of the lines that begin with +. The text must be in the file exactly
-// once; indentation does not count. Each line test names a package and, if not all of its tests are needed, which (as go test -run
-// does). Choose a fault that a programmer might really commit and that would do harm, and tests that take seconds.
+// It replaces the text of the lines that begin with - by that of the lines that begin with +. The text must be in the
+// file exactly once; indentation does not count. Each line test names a package and, if not all of its tests are
+// needed, which (as go test -run does). Choose a fault that a programmer might really commit and that would do harm,
+// and tests that take seconds.
 //
-// The tree is never changed: go test -overlay reads the mutant in the file's place. A mutant that no test notices has survived: write
-// the test. One that does not compile, or whose text is no longer there, is an error of the list.
+// The tree is never changed: go test -overlay reads the mutant in the file's place. A mutant that no test notices has
+// survived: write the test. One that does not compile, or whose text is no longer there, is an error of the list.
 package main
 
 import (
@@ -47,7 +48,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	tenth := flags.String("tenth", "", "plant a tenth of the list: a number from 1 to 10, or today for the day's")
 	only := flags.String("only", "", "plant the mutants whose names or files match this regular expression")
 	limit := flags.Duration("timeout", time.Minute, "time limit of a package's tests; a mutant that exceeds it is killed")
-	tested := flags.Bool("tested", false, "the tests have just passed on the tree as it is: do not run them without mutants")
+	tested := flags.Bool("tested", false,
+		"the tests have just passed on the tree as it is: do not run them without mutants")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

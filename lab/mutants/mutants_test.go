@@ -190,7 +190,8 @@ killed    the discount is lost: shop TestDiscount, N
 		t.Fatal("one survived and two could not be tried, and that is no error")
 	}
 	for _, part := range []string{
-		"1 of 6 survived", `mutant "the price is no number": shop does not compile`, "mismatched types", `"no price is compared twice"`, "times in shop/shop.go, not once",
+		"1 of 6 survived", `mutant "the price is no number": shop does not compile`, "mismatched types",
+		`"no price is compared twice"`, "times in shop/shop.go, not once",
 	} {
 		if !strings.Contains(failed.Error(), part) {
 			t.Errorf("the error does not say %q:\n%v", part, failed)
@@ -198,7 +199,8 @@ killed    the discount is lost: shop TestDiscount, N
 	}
 
 	write(t, filepath.Join(dir, "shop/shop.go"), strings.Replace(discounts, "return 10", "return 11", 1))
-	if err := r.sound(t.Context(), ms); err == nil || !strings.Contains(err.Error(), "fails without any mutant: TestDiscount") {
+	if err := r.sound(t.Context(), ms); err == nil ||
+		!strings.Contains(err.Error(), "fails without any mutant: TestDiscount") {
 		t.Errorf("the tests fail by themselves, and the error is %v", err)
 	}
 }

@@ -34,7 +34,8 @@ const (
 	soundLimit   = 20 * time.Minute // of a package's tests without any mutant
 )
 
-// test runs tests of a package on the tree with that overlay, none if it is empty. An error says that the tests could not run.
+// test runs tests of a package on the tree with that overlay, none if it is empty. An error says that the tests could
+// not run.
 func (r *runner) test(ctx context.Context, overlay string, t tests, limit time.Duration) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, compileLimit+limit)
 	defer cancel()

@@ -37,14 +37,17 @@ func decides(plugin string, c *Case, n *corev1.Node, v verdict) bool {
 	case names.NodeUnschedulable:
 		return n.Spec.Unschedulable
 	case names.TaintToleration:
-		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
+		return slices.ContainsFunc(n.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule })
 	case names.NodeResourcesFit:
 		return n.Status.Allocatable.Cpu().CmpInt64(64) < 0
 	case names.VolumeRestrictions:
 		return v == rejects || slices.ContainsFunc(c.Pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && slices.ContainsFunc(c.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
-				return claim.Namespace == c.Pod.Namespace && claim.Name == v.PersistentVolumeClaim.ClaimName && claim.Spec.AccessModes[0] == corev1.ReadWriteOncePod
-			})
+			return v.PersistentVolumeClaim != nil &&
+				slices.ContainsFunc(c.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
+					return claim.Namespace == c.Pod.Namespace && claim.Name == v.PersistentVolumeClaim.ClaimName &&
+						claim.Spec.AccessModes[0] == corev1.ReadWriteOncePod
+				})
 		})
 	}
 	return v != indifferent

@@ -43,7 +43,8 @@ func (c *Case) YAML() string {
 
 // noise are fields that the API types write though nobody set them.
 var noise = []string{
-	"nodeInfo", "daemonEndpoints", "lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "image", "imageID", "lastState",
+	"nodeInfo", "daemonEndpoints", "lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "image", "imageID",
+	"lastState",
 	"ready", "restartCount", "state", "creationTimestamp",
 }
 
@@ -54,7 +55,8 @@ func tidy(tree any) {
 		for key, value := range v {
 			tidy(value)
 			inner, isMap := value.(map[string]any)
-			if slices.Contains(noise, key) || isMap && len(inner) == 0 && slices.Contains([]string{"status", "spec", "resources"}, key) {
+			if slices.Contains(noise, key) || isMap && len(inner) == 0 &&
+				slices.Contains([]string{"status", "spec", "resources"}, key) {
 				delete(v, key)
 			}
 		}
@@ -218,7 +220,8 @@ func (g *gen) nodeLabels(labels map[string]string) {
 }
 
 func (g *gen) taint(n *corev1.Node) {
-	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule}
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute,
+		corev1.TaintEffectPreferNoSchedule}
 	for _, key := range []string{taintA, taintB, corev1.TaintNodeMemoryPressure} {
 		for _, effect := range effects {
 			if g.chance(0.08) {
@@ -227,6 +230,7 @@ func (g *gen) taint(n *corev1.Node) {
 		}
 	}
 	if n.Spec.Unschedulable = g.chance(0.25); n.Spec.Unschedulable && g.chance(0.6) {
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+		n.Spec.Taints = append(n.Spec.Taints,
+			corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 }

@@ -47,8 +47,8 @@ func translate(c *Case, order *rand.Rand) *claim {
 	return out
 }
 
-// stayed is the snapshot with the pods of machines that go where they are: we plan their next places and count them there, while
-// the scheduler counts them where they are until they end.
+// stayed is the snapshot with the pods of machines that go where they are: we plan their next places and count them
+// there, while the scheduler counts them where they are until they end.
 func stayed(s *model.Snapshot) *model.Snapshot {
 	out := *s
 	out.Nodes, out.Pending = slices.Clone(s.Nodes), nil
@@ -78,7 +78,8 @@ func add[T client.Object](objects []client.Object, more []T) []client.Object {
 
 // judged is what engine/check says of a plan that puts the pod onto the node, "" if it has nothing against it.
 func (c *claim) judged(node int) string {
-	plan := model.Plan{Placements: []model.Placement{{Pod: c.snapshot.Pending[0].PodKey, Node: c.snapshot.Nodes[node].Name}}}
+	plan := model.Plan{Placements: []model.Placement{{Pod: c.snapshot.Pending[0].PodKey,
+		Node: c.snapshot.Nodes[node].Name}}}
 	var out []string
 	for _, v := range check.Plan(c.snapshot, model.Policy{}, plan) {
 		out = append(out, v.Error())

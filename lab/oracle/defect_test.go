@@ -10,9 +10,10 @@ import (
 
 // asMeant is the pod with the namespaces that its namespaceSelectors choose written out.
 //
-// kube-scheduler v1.36.2 means to do that itself: mergeAffinityTermNamespacesIfNotEmpty (plugin InterPodAffinity) adds the
-// names and then sets the selector to nothing, but in a copy of the term. So a selector that is content with a label's absence
-// (NotIn, DoesNotExist) still chooses every namespace for the pod that waits. The rules do as the documentation says.
+// kube-scheduler v1.36.2 means to do that itself: mergeAffinityTermNamespacesIfNotEmpty (plugin InterPodAffinity)
+// adds the names and then sets the selector to nothing, but in a copy of the term. So a selector that is content with
+// a label's absence (NotIn, DoesNotExist) still chooses every namespace for the pod that waits. The rules do as the
+// documentation says.
 func asMeant(pod *corev1.Pod, namespaces []*corev1.Namespace) *corev1.Pod {
 	a := pod.Spec.Affinity
 	if a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
@@ -64,7 +65,8 @@ func TestTheSchedulerStillForgetsNamespaces(t *testing.T) {
 	c.Pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "DoesNotExist"}}},
+			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team",
+				Operator: "DoesNotExist"}}},
 		}},
 	}}
 	truth := newTruth(t)

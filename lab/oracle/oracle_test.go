@@ -21,8 +21,8 @@ const (
 	maxFailures = 200 // of a worker
 )
 
-// TestTheRulesAgreeWithTheScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the number of
-// (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
+// TestTheRulesAgreeWithTheScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the
+// number of (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
 func TestTheRulesAgreeWithTheScheduler(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("ORACLE_N"); text != "" {
@@ -73,7 +73,8 @@ func compare(t *testing.T, truths []*truth, seed uint64, n int) {
 	for _, b := range tallies[1:] {
 		all.plus(b)
 	}
-	t.Logf("ORACLE_SEED=%d: %d cases, %d disagreements, %.1f s\n%s", seed, all.cases, len(failures[0])+len(failures[1]), time.Since(start).Seconds(), all)
+	t.Logf("ORACLE_SEED=%d: %d cases, %d disagreements, %.1f s\n%s", seed, all.cases,
+		len(failures[0])+len(failures[1]), time.Since(start).Seconds(), all)
 	shown := map[string]int{}
 	for _, list := range failures {
 		for _, f := range list {
@@ -107,7 +108,8 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 			tally.add(c, i, verdicts[i])
 		}
 		if allowed != verdicts[i].allowed() {
-			return failure{c: c, kind: "harness", text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i])}, true
+			return failure{c: c, kind: "harness",
+				text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i])}, true
 		}
 	}
 	claim := translate(c, rand.New(rand.NewPCG(uint64(len(c.Pods)), uint64(len(c.Nodes)))))
@@ -131,7 +133,8 @@ func (c *claim) compare(of *Case, w way, verdicts []judgement) (failure, bool) {
 			if rule == model.RuleUnmodelled {
 				wrong += fmt.Sprintf(" (%v)", c.snapshot.Shapes[c.pending].Unmodelled)
 			}
-			return failure{c: of, kind: fmt.Sprint(w, rule, verdicts[i]), text: fmt.Sprintf("node %s, way %d: %s", node.Name, w, wrong)}, true
+			return failure{c: of, kind: fmt.Sprint(w, rule, verdicts[i]),
+				text: fmt.Sprintf("node %s, way %d: %s", node.Name, w, wrong)}, true
 		}
 	}
 	return failure{}, false
@@ -145,7 +148,8 @@ func (c *claim) compareCheck(of *Case, verdicts []judgement) (failure, bool) {
 		}
 		if against := c.judged(c.nodes[i]); (against == "") != verdicts[i].allowed() {
 			promise, _, _ := strings.Cut(against, ":")
-			return failure{c: of, kind: fmt.Sprint("check", promise, verdicts[i]), text: fmt.Sprintf("node %s: engine/check says %q; it is %s", node.Name, against, verdicts[i])}, true
+			return failure{c: of, kind: fmt.Sprint("check", promise, verdicts[i]),
+				text: fmt.Sprintf("node %s: engine/check says %q; it is %s", node.Name, against, verdicts[i])}, true
 		}
 	}
 	return failure{}, false

@@ -13,7 +13,8 @@ var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 // pod is a pod with the constraints that the case is about. Bound pods have fewer: only what others can see of them.
 func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: pick(g, "default", "default", "blue", "green"), UID: types.UID(name), Labels: map[string]string{},
+		Name: name, Namespace: pick(g, "default", "default", "blue", "green"), UID: types.UID(name),
+		Labels:            map[string]string{},
 		CreationTimestamp: metav1.Time{Time: noon},
 	}}
 	if g.chance(0.85) {
@@ -76,8 +77,10 @@ func affinity(p *corev1.Pod) *corev1.Affinity {
 func (g *gen) tolerate(p *corev1.Pod) {
 	for range 1 + g.IntN(5) {
 		t := corev1.Toleration{
-			Key:    pick(g, taintA, taintA, taintB, taintB, corev1.TaintNodeMemoryPressure, corev1.TaintNodeUnschedulable, corev1.TaintNodeUnschedulable, ""),
-			Effect: pick(g, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
+			Key: pick(g, taintA, taintA, taintB, taintB, corev1.TaintNodeMemoryPressure, corev1.TaintNodeUnschedulable,
+				corev1.TaintNodeUnschedulable, ""),
+			Effect: pick(g, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute,
+				corev1.TaintEffectPreferNoSchedule),
 		}
 		if t.Key == "" || g.chance(0.5) {
 			t.Operator = corev1.TolerationOpExists
@@ -125,12 +128,14 @@ func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
 	}
 	if g.chance(0.2) {
 		t.MatchFields = []corev1.NodeSelectorRequirement{{
-			Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+			Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn,
+				corev1.NodeSelectorOpNotIn),
 			Values: []string{pick(g, "n0", "n1", "n2", "nowhere")},
 		}}
 		if g.chance(0.2) {
 			t.MatchFields = append(t.MatchFields, corev1.NodeSelectorRequirement{
-				Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn), Values: []string{pick(g, "n0", "n1")},
+				Key: "metadata.name", Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+				Values: []string{pick(g, "n0", "n1")},
 			})
 		}
 	}
@@ -139,17 +144,22 @@ func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
 
 func (g *gen) nodeRequirement() corev1.NodeSelectorRequirement {
 	r := corev1.NodeSelectorRequirement{
-		Key:      pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "tier", gen_, gen_, corev1.LabelOSStable, betaOS, corev1.LabelHostname, rack),
-		Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist),
+		Key: pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "tier", gen_, gen_, corev1.LabelOSStable,
+			betaOS, corev1.LabelHostname, rack),
+		Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn,
+			corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist),
 	}
 	if r.Key == gen_ && g.chance(0.6) {
 		r.Operator = pick(g, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)
-		r.Values = []string{pick(g, "0", "4", "5", "7", "9", "007", "-1", "x", "5.5", "9223372036854775807", "9223372036854775808", "")}
+		r.Values = []string{pick(g, "0", "4", "5", "7", "9", "007", "-1", "x", "5.5", "9223372036854775807",
+			"9223372036854775808", "")}
 		return r
 	}
 	values := map[string][]string{
-		corev1.LabelTopologyZone: {"a", "b", "c", "d"}, "tier": {"gold", "silver", ""}, gen_: {"1", "5", "07", "7", "x9", "9"},
-		corev1.LabelOSStable: {"linux", "windows"}, betaOS: {"linux", "windows"}, corev1.LabelHostname: {"n0", "n1", "n2"}, rack: {"r1", "r2", "r3"},
+		corev1.LabelTopologyZone: {"a", "b", "c", "d"}, "tier": {"gold", "silver", ""},
+		gen_:                 {"1", "5", "07", "7", "x9", "9"},
+		corev1.LabelOSStable: {"linux", "windows"}, betaOS: {"linux", "windows"},
+		corev1.LabelHostname: {"n0", "n1", "n2"}, rack: {"r1", "r2", "r3"},
 	}[r.Key]
 	if r.Operator == corev1.NodeSelectorOpIn || r.Operator == corev1.NodeSelectorOpNotIn {
 		r.Values = some(g, 3, values...)
@@ -174,7 +184,8 @@ func (g *gen) selector(keys ...string) *metav1.LabelSelector {
 	for range g.IntN(2) {
 		key := pick(g, keys...)
 		e := metav1.LabelSelectorRequirement{
-			Key: key, Operator: pick(g, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+			Key: key, Operator: pick(g, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists,
+				metav1.LabelSelectorOpDoesNotExist),
 		}
 		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpNotIn {
 			e.Values = []string{g.labelValue(key)}
@@ -204,7 +215,8 @@ func (g *gen) podAffinity(p *corev1.Pod, bound bool) {
 			a = &corev1.PodAffinity{}
 		}
 		for range pick(g, 1, 1, 2) {
-			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
+			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution,
+				g.podTerm(p))
 		}
 		affinity(p).PodAffinity = a
 	}
@@ -214,14 +226,16 @@ func (g *gen) podAffinity(p *corev1.Pod, bound bool) {
 			a = &corev1.PodAntiAffinity{}
 		}
 		for range pick(g, 1, 1, 2) {
-			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution, g.podTerm(p))
+			a.RequiredDuringSchedulingIgnoredDuringExecution = append(a.RequiredDuringSchedulingIgnoredDuringExecution,
+				g.podTerm(p))
 		}
 		affinity(p).PodAntiAffinity = a
 	}
 }
 
 func (g *gen) podTerm(p *corev1.Pod) corev1.PodAffinityTerm {
-	t := corev1.PodAffinityTerm{LabelSelector: g.selector("app", "track"), TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)}
+	t := corev1.PodAffinityTerm{LabelSelector: g.selector("app", "track"),
+		TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)}
 	if g.chance(0.3) {
 		t.Namespaces = some(g, 2, "default", "blue", "green")
 	}
@@ -244,7 +258,8 @@ func (g *gen) podTerm(p *corev1.Pod) corev1.PodAffinityTerm {
 func merge(s *metav1.LabelSelector, keys []string, op metav1.LabelSelectorOperator, labels map[string]string) {
 	for _, key := range keys {
 		if value, ok := labels[key]; ok {
-			s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: []string{value}})
+			s.MatchExpressions = append(s.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: key, Operator: op, Values: []string{value}})
 		}
 	}
 }
@@ -255,8 +270,10 @@ func (g *gen) spread(p *corev1.Pod) {
 	}
 	for _, key := range some(g, pick(g, 2, 3), corev1.LabelTopologyZone, corev1.LabelHostname, rack) {
 		c := corev1.TopologySpreadConstraint{
-			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 1, 2), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
-			WhenUnsatisfiable: pick(g, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway),
+			TopologyKey: key, MaxSkew: pick[int32](g, 1, 1, 1, 1, 2),
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			WhenUnsatisfiable: pick(g, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule,
+				corev1.DoNotSchedule, corev1.ScheduleAnyway),
 		}
 		if g.chance(0.5) {
 			c.LabelSelector = g.selector("app", "track")
@@ -283,7 +300,8 @@ func (g *gen) spread(p *corev1.Pod) {
 // keepToSomeNodes gives the pod a node affinity that leaves domains out.
 func (g *gen) keepToSomeNodes(p *corev1.Pod) {
 	key := pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)
-	value := map[string]string{corev1.LabelTopologyZone: pick(g, "a", "b"), corev1.LabelHostname: pick(g, "n0", "n1"), rack: "r1"}[key]
+	value := map[string]string{corev1.LabelTopologyZone: pick(g, "a", "b"), corev1.LabelHostname: pick(g, "n0", "n1"),
+		rack: "r1"}[key]
 	if key != corev1.LabelHostname && g.chance(0.4) {
 		p.Spec.NodeSelector = map[string]string{key: value}
 		return
@@ -292,6 +310,7 @@ func (g *gen) keepToSomeNodes(p *corev1.Pod) {
 		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpNotIn, Values: []string{value}}}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpNotIn,
+			Values: []string{value}}}},
 	}}
 }

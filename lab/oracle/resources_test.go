@@ -11,8 +11,10 @@ var quantities = map[string]resource.Quantity{}
 
 func init() {
 	for _, text := range []string{
-		"0", "1", "2", "3", "4", "6", "8", "64", "110", "1m", "100m", "250m", "500m", "999m", "1001m", "1500m", "2500m", "100500u", "1000001u",
-		"1Gi", "2Gi", "3Gi", "4Gi", "6Gi", "512Mi", "1536Mi", "1G", "256Gi", "2Mi", "4Mi", "1073741825", "2147483647", "1500m", "500Gi",
+		"0", "1", "2", "3", "4", "6", "8", "64", "110", "1m", "100m", "250m", "500m", "999m", "1001m", "1500m", "2500m",
+		"100500u", "1000001u",
+		"1Gi", "2Gi", "3Gi", "4Gi", "6Gi", "512Mi", "1536Mi", "1G", "256Gi", "2Mi", "4Mi", "1073741825", "2147483647",
+		"1500m", "500Gi",
 	} {
 		quantities[text] = resource.MustParse(text)
 	}
@@ -30,7 +32,8 @@ func (g *gen) allocatable() corev1.ResourceList {
 		return corev1.ResourceList{"cpu": q("64"), "memory": q("256Gi"), "ephemeral-storage": q("500Gi"), "pods": q("110")}
 	}
 	out := corev1.ResourceList{
-		"cpu": q(pick(g, "2", "3", "4", "6", "1500m", "2500m")), "memory": q(pick(g, "2Gi", "3Gi", "4Gi", "6Gi", "2147483647")),
+		"cpu":               q(pick(g, "2", "3", "4", "6", "1500m", "2500m")),
+		"memory":            q(pick(g, "2Gi", "3Gi", "4Gi", "6Gi", "2147483647")),
 		"ephemeral-storage": q(pick(g, "4Gi", "500Gi")), "pods": q(pick(g, "0", "2", "3", "4", "8", "110")),
 	}
 	if g.chance(0.4) {
@@ -78,7 +81,8 @@ func (g *gen) container(name string) corev1.Container {
 	c := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: g.requests()}}
 	if g.on[ports] && g.chance(0.75) {
 		c.Ports = []corev1.ContainerPort{{
-			ContainerPort: 80, HostPort: pick[int32](g, 0, 80, 80, 80, 80, 443), HostIP: pick(g, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"),
+			ContainerPort: 80, HostPort: pick[int32](g, 0, 80, 80, 80, 80, 443),
+			HostIP:   pick(g, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2", "::"),
 			Protocol: pick(g, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
 		}}
 	}
@@ -137,7 +141,8 @@ func (g *gen) podLevel(p *corev1.Pod) {
 func (g *gen) resize(p *corev1.Pod) {
 	had := corev1.ResourceList{"cpu": q(pick(g, "100m", "1", "1500m")), "memory": q(pick(g, "512Mi", "1Gi"))}
 	c := &p.Spec.Containers[0]
-	c.Resources.Requests["cpu"], c.Resources.Requests["memory"] = q(pick(g, "250m", "1", "500m")), q(pick(g, "512Mi", "1536Mi"))
+	c.Resources.Requests["cpu"], c.Resources.Requests["memory"] = q(pick(g, "250m", "1", "500m")),
+		q(pick(g, "512Mi", "1536Mi"))
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: c.Name, AllocatedResources: had, Resources: &corev1.ResourceRequirements{Requests: had},
 	}}

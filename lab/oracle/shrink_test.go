@@ -12,11 +12,16 @@ import (
 
 // needed are fields without which an object would not be one that the API server takes.
 var needed = []string{
-	"metadata", "name", "namespace", "uid", "spec", "status", "key", "operator", "topologyKey", "maxSkew", "whenUnsatisfiable",
-	"containers", "nodeName", "allocatable", "cpu", "memory", "pods", "ephemeral-storage", "conditions", "type", "nodeSelectorTerms",
-	"requiredDuringSchedulingIgnoredDuringExecution", "required", "containerPort", "provisioner", "volumeBindingMode", "driver", "volumeHandle",
-	"claimName", "persistentVolumeClaim", "ephemeral", "emptyDir", "storageClassName", "volumeName", "accessModes", "csi", "resources", "phase",
-	"kubernetes.io/hostname", "matchLabelKeys", "mismatchLabelKeys", "drivers", "nodeID", "count", "claimRef", "allocatedResources", "pod", "nodes",
+	"metadata", "name", "namespace", "uid", "spec", "status", "key", "operator", "topologyKey", "maxSkew",
+	"whenUnsatisfiable",
+	"containers", "nodeName", "allocatable", "cpu", "memory", "pods", "ephemeral-storage", "conditions", "type",
+	"nodeSelectorTerms",
+	"requiredDuringSchedulingIgnoredDuringExecution", "required", "containerPort", "provisioner", "volumeBindingMode",
+	"driver", "volumeHandle",
+	"claimName", "persistentVolumeClaim", "ephemeral", "emptyDir", "storageClassName", "volumeName", "accessModes",
+	"csi", "resources", "phase",
+	"kubernetes.io/hostname", "matchLabelKeys", "mismatchLabelKeys", "drivers", "nodeID", "count", "claimRef",
+	"allocatedResources", "pod", "nodes",
 	"kubernetes.io/metadata.name", "ownerReferences", "value", "hostPort", "kind",
 }
 
@@ -44,7 +49,8 @@ func shrink(c *Case, fails func(*Case) bool) *Case {
 
 // plausible reports whether a part was left out that never is without another: labels with an old and a new name.
 func plausible(c *Case) bool {
-	if slices.ContainsFunc(c.CSINodes, func(n *storagev1.CSINode) bool { return n.Annotations[corev1.MigratedPluginsAnnotationKey] == "" }) {
+	if slices.ContainsFunc(c.CSINodes,
+		func(n *storagev1.CSINode) bool { return n.Annotations[corev1.MigratedPluginsAnnotationKey] == "" }) {
 		return false
 	}
 	if slices.ContainsFunc(c.Volumes, takenOver) && len(c.CSINodes) < len(c.Nodes) {
@@ -55,7 +61,8 @@ func plausible(c *Case) bool {
 	})
 }
 
-// attempt leaves out one part, those nearer to the root first, and gives the first result that still fails, nil if none does.
+// attempt leaves out one part, those nearer to the root first, and gives the first result that still fails, nil if
+// none does.
 func attempt(data []byte, fails func([]byte) bool) []byte {
 	var root any
 	if err := json.Unmarshal(data, &root); err != nil {
@@ -139,7 +146,8 @@ func (p part) without(try func() bool) bool {
 func TestShrinkingLeavesWhatMatters(t *testing.T) {
 	c := generate(1, 7)
 	small := shrink(c, func(c *Case) bool { return len(c.Nodes) > 1 })
-	if len(small.Nodes) != 2 || len(small.Pods) != 0 || len(small.Pod.Spec.Containers) != 0 && len(small.Pod.Spec.Tolerations) != 0 {
+	if len(small.Nodes) != 2 || len(small.Pods) != 0 || len(small.Pod.Spec.Containers) != 0 &&
+		len(small.Pod.Spec.Tolerations) != 0 {
 		t.Errorf("got\n%s", small.YAML())
 	}
 }

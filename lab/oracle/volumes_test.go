@@ -14,7 +14,8 @@ import (
 func (g *gen) storage() {
 	g.c.Classes = []*storagev1.StorageClass{
 		class("now", storagev1.VolumeBindingImmediate), class("wait", storagev1.VolumeBindingWaitForFirstConsumer),
-		class("wait-there", storagev1.VolumeBindingWaitForFirstConsumer), class("files", storagev1.VolumeBindingWaitForFirstConsumer),
+		class("wait-there", storagev1.VolumeBindingWaitForFirstConsumer),
+		class("files", storagev1.VolumeBindingWaitForFirstConsumer),
 	}
 	g.c.Classes[3].Provisioner = files
 	for range 1 + g.IntN(2) {
@@ -29,7 +30,8 @@ func (g *gen) storage() {
 }
 
 func class(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: storage, VolumeBindingMode: &mode}
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: storage,
+		VolumeBindingMode: &mode}
 }
 
 func (g *gen) topology() corev1.TopologySelectorTerm {
@@ -40,14 +42,16 @@ func (g *gen) topology() corev1.TopologySelectorTerm {
 		})
 	}
 	if g.chance(0.3) {
-		t.MatchLabelExpressions = append(t.MatchLabelExpressions, corev1.TopologySelectorLabelRequirement{Key: rack, Values: []string{"r1"}})
+		t.MatchLabelExpressions = append(t.MatchLabelExpressions,
+			corev1.TopologySelectorLabelRequirement{Key: rack, Values: []string{"r1"}})
 	}
 	return t
 }
 
 func (g *gen) csiNode(name string) *storagev1.CSINode {
 	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"}, // as every kubelet says
+		// as every kubelet says
+		Name: name, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"},
 	}}
 	for _, driver := range []string{storage, files} {
 		if g.chance(0.2) {
@@ -68,8 +72,10 @@ func (g *gen) claim(name string) {
 		if g.chance(0.02) {
 			continue // the claim is missing
 		}
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, UID: types.UID(namespace + name)}}
-		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{pick(g, corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadWriteOncePod)}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+			UID: types.UID(namespace + name)}}
+		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{pick(g, corev1.ReadWriteOnce, corev1.ReadWriteMany,
+			corev1.ReadWriteOncePod)}
 		c.Spec.Resources.Requests = corev1.ResourceList{"storage": q("1Gi")}
 		c.Spec.StorageClassName = new(pick(g, "wait", "wait", "wait-there", "wait-there", "files"))
 		switch g.IntN(40) {
@@ -108,7 +114,8 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + c.Namespace + "-" + c.Name}}
 	v.Spec.StorageClassName = *c.Spec.StorageClassName
 	v.Spec.AccessModes, v.Spec.Capacity = c.Spec.AccessModes, corev1.ResourceList{"storage": q("1Gi")}
-	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
+		UID: c.UID}
 	driver := pick(g, storage, storage, files)
 	handle := v.Name
 	if g.chance(0.1) {
@@ -125,7 +132,8 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 	if g.chance(0.6) {
 		required := &corev1.NodeSelector{}
 		for range 1 + g.IntN(2) {
-			required.NodeSelectorTerms = append(required.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: g.volumeExpressions()})
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms,
+				corev1.NodeSelectorTerm{MatchExpressions: g.volumeExpressions()})
 		}
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
 		if v.Spec.AWSElasticBlockStore != nil { // its provisioner wrote no other
@@ -136,7 +144,8 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 		}
 	}
 	if g.chance(0.25) {
-		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone): pick(g, "a", "b__a", "a__b__c")}
+		v.Labels = map[string]string{pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone,
+			corev1.LabelFailureDomainBetaZone): pick(g, "a", "b__a", "a__b__c")}
 	}
 	c.Spec.VolumeName = v.Name
 	c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
@@ -146,17 +155,20 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 
 func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
 	out := []corev1.NodeSelectorRequirement{{
-		Key: pick(g, corev1.LabelTopologyZone, zoneOfEBS), Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn),
+		Key: pick(g, corev1.LabelTopologyZone, zoneOfEBS),
+		Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn,
+			corev1.NodeSelectorOpNotIn),
 		Values: pick(g, []string{"a"}, []string{"b"}, []string{"a", "b"}),
 	}}
 	if g.chance(0.2) {
-		out = append(out, corev1.NodeSelectorRequirement{Key: rack, Operator: pick(g, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)})
+		out = append(out, corev1.NodeSelectorRequirement{Key: rack,
+			Operator: pick(g, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)})
 	}
 	return out
 }
 
-// loseCSINodes takes some away, as of nodes that have just come. Volumes of the old kind need them: it is there that the
-// kubelet says that it has handed them over to their driver.
+// loseCSINodes takes some away, as of nodes that have just come. Volumes of the old kind need them: it is there that
+// the kubelet says that it has handed them over to their driver.
 func (g *gen) loseCSINodes() {
 	if !slices.ContainsFunc(g.c.Volumes, takenOver) {
 		g.c.CSINodes = slices.DeleteFunc(g.c.CSINodes, func(*storagev1.CSINode) bool { return g.chance(0.2) })
@@ -189,7 +201,8 @@ func (g *gen) ephemeral(p *corev1.Pod, v *corev1.Volume) {
 	}
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: p.Name + "-" + v.Name, Namespace: p.Namespace, UID: types.UID(p.Name + v.Name),
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: new(true)}},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID,
+			Controller: new(true)}},
 	}}
 	if p.Name == "pending" && g.chance(0.05) {
 		c.OwnerReferences = nil

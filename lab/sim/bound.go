@@ -8,9 +8,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Bound is a proven lower bound of what the trace's pods cost, in dollars: at so many moments, evenly spaced, the least that any set of
-// machines costs which holds the pods that are alive then (Plan.LowerBound), times the time between them. Nobody who runs each pod
-// when it comes pays less, whatever was moved, but for the error of the sampling.
+// Bound is a proven lower bound of what the trace's pods cost, in dollars: at so many moments, evenly spaced, the
+// least that any set of machines costs which holds the pods that are alive then (Plan.LowerBound), times the time
+// between them. Nobody who runs each pod when it comes pays less, whatever was moved, but for the error of the
+// sampling.
 func Bound(ctx context.Context, c Config, samples int) (float64, error) {
 	c.Decider = Compatible() // whoever decides: the bound is everybody's
 	c, err := c.defaults()
@@ -28,7 +29,8 @@ func Bound(ctx context.Context, c Config, samples int) (float64, error) {
 			return 0, err
 		}
 		at := each*time.Duration(k) + each/2
-		s := &model.Snapshot{ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons, Pools: []model.Pool{r.pool}}
+		s := &model.Snapshot{ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
+			Pools: []model.Pool{r.pool}}
 		for i := range r.trace {
 			p := &r.trace[i]
 			if p.Start > at {

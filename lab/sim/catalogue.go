@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Catalogue says which of a region's instance types may be launched: the c, m and r families of amd64 with a generation above 2.
+// Catalogue says which of a region's instance types may be launched: the c, m and r families of amd64 with a
+// generation above 2.
 type Catalogue struct {
 	Region  string // "" = us-east-1
 	Zones   int    // how many of the region's zones; 0 = one
@@ -29,8 +30,8 @@ func (c Catalogue) Types() []model.InstanceType {
 	return Types(region, zones, c.admits, c.Spot)
 }
 
-// Types are those of a region's instance types that are admitted and offered in the zones, by Name, with EKS's overhead, the region's
-// prices and the labels that every type has.
+// Types are those of a region's instance types that are admitted and offered in the zones, by Name, with EKS's
+// overhead, the region's prices and the labels that every type has.
 func Types(region string, zones []string, admit func(*catalog.Type) bool, spot bool) []model.InstanceType {
 	var out []model.InstanceType
 	for _, o := range catalog.InRegion(region) {
@@ -43,10 +44,12 @@ func Types(region string, zones []string, admit func(*catalog.Type) bool, spot b
 				continue
 			}
 			if o.OnDemand > 0 {
-				t.Offerings = append(t.Offerings, model.Offering{Zone: z.Name, CapacityType: model.OnDemand, Price: model.Price(o.OnDemand), Available: true})
+				t.Offerings = append(t.Offerings,
+					model.Offering{Zone: z.Name, CapacityType: model.OnDemand, Price: model.Price(o.OnDemand), Available: true})
 			}
 			if spot && i < len(o.Spot) && o.Spot[i] > 0 {
-				t.Offerings = append(t.Offerings, model.Offering{Zone: z.Name, CapacityType: model.Spot, Price: model.Price(o.Spot[i]), Available: true})
+				t.Offerings = append(t.Offerings,
+					model.Offering{Zone: z.Name, CapacityType: model.Spot, Price: model.Price(o.Spot[i]), Available: true})
 			}
 		}
 		if len(t.Offerings) == 0 {
@@ -76,7 +79,8 @@ func (c Catalogue) admits(t *catalog.Type) bool {
 
 func typeOf(x *catalog.Type) model.InstanceType {
 	n := catalog.NodeOf(x, catalog.Kubelet{})
-	capacity := model.Resources{model.CPU: n.CPU, model.Memory: n.MemoryBytes, model.EphemeralStorage: n.EphemeralBytes, model.Pods: n.Pods}
+	capacity := model.Resources{model.CPU: n.CPU, model.Memory: n.MemoryBytes,
+		model.EphemeralStorage: n.EphemeralBytes, model.Pods: n.Pods}
 	switch x.GPU.Manufacturer {
 	case "nvidia":
 		capacity[model.NvidiaGPU] = int64(x.GPU.Count)
@@ -89,6 +93,7 @@ func typeOf(x *catalog.Type) model.InstanceType {
 	return model.InstanceType{
 		Name: x.Name, Capacity: capacity, Allocatable: allocatable,
 		Requirements: model.NewRequirements(
-			model.OneOf(model.LabelInstanceType, x.Name), model.OneOf(model.LabelArch, x.Arch), model.OneOf(model.LabelOS, "linux")),
+			model.OneOf(model.LabelInstanceType, x.Name), model.OneOf(model.LabelArch, x.Arch),
+			model.OneOf(model.LabelOS, "linux")),
 	}
 }

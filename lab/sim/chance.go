@@ -16,8 +16,8 @@ type chance struct {
 	faults Faults
 }
 
-// draw is a number from 0 to 1 (exclusive) that depends on the seed and on what it is drawn for, and on nothing else: whoever decides
-// meets the same faults.
+// draw is a number from 0 to 1 (exclusive) that depends on the seed and on what it is drawn for, and on nothing else:
+// whoever decides meets the same faults.
 func (c *chance) draw(what string, n ...uint64) float64 {
 	h := fnv.New64a()
 	var word [8]byte

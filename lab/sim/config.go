@@ -17,15 +17,15 @@ type Config struct {
 
 	// Interval is how often machines are looked at that may not be worth their price, if anything changed; 0 = 30 s.
 	Interval time.Duration
-	// Pieces is how many pieces of a search for such machines fall into one interval; the next one goes on where it stopped. 0 = 1000:
-	// a controller pauses for 20 ms between them.
+	// Pieces is how many pieces of a search for such machines fall into one interval; the next one goes on where it
+	// stopped. 0 = 1000: a controller pauses for 20 ms between them.
 	Pieces int
 	// ConsolidateAfter is the pool's.
 	ConsolidateAfter time.Duration
 	// Budget is the share of its machines that the pool lets go at a time, rounded up; 0 = 0.1, Karpenter's default.
 	Budget float64
-	// Boot is the median time from a machine's launch until pods run on it, Spread the standard deviation of its logarithm;
-	// 0 = 40 s, 0.15.
+	// Boot is the median time from a machine's launch until pods run on it, Spread the standard deviation of its
+	// logarithm; 0 = 40 s, 0.15.
 	Boot   time.Duration
 	Spread float64
 	// Grace is the time from a pod's eviction until its machine is gone; 0 = 10 s.
@@ -57,7 +57,8 @@ type Faults struct {
 	Interruptions float64
 }
 
-// Agents are the requests of a usual cluster's daemons, 280m and 320 MiB in all: an address plugin, a proxy and a log shipper.
+// Agents are the requests of a usual cluster's daemons, 280m and 320 MiB in all: an address plugin, a proxy and a log
+// shipper.
 var Agents = []model.Resources{
 	{model.CPU: 50, model.Memory: 64 << 20, model.Pods: 1},
 	{model.CPU: 100, model.Memory: 128 << 20, model.Pods: 1},
@@ -72,7 +73,8 @@ type Decider struct {
 	Disrupt func(*model.Snapshot, model.Cursor) model.Plan
 	// StillTrue is asked once a command's replacements are ready; nil = nobody is.
 	StillTrue func(*model.Snapshot, model.Command) model.Reason
-	// BatchIdle is how long no further pod must have come before pods that wait get a plan, BatchMax how long that takes at most.
+	// BatchIdle is how long no further pod must have come before pods that wait get a plan, BatchMax how long that takes
+	// at most.
 	BatchIdle, BatchMax time.Duration
 	// Nominated is how long a machine stays after a plan that counted on it.
 	Nominated time.Duration

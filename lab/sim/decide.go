@@ -118,8 +118,8 @@ func (r *run) disrupt() error {
 	return nil
 }
 
-// lookAgain says when machines must be looked at though nothing changes: when the plan says so, or a consolidateAfter or a
-// nomination is over.
+// lookAgain says when machines must be looked at though nothing changes: when the plan says so, or a consolidateAfter
+// or a nomination is over.
 func (r *run) lookAgain(said time.Time) {
 	if r.passDue > 0 {
 		return
@@ -154,7 +154,8 @@ func (r *run) judge(s *model.Snapshot, plan model.Plan, answered bool) error {
 	}
 	r.judged++
 	if faults := r.Decider.Judge(s, plan, answered); len(faults) > 0 {
-		return fmt.Errorf("at %s a plan of %s breaks %d promises, which is a bug; the first: %s", r.now, r.Decider.Name, len(faults), faults[0])
+		return fmt.Errorf("at %s a plan of %s breaks %d promises, which is a bug; the first: %s", r.now, r.Decider.Name,
+			len(faults), faults[0])
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ func Nodeless(policy model.Policy) Decider {
 			return search.From(after)
 		},
 		StillTrue: func(s *model.Snapshot, c model.Command) model.Reason { return engine.StillTrue(s, policy, c) },
-		BatchIdle: 60 * time.Millisecond, BatchMax: 300 * time.Millisecond, Nominated: 10 * time.Second, // controller/cycle, controller/cluster
+		// controller/cycle, controller/cluster
+		BatchIdle: 60 * time.Millisecond, BatchMax: 300 * time.Millisecond, Nominated: 10 * time.Second,
 		Judge: func(s *model.Snapshot, plan model.Plan, answered bool) []string {
 			found := check.Plan(s, policy, plan)
 			if answered {
@@ -40,9 +41,9 @@ func Nodeless(policy model.Policy) Decider {
 	}
 }
 
-// Compatible decides as Karpenter does. Pods are gathered until none came for 1 s, at most for 10 s, and a machine stays nominated
-// for 20 s (reference karpenter.md §8). What Karpenter loses by waiting 15 s for each validation is not modelled: a
-// baseline that is better than the original is the harder one.
+// Compatible decides as Karpenter does. Pods are gathered until none came for 1 s, at most for 10 s, and a machine
+// stays nominated for 20 s (reference karpenter.md §8). What Karpenter loses by waiting 15 s for each validation is
+// not modelled: a baseline that is better than the original is the harder one.
 func Compatible() Decider {
 	return Decider{
 		Name:      "compatible",

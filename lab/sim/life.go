@@ -10,7 +10,8 @@ import (
 const (
 	// registrationTimeout is after how long a machine that does not get ready is given up (as Karpenter).
 	registrationTimeout = 15 * time.Minute
-	// notice is how long before its end a spot machine is told; its pods are evicted a while before that, so that replacements have time.
+	// notice is how long before its end a spot machine is told; its pods are evicted a while before that, so that
+	// replacements have time.
 	notice, evictAfter = 2 * time.Minute, 90 * time.Second
 )
 
@@ -57,7 +58,8 @@ func (r *run) getReady(m *machine) {
 	m.node.State, m.node.Initialized = model.Initialized, r.time(r.now)
 	m.idle = r.now
 	r.booting += m.node.Price.Dollars() * (r.now - m.launched).Hours()
-	m.node.Labels = model.NewRequirements(model.OneOf(model.LabelZone, m.node.Zone), model.OneOf(model.LabelCapacityType, m.node.CapacityType),
+	m.node.Labels = model.NewRequirements(model.OneOf(model.LabelZone, m.node.Zone),
+		model.OneOf(model.LabelCapacityType, m.node.CapacityType),
 		model.OneOf(model.LabelPool, m.node.Pool)).And(r.market.types[m.node.Type].Requirements)
 	r.open(m, true)
 	r.changed()

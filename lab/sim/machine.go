@@ -29,7 +29,8 @@ func (v *vector) fits(free *vector) bool {
 
 // fitsBeside reports whether so much is free that is not held for others.
 func (v *vector) fitsBeside(s *slot) bool {
-	return v[0] <= s.free[0]-s.held[0] && v[1] <= s.free[1]-s.held[1] && v[2] <= s.free[2]-s.held[2] && v[3] <= s.free[3]-s.held[3]
+	return v[0] <= s.free[0]-s.held[0] && v[1] <= s.free[1]-s.held[1] && v[2] <= s.free[2]-s.held[2] &&
+		v[3] <= s.free[3]-s.held[3]
 }
 
 // pod is a pod of the trace in the cluster.

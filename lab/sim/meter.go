@@ -129,8 +129,9 @@ func (r *run) result() Result {
 	}
 	out := Result{
 		Decider: r.Decider.Name, Pods: len(r.trace), TooLarge: r.tooLarge, Hours: r.now.Hours(),
-		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, MachineHours: r.hours, PeakMachines: r.peak, Launched: r.launches,
-		Pending: waitsOf(r.waits), Moving: waitsOf(r.rewait),
+		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, MachineHours: r.hours, PeakMachines: r.peak,
+		Launched: r.launches,
+		Pending:  waitsOf(r.waits), Moving: waitsOf(r.rewait),
 		Commands: r.commands, Undone: r.undone, Emptied: r.removals, Interruptions: r.interruptions, Interrupted: r.bumped,
 		CapacityErrors: r.market.errors, Plans: r.plans, Passes: r.passes, Judged: r.judged,
 	}

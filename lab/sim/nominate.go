@@ -2,8 +2,8 @@ package sim
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// promise has kube-scheduler keep room for the pods that wait where the plan places them; on are the machines of its launches, nil for those that
-// could not be had.
+// promise has kube-scheduler keep room for the pods that wait where the plan places them; on are the machines of its
+// launches, nil for those that could not be had.
 func (r *run) promise(plan *model.Plan, on []*machine) {
 	ids := make(map[model.PodKey]int32, len(r.waiting))
 	for _, id := range r.waiting {
@@ -28,8 +28,8 @@ func (r *run) promise(plan *model.Plan, on []*machine) {
 	}
 }
 
-// hold keeps room for a pod on a machine, and no longer where it was kept before; nil keeps none. A nomination to a machine that is gone keeps
-// nothing.
+// hold keeps room for a pod on a machine, and no longer where it was kept before; nil keeps none. A nomination to a
+// machine that is gone keeps nothing.
 func (r *run) hold(id int32, m *machine) {
 	p := &r.pods[id]
 	if p.nominee == m {

@@ -23,9 +23,9 @@ type kindOfPod struct {
 	sigma  float64
 }
 
-// dayOfChurn is a trace in which so many pods run at a time, from the first hour on, in which they come: four in five are services that
-// are rolled out every two days or so, the others run for hours, or as jobs for minutes. They ask for 980m and 3.7 GiB on average, so that
-// some thirty share a machine.
+// dayOfChurn is a trace in which so many pods run at a time, from the first hour on, in which they come: four in five
+// are services that are rolled out every two days or so, the others run for hours, or as jobs for minutes. They ask
+// for 980m and 3.7 GiB on average, so that some thirty share a machine.
 func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	const ramp = time.Hour
 	random := rand.New(rand.NewPCG(1, 300_000))
@@ -58,8 +58,9 @@ func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	return t
 }
 
-// pieces is how much a controller of a large cluster searches in 30 s here, a tenth or so of what it has time for: 1,000 steps, from 200
-// plans that launch something to as many that do not. What an interval does not come to, the next one does.
+// pieces is how much a controller of a large cluster searches in 30 s here, a tenth or so of what it has time for:
+// 1,000 steps, from 200 plans that launch something to as many that do not. What an interval does not come to, the
+// next one does.
 const pieces = 10
 
 // piecesAsked is $PIECES, else that.
@@ -83,7 +84,8 @@ func BenchmarkADay(b *testing.B) {
 			b.Run(fmt.Sprintf("%d_pods_%.0fh", pods, length.Hours()), func(b *testing.B) {
 				d := Nodeless(model.Policy{})
 				d.Nominates = true
-				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d, Pieces: piecesAsked(b), Seed: 1}
+				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d,
+					Pieces: piecesAsked(b), Seed: 1}
 				var r Result
 				var err error
 				before := usage()

@@ -15,9 +15,11 @@ type kubeScheduler struct {
 	cursor        int // where it begins to look
 }
 
-// find is the machine that kube-scheduler would bind the pod to, -1 if none has room: of those it looks at, the one with the highest sum
-// of NodeResourcesFit's score (LeastAllocated by default) and NodeResourcesBalancedAllocation's. In a large cluster it does not look at all: with 100 machines or more at 50 % less 1 % for each 125, at least 5 % and 100 machines that have room (Kubernetes documentation,
-// "Scheduler Performance Tuning", 2026), beginning where it stopped before.
+// find is the machine that kube-scheduler would bind the pod to, -1 if none has room: of those it looks at, the one
+// with the highest sum of NodeResourcesFit's score (LeastAllocated by default) and NodeResourcesBalancedAllocation's.
+// In a large cluster it does not look at all: with 100 machines or more at 50 % less 1 % for each 125, at least 5 %
+// and 100 machines that have room (Kubernetes documentation, "Scheduler Performance Tuning", 2026), beginning where
+// it stopped before.
 func (k *kubeScheduler) find(slots []slot, ask *vector) int {
 	n := len(slots)
 	enough := n

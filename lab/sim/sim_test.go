@@ -31,14 +31,16 @@ func ladder() []model.InstanceType {
 		name := fmt.Sprintf("m.%d", cores)
 		out = append(out, model.InstanceType{Name: name, Capacity: r, Allocatable: r,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name)),
-			Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(cores * 50_000), Available: true}}})
+			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(cores * 50_000),
+				Available: true}}})
 	}
 	return out
 }
 
 // plain has machines ready after exactly 40 s, no daemons, and every plan judged.
 func plain(tr *trace.Trace, d Decider) Config {
-	return Config{Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1, audit: audit}
+	return Config{Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1,
+		audit: audit}
 }
 
 // audit ends the process of a test in which the cluster is not possible.
@@ -120,7 +122,8 @@ func TestOnePodPaysForItsMachine(t *testing.T) {
 	}
 }
 
-// Four machines of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all pays 3.3.
+// Four machines of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all
+// pays 3.3.
 func TestWhatIsLeftMovesTogether(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		r := simulate(t, plain(traceOf(t, "0,600,8,1Gi,1\n0,7200,8,1Gi,1\n300,600,8,1Gi,1\n300,7200,8,1Gi,1\n"), d))
@@ -169,8 +172,8 @@ func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
 	}
 }
 
-// A search that is allowed one short piece in an interval goes round all machines in the end: twelve, of which only the last by name
-// may be replaced by a cheaper one.
+// A search that is allowed one short piece in an interval goes round all machines in the end: twelve, of which only
+// the last by name may be replaced by a cheaper one.
 func TestASearchGoesOnInTheNextInterval(t *testing.T) {
 	rows := "0,7200,8,1Gi,11\n1,600,7,1Gi,1\n1,7200,1,1Gi,1\n"
 	c := plain(traceOf(t, rows), Nodeless(model.Policy{MaxWhatIfs: 5}))
@@ -220,7 +223,8 @@ func TestPodsThatNothingHoldsAreLeftOut(t *testing.T) {
 	if r.TooLarge != 3 || r.Pods != 1 {
 		t.Errorf("%+v", r)
 	}
-	if _, err := Run(context.Background(), plain(traceOf(t, "0,60,64,1Gi,3\n"), Compatible())); err == nil || !strings.Contains(err.Error(), "no type") {
+	if _, err := Run(context.Background(), plain(traceOf(t, "0,60,64,1Gi,3\n"), Compatible())); err == nil ||
+		!strings.Contains(err.Error(), "no type") {
 		t.Errorf("nothing to simulate: %v", err)
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// snapshot is the cluster as a controller would see it. As long as nothing changes it is the same one; the next one has its Nodes.
+// snapshot is the cluster as a controller would see it. As long as nothing changes it is the same one; the next one
+// has its Nodes.
 func (r *run) snapshot() *model.Snapshot {
 	now := r.time(r.now)
 	if r.snap != nil && r.snap.Now.Equal(now) {
@@ -19,8 +20,9 @@ func (r *run) snapshot() *model.Snapshot {
 	}
 	s := &model.Snapshot{
 		Now: now, ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
-		Namespaces: []model.Namespace{{Name: "default", Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
-		Nodes:      r.show(),
+		Namespaces: []model.Namespace{{Name: "default",
+			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
+		Nodes: r.show(),
 	}
 	s.Pending, s.Expected = r.pending(), r.expected()
 	s.Pools = []model.Pool{r.poolNow()}

@@ -9,8 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Of 240 pods 80 go. Machines that are no longer worth their price go then, while others' pods are between eviction and successor: room for these is
-// not given away a second time, so that hardly a machine is launched for a pod that found none.
+// Of 240 pods 80 go. Machines that are no longer worth their price go then, while others' pods are between eviction
+// and successor: room for these is not given away a second time, so that hardly a machine is launched for a pod that
+// found none.
 func TestRoomIsKeptForSuccessors(t *testing.T) {
 	var rows strings.Builder
 	for i := range 240 {
@@ -41,9 +42,11 @@ func TestRoomIsKeptForSuccessors(t *testing.T) {
 			return p
 		}
 		c := plain(traceOf(t, rows.String()), d)
-		c.Interval, c.Budget, c.Boot, c.Grace, c.Successor, c.CheckEvery = time.Second, 1, 3*time.Second, 4*time.Second, 3*time.Second, 20
+		c.Interval, c.Budget, c.Boot, c.Grace, c.Successor, c.CheckEvery = time.Second, 1, 3*time.Second, 4*time.Second,
+			3*time.Second, 20
 		r := simulate(t, c)
-		t.Logf("blind %v: %d launched for pods, %d in all, %d moves, %d commands, %d undone, $%.4f", blind, n, r.Launched, r.Moves, r.Commands, r.Undone, r.Cost)
+		t.Logf("blind %v: %d launched for pods, %d in all, %d moves, %d commands, %d undone, $%.4f", blind, n, r.Launched,
+			r.Moves, r.Commands, r.Undone, r.Cost)
 		return n
 	}
 	if blind, seeing := launched(true), launched(false); seeing > 2 || blind <= 2*seeing {

@@ -59,8 +59,8 @@ func Start(t testing.TB) *Stack {
 	return s
 }
 
-// StartWith is a Stack whose region offers types of one's own, with their labels, and no NodePool. Nothing is left of it
-// either.
+// StartWith is a Stack whose region offers types of one's own, with their labels, and no NodePool. Nothing is left of
+// it either.
 func StartWith(t testing.TB, own *catalog.Own) *Stack {
 	t.Helper()
 	s := start(t, own)
@@ -81,21 +81,24 @@ func start(t testing.TB, own *catalog.Own) *Stack {
 		}
 	}
 	s.Region, err = region.Open(region.Config{
-		Name: regionName, Offers: offers, Dir: t.TempDir(), Seed: 1, Clock: clock.Real{}, Boot: region.BootTime{Median: 100 * time.Millisecond},
+		Name: regionName, Offers: offers, Dir: t.TempDir(), Seed: 1, Clock: clock.Real{},
+		Boot: region.BootTime{Median: 100 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Region.Close() })
 	err = s.Region.SetCluster(region.ClusterInfo{
-		Name: cluster, Version: "1.36", Endpoint: s.Plane.APIServerURL(), CA: string(s.Plane.CABundle()), ServiceCIDR: s.Plane.ServiceCIDR(),
+		Name: cluster, Version: "1.36", Endpoint: s.Plane.APIServerURL(), CA: string(s.Plane.CABundle()),
+		ServiceCIDR: s.Plane.ServiceCIDR(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.serve(t)
 	s.background(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Instances: regional.Instances(s.Region), Clock: clock.Real{}, Log: s.log})
+		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Instances: regional.Instances(s.Region),
+			Clock: clock.Real{}, Log: s.log})
 	})
 	return s
 }
@@ -202,12 +205,14 @@ func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Repl
 }
 
 // provider reaches the region over the wire, as `nodeless run` does.
-func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass, version string) (cloud.Provider, error) {
+func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+	version string) (cloud.Provider, error) {
 	o := aws.Options{
 		AWS: awssdk.Config{
 			Region: regionName, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 		},
-		ClusterName: cluster, ClusterEndpoint: s.Plane.APIServerURL(), ClusterCA: s.Plane.CABundle(), ServiceCIDR: s.Plane.ServiceCIDR(),
+		ClusterName: cluster, ClusterEndpoint: s.Plane.APIServerURL(), ClusterCA: s.Plane.CABundle(),
+		ServiceCIDR:       s.Plane.ServiceCIDR(),
 		InterruptionQueue: cluster, KubernetesVersion: version, Classes: classes, Log: s.log,
 	}
 	if s.own != nil {

@@ -53,8 +53,9 @@ spec:
       containers: [{name: c, image: nginx}]
 `
 
-// A laptop cluster is like EKS: aws-node and kube-proxy on every node, CoreDNS on one, addresses for as many pods as EKS has. With what else a production
-// cluster runs on every node, the demo's pods all run, and why says what DaemonSets take of a node.
+// A laptop cluster is like EKS: aws-node and kube-proxy on every node, CoreDNS on one, addresses for as many pods as
+// EKS has. With what else a production cluster runs on every node, the demo's pods all run, and why says what
+// DaemonSets take of a node.
 func TestAClusterHasEKSsAddons(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--demo", "--cluster-addons", "--boot-time", "1s")
@@ -83,13 +84,15 @@ func TestAClusterHasEKSsAddons(t *testing.T) {
 			return err
 		}
 		if *dns.Spec.Replicas != 3 || dns.Status.ReadyReplicas != 3 {
-			return fmt.Errorf("coredns has %d replicas, %d ready; want the 3 that were asked for", *dns.Spec.Replicas, dns.Status.ReadyReplicas)
+			return fmt.Errorf("coredns has %d replicas, %d ready; want the 3 that were asked for", *dns.Spec.Replicas,
+				dns.Status.ReadyReplicas)
 		}
 		return nil
 	})
 }
 
-// everyNodeHasDaemons reports a node without one of the DaemonSets' pods, or a pod that should have its node's address and has another.
+// everyNodeHasDaemons reports a node without one of the DaemonSets' pods, or a pod that should have its node's
+// address and has another.
 func (c *cluster) everyNodeHasDaemons() error {
 	for _, n := range c.nodes() {
 		want := []string{"aws-node", "ebs-csi-node", "fluent-bit", "kube-proxy", "node-exporter"}
@@ -132,11 +135,13 @@ func (c *cluster) whyTellsOverhead() error {
 func (c *cluster) addonObjects() {
 	c.t.Helper()
 	c.kubectl("-n", "kube-system", "get", "configmap", "amazon-vpc-cni", "kube-proxy", "kube-proxy-config", "coredns")
-	if ip := c.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o", "jsonpath={.spec.clusterIP}"); ip != "10.96.0.10" {
+	if ip := c.kubectl("-n", "kube-system", "get", "service", "kube-dns", "-o",
+		"jsonpath={.spec.clusterIP}"); ip != "10.96.0.10" {
 		c.t.Errorf("kube-dns is at %s", ip)
 	}
 	var budget policyv1.PodDisruptionBudget
-	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "kube-system", Name: "coredns"}, &budget); err != nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
+	if err := c.Get(context.Background(), client.ObjectKey{Namespace: "kube-system", Name: "coredns"},
+		&budget); err != nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
 		c.t.Errorf("the budget of coredns: %v %+v", err, budget.Spec)
 	}
 	var pods corev1.PodList
@@ -153,7 +158,8 @@ func (c *cluster) addonObjects() {
 		asks[name], priority[name] = fmt.Sprintf("%dm", cpu), p.Spec.PriorityClassName
 	}
 	for name, want := range map[string][2]string{
-		"aws-node": {"50m", "system-node-critical"}, "kube-proxy": {"100m", "system-node-critical"}, "kube-dns": {"100m", "system-cluster-critical"},
+		"aws-node": {"50m", "system-node-critical"}, "kube-proxy": {"100m", "system-node-critical"},
+		"kube-dns": {"100m", "system-cluster-critical"},
 	} {
 		if got := [2]string{asks[name], priority[name]}; got != want {
 			c.t.Errorf("%s asks for %v, want %v", name, got, want)
@@ -172,11 +178,13 @@ func (c *cluster) onlyCoreDNSsNode() error {
 		return fmt.Errorf("%d nodes, %d claims, %d instances; want the one of CoreDNS", n, m, i)
 	}
 	var pods corev1.PodList
-	if err := c.List(context.Background(), &pods, client.InNamespace("kube-system"), client.MatchingLabels{"k8s-app": "kube-dns"}); err != nil {
+	if err := c.List(context.Background(), &pods, client.InNamespace("kube-system"),
+		client.MatchingLabels{"k8s-app": "kube-dns"}); err != nil {
 		return err
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Spec.NodeName != nodes[0].Name || p.Status.Phase != corev1.PodRunning || p.Spec.HostNetwork {
+		if p := &pods.Items[i]; p.Spec.NodeName != nodes[0].Name || p.Status.Phase != corev1.PodRunning ||
+			p.Spec.HostNetwork {
 			return fmt.Errorf("pod %s is %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)
 		}
 	}
@@ -199,7 +207,8 @@ func (c *cluster) tooManyPods() {
 			switch p := &pods.Items[i]; {
 			case p.Status.Phase == corev1.PodRunning && !p.Spec.HostNetwork:
 				running[p.Spec.NodeName]++
-			case p.Labels["app"] == "many" && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating":
+			case p.Labels["app"] == "many" && len(p.Status.ContainerStatuses) == 1 &&
+				p.Status.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating":
 				waits = p
 			}
 		}
@@ -208,7 +217,8 @@ func (c *cluster) tooManyPods() {
 		}
 		return nil
 	})
-	c.wantEvents("involvedObject.name="+waits.Name, `plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`)
+	c.wantEvents("involvedObject.name="+waits.Name,
+		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`)
 	out := c.why("pod/" + waits.Name)
 	for label, want := range map[string]string{
 		"addresses":      "m5.large has 3 network interfaces with 9 pod addresses each, 27 in all; 27 in use",

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A second `up` on the same data directory, one whose session is lost, a damaged one, one of another version, and a path that is a file; beside
-// them, kubeconfigs that cannot be changed.
+// A second `up` on the same data directory, one whose session is lost, a damaged one, one of another version, and a
+// path that is a file; beside them, kubeconfigs that cannot be changed.
 func TestBadDataDirectory(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -33,7 +33,8 @@ func TestBadDataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err = c.run("up", "--data-dir", c.dir, "--merge-kubeconfig=false")
-	if err == nil || strings.Contains(out, "goroutine") || !strings.Contains(out, c.dir) || !strings.Contains(out, "--wipe") {
+	if err == nil || strings.Contains(out, "goroutine") || !strings.Contains(out, c.dir) ||
+		!strings.Contains(out, "--wipe") {
 		t.Errorf("up on a damaged data directory: %v %q, want an error with the directory and the remedy, no stack", err, out)
 	}
 	out, err = c.run("down", "--data-dir", c.dir, "--wipe")
@@ -51,7 +52,8 @@ func TestBadDataDirectory(t *testing.T) {
 	c.keepsKubeconfig("apiVersion: v1\nkind: Config\n", 0o400, "chmod u+w")
 }
 
-// keepsKubeconfig starts the cluster although the user's kubeconfig cannot be changed, which stays as it is; why is said.
+// keepsKubeconfig starts the cluster although the user's kubeconfig cannot be changed, which stays as it is; why is
+// said.
 func (c *cluster) keepsKubeconfig(content string, mode os.FileMode, why string) {
 	c.t.Helper()
 	path := filepath.Join(c.home, ".kube", "config")
@@ -64,7 +66,8 @@ func (c *cluster) keepsKubeconfig(content string, mode os.FileMode, why string) 
 	}
 	c.start()
 	c.eventually(time.Minute, func() error { // the session is there before the hints
-		if !strings.Contains(c.log(), "kubectl --kubeconfig "+c.Session.Kubeconfig) || !strings.Contains(c.log(), why) || !strings.Contains(c.log(), path) {
+		if !strings.Contains(c.log(), "kubectl --kubeconfig "+c.Session.Kubeconfig) || !strings.Contains(c.log(), why) ||
+			!strings.Contains(c.log(), path) {
 			return errNotSaid
 		}
 		return nil
@@ -84,7 +87,8 @@ func (c *cluster) losesItsSession() {
 	}
 	process := fmt.Sprintf("process %d", c.cmd.Process.Pid)
 	for _, command := range []string{"status", "up"} {
-		if out, err := c.run(command, "--data-dir", c.dir); err == nil || !strings.Contains(out, process) || !strings.Contains(out, "nodeless down") {
+		if out, err := c.run(command, "--data-dir", c.dir); err == nil || !strings.Contains(out, process) ||
+			!strings.Contains(out, "nodeless down") {
 			c.t.Errorf("%s: %v %s", command, err, out)
 		}
 	}
@@ -105,7 +109,8 @@ func (c *cluster) staysOfItsVersion() {
 	if err := os.WriteFile(path, []byte(`{"format":1,"version":"v9.9","kubernetes":"v1.99.0"}`), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := c.run("up", "--data-dir", c.dir); err == nil || !strings.Contains(out, "v9.9 with Kubernetes v1.99.0") || !strings.Contains(out, "--data-dir") {
+	if out, err := c.run("up", "--data-dir", c.dir); err == nil ||
+		!strings.Contains(out, "v9.9 with Kubernetes v1.99.0") || !strings.Contains(out, "--data-dir") {
 		c.t.Errorf("up in the folder of a newer version: %v %s", err, out)
 	}
 	if err := os.WriteFile(path, mark, 0o600); err != nil {
@@ -134,13 +139,15 @@ func (c *cluster) namesAFile() {
 	}
 }
 
-// A disk without room is named before the cluster starts. One that fills up ends it, with the remedy, and nothing that was written is lost.
+// A disk without room is named before the cluster starts. One that fills up ends it, with the remedy, and nothing
+// that was written is lost.
 func TestADiskThatIsFull(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
 	mount := func(options string) {
 		t.Helper()
-		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "nodeless-test", disk).CombinedOutput(); err != nil {
+		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "nodeless-test",
+			disk).CombinedOutput(); err != nil {
 			t.Skipf("this user cannot mount a small disk: %v %s", err, out)
 		}
 	}
@@ -148,7 +155,8 @@ func TestADiskThatIsFull(t *testing.T) {
 	c := newCluster(t, "--controller=false", "--page", "")
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", disk).Run() })
 	c.dir = filepath.Join(disk, "data")
-	if out, err := c.run("up", "--data-dir", c.dir); err == nil || !strings.Contains(out, "20 MiB free") || !strings.Contains(out, "make room") {
+	if out, err := c.run("up", "--data-dir", c.dir); err == nil || !strings.Contains(out, "20 MiB free") ||
+		!strings.Contains(out, "make room") {
 		t.Errorf("up on a small disk: %v %s", err, out)
 	}
 	mount("remount,size=400m")
@@ -157,7 +165,8 @@ func TestADiskThatIsFull(t *testing.T) {
 	fill := filepath.Join(disk, "fill")
 	_ = exec.Command("dd", "if=/dev/zero", "of="+fill, "bs=1M").Run() // it ends when there is no room
 	c.eventually(time.Minute, func() error {
-		_, _ = c.runIn(strings.Repeat("x", 20000), "kubectl", "create", "configmap", "--from-file=/dev/stdin", fmt.Sprintf("x%d", time.Now().UnixNano()))
+		_, _ = c.runIn(strings.Repeat("x", 20000), "kubectl", "create", "configmap", "--from-file=/dev/stdin",
+			fmt.Sprintf("x%d", time.Now().UnixNano()))
 		select {
 		case err := <-c.exit:
 			c.exit <- err
@@ -166,7 +175,8 @@ func TestADiskThatIsFull(t *testing.T) {
 			return errors.New("it goes on without a disk to write to")
 		}
 	})
-	if out := c.log(); !strings.Contains(out, "no space left on device; make room on the disk of "+c.dir) || strings.Contains(out, "goroutine") {
+	if out := c.log(); !strings.Contains(out, "no space left on device; make room on the disk of "+c.dir) ||
+		strings.Contains(out, "goroutine") {
 		t.Errorf("when the disk is full:\n%s", out)
 	}
 	c.stop(syscall.SIGTERM)
@@ -177,7 +187,8 @@ func TestADiskThatIsFull(t *testing.T) {
 	c.kubectl("get", "configmap", "kept")
 	c.stop(syscall.SIGTERM)
 	mount("remount,ro")
-	if out, err := c.run("up", "--data-dir", c.dir); err == nil || !strings.Contains(out, "cannot be written to") || !strings.Contains(out, "make it writable") {
+	if out, err := c.run("up", "--data-dir", c.dir); err == nil || !strings.Contains(out, "cannot be written to") ||
+		!strings.Contains(out, "make it writable") {
 		t.Errorf("up on a read-only disk: %v %s", err, out)
 	}
 }

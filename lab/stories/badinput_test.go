@@ -17,9 +17,11 @@ func TestBadInput(t *testing.T) {
 
 	t.Run("admission refuses what the schema forbids", func(t *testing.T) {
 		for name, tc := range map[string]struct{ requirement, limits, want string }{
-			"unknown operator":          {"{key: kubernetes.io/arch, operator: Is, values: [amd64]}", "{}", "operator"},
-			"In without values":         {"{key: kubernetes.io/arch, operator: In, values: []}", "{}", "must have a value defined"},
-			"Gt that is no digit":       {"{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", "{}", "single positive integer"},
+			"unknown operator": {"{key: kubernetes.io/arch, operator: Is, values: [amd64]}", "{}", "operator"},
+			"In without values": {"{key: kubernetes.io/arch, operator: In, values: []}", "{}",
+				"must have a value defined"},
+			"Gt that is no digit": {"{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", "{}",
+				"single positive integer"},
 			"limit that is no quantity": {"{key: kubernetes.io/arch, operator: Exists}", `{cpu: "ten"}`, "limits"},
 		} {
 			out, err := c.runIn(badPool("bad", tc.requirement, tc.limits), "kubectl", "apply", "-f", "-")
@@ -33,7 +35,8 @@ func TestBadInput(t *testing.T) {
 		c.wantCondition("nodepool", "negative", "ValidationSucceeded", "limits")
 	})
 	t.Run("a pool whose class is missing", func(t *testing.T) {
-		c.apply(strings.ReplaceAll(badPool("lonely", "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: nowhere"))
+		c.apply(strings.ReplaceAll(badPool("lonely", "{key: kubernetes.io/arch, operator: Exists}", "{}"),
+			"name: default", "name: nowhere"))
 		c.wantCondition("nodepool", "lonely", "NodeClassReady", "nowhere")
 	})
 	t.Run("a selector that finds nothing", func(t *testing.T) {
@@ -58,7 +61,8 @@ func TestBadInput(t *testing.T) {
 		c.wantEvent(time.Minute, "default", "gpu", "example.com/unicorn")
 	})
 	t.Run("a choice that nobody knows", func(t *testing.T) {
-		for flag, value := range map[string]string{"--preference-policy": "Sometimes", "--node-fee": "-1", "--spot-risk": "1e9"} {
+		for flag, value := range map[string]string{"--preference-policy": "Sometimes", "--node-fee": "-1",
+			"--spot-risk": "1e9"} {
 			if out, err := c.run("run", "--cluster-name", "x", flag, value); err == nil || !strings.Contains(out, flag) {
 				t.Errorf("%s %s: error %v, output %q", flag, value, err, out)
 			}
@@ -129,19 +133,24 @@ func TestAClusterStaysInItsRegion(t *testing.T) {
 		t.Errorf("started again without --region the cluster is in %s", c.Session.Region)
 	}
 	c.stop(syscall.SIGTERM)
-	if out, err := c.run("up", "--data-dir", c.dir, "--region", "us-east-1"); err == nil || !strings.Contains(out, "eu-west-1") {
+	if out, err := c.run("up", "--data-dir", c.dir, "--region", "us-east-1"); err == nil ||
+		!strings.Contains(out, "eu-west-1") {
 		t.Errorf("up in another region: %v %q, want an error that says where the cluster lives", err, out)
 	}
 	c.start()
 }
 
-// badPlansStory: a class or pool that could launch nothing is an error of its own, without figures; one that is mended has a plan.
+// badPlansStory: a class or pool that could launch nothing is an error of its own, without figures; one that is
+// mended has a plan.
 func (c *cluster) badPlansStory(t *testing.T) {
 	for name, x := range map[string]struct{ manifest, want string }{
-		"an image that does not exist": {badClass("default", "al2023@v20250501", "nodeless"), "(it is the class of NodePool general-purpose"},
-		"a new class without subnets":  {badClass("fresh", "al2023@latest", "no-such-cluster"), "subnetSelectorTerms"},
-		"a type that does not exist":   {badPool("typo", "{key: node.kubernetes.io/instance-type, operator: In, values: [m5.lareg]}", "{}"), "m5.lareg"},
-		"a class that does not exist":  {strings.ReplaceAll(badPool("lost", "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: nowhere"), "nowhere"},
+		"an image that does not exist": {badClass("default", "al2023@v20250501", "nodeless"),
+			"(it is the class of NodePool general-purpose"},
+		"a new class without subnets": {badClass("fresh", "al2023@latest", "no-such-cluster"), "subnetSelectorTerms"},
+		"a type that does not exist": {badPool("typo",
+			"{key: node.kubernetes.io/instance-type, operator: In, values: [m5.lareg]}", "{}"), "m5.lareg"},
+		"a class that does not exist": {strings.ReplaceAll(badPool("lost", "{key: kubernetes.io/arch, operator: Exists}",
+			"{}"), "name: default", "name: nowhere"), "nowhere"},
 	} {
 		more := []string{""}
 		if name == "a type that does not exist" {
@@ -150,12 +159,15 @@ func (c *cluster) badPlansStory(t *testing.T) {
 		for _, more := range more {
 			out, err := c.runIn(x.manifest, append([]string{"plan", "-f", "-"}, strings.Fields(more)...)...)
 			var exit *exec.ExitError
-			if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.HasPrefix(out, "nodeless: plan: this change cannot work: ") || !strings.Contains(out, x.want) || strings.Contains(out, "$") {
+			if !errors.As(err, &exit) || exit.ExitCode() != 3 ||
+				!strings.HasPrefix(out, "nodeless: plan: this change cannot work: ") || !strings.Contains(out, x.want) ||
+				strings.Contains(out, "$") {
 				t.Errorf("%s %s: %v, want exit code 3 and %q\n%s", name, more, err, x.want, out)
 			}
 		}
 	}
-	if out, err := c.runIn(badClass("badversion", "al2023@latest", "nodeless"), "plan", "-f", "-"); err != nil || !strings.Contains(out, "Costs") {
+	if out, err := c.runIn(badClass("badversion", "al2023@latest", "nodeless"), "plan", "-f", "-"); err != nil ||
+		!strings.Contains(out, "Costs") {
 		t.Errorf("a class that is mended: %v\n%s", err, out)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Two NodeOverlays of one weight say different prices of the same machines: the second says with whom it is at odds, about
-// what and what to do; the first holds. What the schema sees it refuses.
+// Two NodeOverlays of one weight say different prices of the same machines: the second says with whom it is at odds,
+// about what and what to do; the first holds. What the schema sees it refuses.
 func (c *cluster) badOverlaysStory(t *testing.T) {
 	overlay := func(name, weight, spec string) string {
 		return fmt.Sprintf(`
@@ -22,15 +22,18 @@ spec: {weight: %s, requirements: [{key: node.kubernetes.io/instance-type, operat
 		"cpu of one's own":     {`capacity: {cpu: "1"}`, "spec.capacity"},
 		"price and its change": {`price: "1", priceAdjustment: "+10%"`, "price"},
 	} {
-		if out, err := c.runIn(overlay("refused", "1", tc.spec), "kubectl", "apply", "-f", "-"); err == nil || !strings.Contains(out, tc.want) {
+		if out, err := c.runIn(overlay("refused", "1", tc.spec), "kubectl", "apply", "-f", "-"); err == nil ||
+			!strings.Contains(out, tc.want) {
 			t.Errorf("%s: error %v, output %q, want a refusal that says %q", name, err, out, tc.want)
 		}
 	}
 	c.apply(overlay("second", "7", `price: "4.5"`))
 	c.wantTrue("nodeoverlay", "second", "ValidationSucceeded")
 	c.apply(overlay("first", "7", `price: "3.5"`))
-	c.wantCondition("nodeoverlay", "first", "ValidationSucceeded", `NodeOverlay "second" of the same weight sets the price of m5.24xlarge in NodePool`)
-	c.wantCondition("nodeoverlay", "first", "ValidationSucceeded", "give them different weights or requirements that exclude each other")
+	c.wantCondition("nodeoverlay", "first", "ValidationSucceeded",
+		`NodeOverlay "second" of the same weight sets the price of m5.24xlarge in NodePool`)
+	c.wantCondition("nodeoverlay", "first", "ValidationSucceeded",
+		"give them different weights or requirements that exclude each other")
 	c.wantTrue("nodeoverlay", "second", "ValidationSucceeded")
 	c.kubectl("patch", "nodeoverlay", "first", "--type=merge", "-p", `{"spec":{"weight":8}}`)
 	c.wantTrue("nodeoverlay", "first", "ValidationSucceeded")

@@ -18,11 +18,14 @@ func (c *cluster) badBudgetsStory(t *testing.T) {
 		return badPool(name, "{key: kubernetes.io/arch, operator: Exists}", "{}") + "  disruption: {" + disruption + "}\n"
 	}
 	for name, tc := range map[string]struct{ disruption, want string }{
-		"a duration in words":         {`consolidateAfter: "five minutes"`, "consolidateAfter"},
-		"a schedule without duration": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily"}]`, "'schedule' must be set with 'duration'"},
-		"a schedule of four fields":   {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "* * * *", duration: 1h}]`, "schedule"},
-		"a duration of seconds":       {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily", duration: 90s}]`, "duration"},
-		"more than all":               {`consolidateAfter: 0s, budgets: [{nodes: "101%"}]`, "nodes"},
+		"a duration in words": {`consolidateAfter: "five minutes"`, "consolidateAfter"},
+		"a schedule without duration": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily"}]`,
+			"'schedule' must be set with 'duration'"},
+		"a schedule of four fields": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "* * * *", duration: 1h}]`,
+			"schedule"},
+		"a duration of seconds": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily", duration: 90s}]`,
+			"duration"},
+		"more than all": {`consolidateAfter: 0s, budgets: [{nodes: "101%"}]`, "nodes"},
 	} {
 		out, err := c.runIn(pool("refused", tc.disruption), "kubectl", "apply", "-f", "-")
 		if err == nil || !strings.Contains(out, tc.want) {
@@ -36,15 +39,16 @@ func (c *cluster) badBudgetsStory(t *testing.T) {
 // A class that cannot be resolved: the pool says so, and so does a pod that wants it.
 func (c *cluster) unreadyClassStory(*testing.T) {
 	c.apply(badClass("unready", "al2023@latest", "no-such-cluster"))
-	c.apply(strings.ReplaceAll(badPool("unready", "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: unready"))
+	c.apply(strings.ReplaceAll(badPool("unready", "{key: kubernetes.io/arch, operator: Exists}", "{}"),
+		"name: default", "name: unready"))
 	c.wantCondition("nodepool", "unready", "NodeClassReady", "subnetSelectorTerms")
 	c.kubectl("run", "waiting", "--image=nginx", "--overrides",
 		`{"spec":{"nodeSelector":{"only":"unready"},"tolerations":[{"key":"bad-input","operator":"Exists"}]}}`)
 	c.wantEvent(time.Minute, "default", "waiting", "unready")
 }
 
-// A pool is deleted while its machines run: they are drained and go, and the pods that only it could serve say what they
-// lack.
+// A pool is deleted while its machines run: they are drained and go, and the pods that only it could serve say what
+// they lack.
 func (c *cluster) deletedPoolStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "doomed")
 	c.apply(deployment("doomed", "web", 2, "500m", "terminationGracePeriodSeconds: 0", ""))
@@ -78,7 +82,8 @@ func (c *cluster) badMessagesStory(*testing.T) {
 	q := c.queue()
 	for _, body := range []string{
 		"", "null", "[]", "{", `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":{}}}`,
-		`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{}}`, strings.Repeat("x", 100_000),
+		`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{}}`,
+		strings.Repeat("x", 100_000),
 	} {
 		if err := q.send(body + " ")(); err != nil {
 			c.t.Fatal(err)

@@ -22,9 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The main job, measured through the built binary: the controller is a process of its own beside the control plane, so that
-// its CPU and memory can be told. Karpenter v1.14.1 measured on a machine of this kind (reference conformance.md §1): one
-// pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4 CPU-s, 167–180 MB.
+// The main job, measured through the built binary: the controller is a process of its own beside the control plane,
+// so that its CPU and memory can be told. Karpenter v1.14.1 measured on a machine of this kind (reference
+// conformance.md §1): one pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4
+// CPU-s, 167–180 MB.
 
 // atLeisure is how long a benchmark waits for what is to happen: it measures on machines that are busy too.
 const atLeisure = 40 * time.Minute
@@ -97,7 +98,8 @@ func BenchmarkThousandPods(b *testing.B) {
 	}
 }
 
-// BenchmarkFiveThousandPodsAndBack creates 5,000 such pods, takes them away again, and waits until the last machine is gone.
+// BenchmarkFiveThousandPodsAndBack creates 5,000 such pods, takes them away again, and waits until the last machine
+// is gone.
 func BenchmarkFiveThousandPodsAndBack(b *testing.B) {
 	for range b.N {
 		c, pid := withController(b)
@@ -175,12 +177,14 @@ func (c *cluster) dollars() float64 {
 	return s.DollarsPerHour
 }
 
-// withController starts a cluster without controller, and the controller as a process of its own. It elects no leader: on a machine
-// that is busy with other things too a lease may run out, and nobody would start it again.
+// withController starts a cluster without controller, and the controller as a process of its own. It elects no
+// leader: on a machine that is busy with other things too a lease may run out, and nobody would start it again.
 func withController(b *testing.B) (c *cluster, pid int) {
 	b.Helper()
 	c = up(b, "--controller=false", "--boot-time", "0s")
-	cmd := exec.Command(cmp.Or(os.Getenv("NODELESS_CONTROLLER"), binary), "run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--leader-elect=false", "--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0")
+	cmd := exec.Command(cmp.Or(os.Getenv("NODELESS_CONTROLLER"), binary), "run", "--kubeconfig", c.Session.Kubeconfig,
+		"--cluster-name", "nodeless", "--leader-elect=false", "--metrics-address", "127.0.0.1:0", "--health-address",
+		"127.0.0.1:0")
 	cmd.Env = append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL)
 	log, err := os.Create(filepath.Join(c.home, "controller.log"))
 	if err != nil {
@@ -196,7 +200,8 @@ func withController(b *testing.B) (c *cluster, pid int) {
 		_ = log.Close()
 	})
 	c.eventually(2*time.Minute, func() error {
-		out := c.kubectl("get", "nodepool", "general-purpose", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		out := c.kubectl("get", "nodepool", "general-purpose", "-o",
+			`jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
 		if out != "True" {
 			return fmt.Errorf("pool is not ready: %q", out)
 		}

@@ -42,7 +42,8 @@ func TestCheapestTypesRunOut(t *testing.T) {
 
 	first, _ := launch("first")
 	for _, zone := range []string{"us-west-2a", "us-west-2b", "us-west-2c", "us-west-2d"} {
-		if err := c.admin("POST", "/_nodeless/capacity", map[string]any{"type": first, "zone": zone, "capacityType": "on-demand", "count": 0}, nil); err != nil {
+		if err := c.admin("POST", "/_nodeless/capacity",
+			map[string]any{"type": first, "zone": zone, "capacityType": "on-demand", "count": 0}, nil); err != nil {
 			t.Logf("no capacity pool in %s: %v", zone, err)
 		}
 	}

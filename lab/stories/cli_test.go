@@ -32,7 +32,8 @@ func TestTheReferenceOfCommandsIsCurrent(t *testing.T) {
 		a, b := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 		for i := range min(len(a), len(b)) {
 			if a[i] != b[i] {
-				t.Fatalf("docs/cli.md is stale from line %d on; make it again: make generate-cli\nsays\n%s\nwant\n%s", i+1, b[i], a[i])
+				t.Fatalf("docs/cli.md is stale from line %d on; make it again: make generate-cli\nsays\n%s\nwant\n%s", i+1,
+					b[i], a[i])
 			}
 		}
 		t.Fatalf("docs/cli.md has %d lines, want %d; make it again: make generate-cli", len(b), len(a))
@@ -42,14 +43,16 @@ func TestTheReferenceOfCommandsIsCurrent(t *testing.T) {
 // Who types the name alone learns what there is and where to begin.
 func TestANameAloneTeaches(t *testing.T) {
 	out, _ := speak(t, absolute(t, binary))
-	for _, want := range []string{"nodeless up --demo", "nodeless run", "nodeless why pod/NAME", "nodeless plan -f FILE", "Available Commands", "completion", "--help"} {
+	for _, want := range []string{"nodeless up --demo", "nodeless run", "nodeless why pod/NAME",
+		"nodeless plan -f FILE", "Available Commands", "completion", "--help"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
 }
 
-// As a plugin the program calls itself what people type, in help, examples and errors, and answers kubectl's questions for words.
+// As a plugin the program calls itself what people type, in help, examples and errors, and answers kubectl's
+// questions for words.
 func TestAPluginOfKubectl(t *testing.T) {
 	dir := t.TempDir()
 	plugin, completer := filepath.Join(dir, "kubectl-nodeless"), filepath.Join(dir, "kubectl_complete-nodeless")
@@ -58,10 +61,12 @@ func TestAPluginOfKubectl(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, command := range []string{"", "why", "plan", "top", "decisions", "savings", "capture", "simulate", "rbac", "crds", "web", "up"} {
+	for _, command := range []string{"", "why", "plan", "top", "decisions", "savings", "capture", "simulate", "rbac",
+		"crds", "web", "up"} {
 		out, _ := speak(t, plugin, append(strings.Fields(command), "--help")...)
 		for _, line := range strings.Split(out, "\n") {
-			if strings.HasPrefix(strings.TrimSpace(line), "nodeless ") || strings.Contains(line, `"nodeless `) || strings.Contains(line, "kubectl kubectl") {
+			if strings.HasPrefix(strings.TrimSpace(line), "nodeless ") || strings.Contains(line, `"nodeless `) ||
+				strings.Contains(line, "kubectl kubectl") {
 				t.Errorf("%s --help says %q", command, line)
 			}
 		}
@@ -75,7 +80,9 @@ func TestAPluginOfKubectl(t *testing.T) {
 	}
 	cmd := exec.Command(plugin, "why")
 	cmd.Env = []string{"HOME=" + dir}
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.HasPrefix(string(out), "kubectl nodeless: ask for one object") || !strings.Contains(string(out), ": kubectl nodeless decisions") {
+	if out, err := cmd.CombinedOutput(); err == nil ||
+		!strings.HasPrefix(string(out), "kubectl nodeless: ask for one object") ||
+		!strings.Contains(string(out), ": kubectl nodeless decisions") {
 		t.Errorf("why without an object: %v\n%s", err, out)
 	}
 }
@@ -87,13 +94,15 @@ func TestCompletionIsSilentWithoutACluster(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"why", "pod/"}, {"why", "--kubeconfig", config, "node/"}, {"decisions", "--kubeconfig", config, "-n", ""}, {"plan", "--kubeconfig", config, "--scale", "d"}} {
+	for _, args := range [][]string{{"why", "pod/"}, {"why", "--kubeconfig", config, "node/"},
+		{"decisions", "--kubeconfig", config, "-n", ""}, {"plan", "--kubeconfig", config, "--scale", "d"}} {
 		out, errs := speak(t, absolute(t, binary), append([]string{"__complete"}, args...)...)
 		if strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, ":") || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%q: %q, stderr %q", args, out, errs)
 		}
 	}
-	if out, _ := speak(t, absolute(t, binary), "__complete", "why", "--kubeconfig", config, "--context", ""); !strings.HasPrefix(out, "gone\n") {
+	if out, _ := speak(t, absolute(t, binary), "__complete", "why", "--kubeconfig", config, "--context",
+		""); !strings.HasPrefix(out, "gone\n") {
 		t.Errorf("contexts: %q", out)
 	}
 }
@@ -102,9 +111,12 @@ func TestCompletionIsSilentWithoutACluster(t *testing.T) {
 func (c *cluster) completes(node string) {
 	c.t.Helper()
 	for words, want := range map[string]string{
-		"why |pod/hu": "pod/huge", "why |pod|hu": "huge", "why |node/": "node/" + node, "decisions |nodepool/": "nodepool/general-purpose",
-		"plan|--scale|deployment/w": "deployment/web=", "plan|--delete|nodepool/": "nodepool/general-purpose", "why |-n|kube-": "kube-system",
-		"top |": "decisions", "decisions|-o|": "custom-columns=", "kubectl|get|deploy": "deployments.apps", "kubectl|get|deployments|w": "web",
+		"why |pod/hu": "pod/huge", "why |pod|hu": "huge", "why |node/": "node/" + node,
+		"decisions |nodepool/":      "nodepool/general-purpose",
+		"plan|--scale|deployment/w": "deployment/web=", "plan|--delete|nodepool/": "nodepool/general-purpose",
+		"why |-n|kube-": "kube-system",
+		"top |":         "decisions", "decisions|-o|": "custom-columns=", "kubectl|get|deploy": "deployments.apps",
+		"kubectl|get|deployments|w": "web",
 	} {
 		args := []string{"__complete"}
 		for _, w := range strings.Split(words, "|") {

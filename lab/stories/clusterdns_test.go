@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A cluster without a single node that pods share: its DNS runs in a microVM too, and other microVMs find Services by it. When it goes, the built-in one
-// takes its place again.
+// A cluster without a single node that pods share: its DNS runs in a microVM too, and other microVMs find Services by
+// it. When it goes, the built-in one takes its place again.
 func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("without root microVMs have no Services")
@@ -32,7 +32,8 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 	pod := c.readyPods("hello", 1)[0].Name
 	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "kube-dns", "--timeout=240s")
 	var dns corev1.PodList
-	if err := c.List(context.Background(), &dns, client.InNamespace("kube-system"), client.MatchingLabels{"k8s-app": "kube-dns"}); err != nil || len(dns.Items) != 1 {
+	if err := c.List(context.Background(), &dns, client.InNamespace("kube-system"),
+		client.MatchingLabels{"k8s-app": "kube-dns"}); err != nil || len(dns.Items) != 1 {
 		t.Fatal(len(dns.Items), err)
 	}
 	own := dns.Items[0].Status.PodIP
@@ -41,7 +42,8 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 			return fmt.Errorf("%v: kube-dns leads to %s, want the pod's %s alone", err, got, own)
 		}
 		ip := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
-		out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c", "nslookup hello.default.svc.cluster.local; wget -q -O - http://hello/")
+		out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c",
+			"nslookup hello.default.svc.cluster.local; wget -q -O - http://hello/")
 		if err != nil || !strings.Contains(out, "Address: "+ip) || !strings.Contains(out, "hello from "+pod) {
 			return fmt.Errorf("the Service's name and its answer: %v\n%s", err, out)
 		}
@@ -101,7 +103,8 @@ func (c *cluster) resolvesIn(pod string) error {
 // dnsEndpoints are the addresses behind the Service kube-dns that are ready.
 func (c *cluster) dnsEndpoints() (string, error) {
 	var slices discoveryv1.EndpointSliceList
-	if err := c.List(context.Background(), &slices, client.InNamespace("kube-system"), client.MatchingLabels{discoveryv1.LabelServiceName: "kube-dns"}); err != nil {
+	if err := c.List(context.Background(), &slices, client.InNamespace("kube-system"),
+		client.MatchingLabels{discoveryv1.LabelServiceName: "kube-dns"}); err != nil {
 		return "", err
 	}
 	var all []string

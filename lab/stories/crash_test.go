@@ -32,7 +32,8 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d kills", seed, kills())
 	chance := rand.New(rand.NewPCG(seed, 1))
-	moment := func(within time.Duration) { time.Sleep(time.Duration(chance.Int64N(int64(within)))) } // the random moment is the test
+	// the random moment is the test
+	moment := func(within time.Duration) { time.Sleep(time.Duration(chance.Int64N(int64(within)))) }
 	crash := func(n int) {
 		moment(1500 * time.Millisecond)
 		c.stop(syscall.SIGKILL)
@@ -112,8 +113,9 @@ func (c *cluster) everything() []launched {
 	return all
 }
 
-// nothingLaunchedTwice looks at every instance the region ever had: one per claim. Claims are told apart by their UIDs: a claim that
-// is deleted by hand while its pods still wait is made again, and its name follows from what it is for.
+// nothingLaunchedTwice looks at every instance the region ever had: one per claim. Claims are told apart by their
+// UIDs: a claim that is deleted by hand while its pods still wait is made again, and its name follows from what it is
+// for.
 func (c *cluster) nothingLaunchedTwice() {
 	c.t.Helper()
 	all := c.everything()

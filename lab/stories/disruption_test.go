@@ -11,7 +11,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Machines that are no longer as they should be, or not worth their price, are replaced while people use what runs there.
+// Machines that are no longer as they should be, or not worth their price, are replaced while people use what runs
+// there.
 func TestMachinesAreReplacedUnderTheirPods(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -75,7 +76,8 @@ func (c *cluster) poolClaims(pool string) []karpv1.NodeClaim {
 // ready counts the pods of an app that are ready and not ending.
 func (c *cluster) ready(namespace, app string) int {
 	var pods corev1.PodList
-	if err := c.List(context.Background(), &pods, client.InNamespace(namespace), client.MatchingLabels{"app": app}); err != nil {
+	if err := c.List(context.Background(), &pods, client.InNamespace(namespace),
+		client.MatchingLabels{"app": app}); err != nil {
 		c.t.Fatal(err)
 	}
 	n := 0
@@ -89,8 +91,8 @@ func (c *cluster) ready(namespace, app string) int {
 	return n
 }
 
-// going counts the nodes of a pool that keep pods away since they go. Those whose instance is being terminated are not in
-// budgets any more, as in Karpenter.
+// going counts the nodes of a pool that keep pods away since they go. Those whose instance is being terminated are
+// not in budgets any more, as in Karpenter.
 func (c *cluster) going(pool string) int {
 	nodes, ended, n := c.nodes(), map[string]bool{}, 0
 	for _, claim := range c.poolClaims(pool) {
@@ -127,7 +129,8 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: web}}}
 	for _, claim := range c.poolClaims("drift") {
 		before[claim.Name] = true
 	}
-	c.kubectl("patch", "nodepool", "drift", "--type", "merge", "-p", `{"spec":{"template":{"metadata":{"labels":{"tier":"new"}}}}}`)
+	c.kubectl("patch", "nodepool", "drift", "--type", "merge", "-p",
+		`{"spec":{"template":{"metadata":{"labels":{"tier":"new"}}}}}`)
 	c.eventually(120*time.Second, func() error {
 		if n := c.ready("drift", "web"); n < 2 {
 			t.Fatalf("%d pods are ready, and the PodDisruptionBudget wants 2", n)
@@ -158,7 +161,8 @@ func (c *cluster) consolidationStory(t *testing.T) {
 	if n := len(c.poolClaims("half-empty")); n != 10 {
 		t.Fatalf("%d machines", n)
 	}
-	c.kubectl("-n", "half-empty", "patch", "deployment", "web", "--type", "json", "-p", `[{"op":"remove","path":"/spec/template/spec/affinity"}]`)
+	c.kubectl("-n", "half-empty", "patch", "deployment", "web", "--type", "json", "-p",
+		`[{"op":"remove","path":"/spec/template/spec/affinity"}]`)
 	c.wantPods(2*time.Minute, "half-empty", "web", 10)
 	c.kubectl("-n", "half-empty", "delete", "deployment", "anchor")
 	c.eventually(120*time.Second, func() error { // three pods fit on a machine of 1.93 CPUs

@@ -31,7 +31,8 @@ func shellBlocks(t *testing.T, path string) []string {
 	return blocks
 }
 
-// Every command block of README and docs runs as it stands, each document's in one shell: those with microVMs one after the other, then the others.
+// Every command block of README and docs runs as it stands, each document's in one shell: those with microVMs one
+// after the other, then the others.
 func TestDocumentsRunAsWritten(t *testing.T) {
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -60,7 +61,8 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 			env := []string{
-				"NODELESS_GUEST_KERNEL=" + guestKernel(), "HOME=" + dir, "PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
+				"NODELESS_GUEST_KERNEL=" + guestKernel(), "HOME=" + dir,
+				"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "NO_COLOR=1",
 				"NODELESS_DATA_DIR=" + filepath.Join(dir, "data"),
 			}
 			t.Cleanup(func() {

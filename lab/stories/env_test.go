@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// shell runs commands of a user who typed eval $(nodeless env), with a directory of programs of their own before all others.
+// shell runs commands of a user who typed eval $(nodeless env), with a directory of programs of their own before all
+// others.
 func (c *cluster) shell(programs, script string) (string, error) {
 	program := absolute(c.t, binary)
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", `eval $("$NODELESS" env); `+script)
-	cmd.Env = append(c.environment(), "NODELESS="+program, "NODELESS_DATA_DIR="+c.dir, "PATH="+programs+":"+os.Getenv("PATH"),
+	cmd.Env = append(c.environment(), "NODELESS="+program, "NODELESS_DATA_DIR="+c.dir,
+		"PATH="+programs+":"+os.Getenv("PATH"),
 		"AWS_PROFILE=mine", "AWS_SESSION_TOKEN=mine", "KUBECONFIG="+filepath.Join(c.home, "mine"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -46,13 +48,15 @@ func TestTheToolsOfAWSFindTheClusterAndLogIn(t *testing.T) {
 	if want := `arn:aws:iam::123456789012:root ["system:masters","system:authenticated"]`; err != nil || out != want {
 		t.Errorf("%v: %q, want %q", err, out, want)
 	}
-	if out, err := c.shell(aws, "AWS_SECRET_ACCESS_KEY=guess "+whoami); err == nil || !strings.Contains(out, "Unauthorized") {
+	if out, err := c.shell(aws, "AWS_SECRET_ACCESS_KEY=guess "+whoami); err == nil ||
+		!strings.Contains(out, "Unauthorized") {
 		t.Errorf("with another secret: %v, %q", err, out)
 	}
 	if out := c.kubectl("config", "current-context"); out != "nodeless\n" {
 		t.Errorf("up's own kubeconfig is now of context %q", out)
 	}
-	if out, err := c.shell(aws, `"$NODELESS" why nodepool/general-purpose`); err != nil || !strings.Contains(out, "the simulated region us-west-2") {
+	if out, err := c.shell(aws, `"$NODELESS" why nodepool/general-purpose`); err != nil ||
+		!strings.Contains(out, "the simulated region us-west-2") {
 		t.Errorf("asked with the variables of env, nodeless does not answer of its own cluster: %v\n%s", err, out)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// failingLaunchesStory: the heaviest pool's launches always fail, and not for want of capacity. Its pods get the next best pool's nodes at
-// once; pool and class say what is wrong.
+// failingLaunchesStory: the heaviest pool's launches always fail, and not for want of capacity. Its pods get the next
+// best pool's nodes at once; pool and class say what is wrong.
 func (c *cluster) failingLaunchesStory(t *testing.T) {
 	key := "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 	if err := c.admin(http.MethodPost, "/_nodeless/key", map[string]any{"key": key, "enabled": false}, nil); err != nil {
@@ -17,18 +17,21 @@ func (c *cluster) failingLaunchesStory(t *testing.T) {
 	}
 	disk := "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, encrypted: true, kmsKeyID: %q}}]\n"
 	for name, tc := range map[string]struct{ class, want string }{
-		"refused":  {"  userData: |\n    #!/bin/bash\n    # " + strings.Repeat("x", 20_000) + "\n", "User data is limited to 16384 bytes"},
+		"refused": {"  userData: |\n    #!/bin/bash\n    # " + strings.Repeat("x", 20_000) + "\n",
+			"User data is limited to 16384 bytes"},
 		"dieyoung": {fmt.Sprintf(disk, key), "Client.InvalidKMSKey.InvalidState"},
 	} {
 		c.apply(badClass(name, "al2023@latest", "nodeless") + tc.class)
-		heavy := strings.ReplaceAll(badPool(name, "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default", "name: "+name)
+		heavy := strings.ReplaceAll(badPool(name, "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default",
+			"name: "+name)
 		c.apply(strings.Replace(heavy, "spec:\n  limits", "spec:\n  weight: 100\n  limits", 1))
 		c.kubectl("wait", "nodepool/"+name, "--for=condition=Ready", "--timeout=60s")
 		c.kubectl("run", name, "--image=nginx", "--overrides",
 			`{"spec":{"tolerations":[{"key":"bad-input","operator":"Exists"}],"containers":[{"name":"app","image":"nginx","resources":{"requests":{"cpu":"3"}}}]}}`)
 		c.kubectl("wait", "pod/"+name, "--for=condition=Ready", "--timeout=90s")
 		node := c.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
-		if pool := c.kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.karpenter\.sh/nodepool}`); pool == name || pool == "" {
+		if pool := c.kubectl("get", "node", node, "-o",
+			`jsonpath={.metadata.labels.karpenter\.sh/nodepool}`); pool == name || pool == "" {
 			t.Errorf("pod %s runs on a node of pool %q", name, pool)
 		}
 		c.wantCondition("nodepool", name, "LaunchSucceeded", tc.want)

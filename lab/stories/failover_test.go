@@ -24,9 +24,10 @@ type mishap struct {
 	do   func()
 }
 
-// Two replicas run a cluster while everything happens that may: the leader is killed or told to end, the API server and the
-// region are killed and started again, machines, nodes, claims and finalizers are taken away by hand. In the end every pod
-// runs, each claim has its one instance and each instance its claim, and nothing was ever launched twice.
+// Two replicas run a cluster while everything happens that may: the leader is killed or told to end, the API server
+// and the region are killed and started again, machines, nodes, claims and finalizers are taken away by hand. In the
+// end every pod runs, each claim has its one instance and each instance its claim, and nothing was ever launched
+// twice.
 func TestMishapsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--controller=false", "--boot-time", "500ms")
@@ -91,8 +92,10 @@ func (c *cluster) mishaps(chance *rand.Rand, replicas ...*replica) []mishap {
 		{"a node is deleted by hand", func() { c.deleteSome(chance, "node", "") }},
 		{"a claim is deleted by hand", func() { c.deleteSome(chance, "nodeclaim", "") }},
 		{"another claim is deleted by hand", func() { c.deleteSome(chance, "nodeclaim", "") }},
-		{"a claim's finalizer is removed by hand, and the claim", func() { c.deleteSome(chance, "nodeclaim", `{"metadata":{"finalizers":null}}`) }},
-		{"a node's finalizer is removed by hand, and the node", func() { c.deleteSome(chance, "node", `{"metadata":{"finalizers":null}}`) }},
+		{"a claim's finalizer is removed by hand, and the claim",
+			func() { c.deleteSome(chance, "nodeclaim", `{"metadata":{"finalizers":null}}`) }},
+		{"a node's finalizer is removed by hand, and the node",
+			func() { c.deleteSome(chance, "node", `{"metadata":{"finalizers":null}}`) }},
 	}
 }
 
@@ -105,7 +108,8 @@ func (c *cluster) terminateSome(chance *rand.Rand, count int) {
 	}
 	for range min(count, len(instances)) {
 		id := *instances[chance.IntN(len(instances))].InstanceId
-		if _, err := c.ec2.TerminateInstances(context.Background(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+		if _, err := c.ec2.TerminateInstances(context.Background(),
+			&ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -120,14 +124,16 @@ func (c *cluster) deleteSome(chance *rand.Rand, kind, patch string) {
 	}
 	name := names[chance.IntN(len(names))]
 	if patch != "" {
-		if out, err := c.run("kubectl", "patch", name, "--type", "merge", "-p", patch); err != nil && !strings.Contains(out, "NotFound") {
+		if out, err := c.run("kubectl", "patch", name, "--type", "merge", "-p", patch); err != nil &&
+			!strings.Contains(out, "NotFound") {
 			c.t.Fatalf("patch %s: %v\n%s", name, err, out)
 		}
 	}
 	c.kubectl("delete", name, "--wait=false", "--ignore-not-found")
 }
 
-// nodesAreClaims compares the cluster's nodes with its claims, one to one, and reports pods that are not on any of them.
+// nodesAreClaims compares the cluster's nodes with its claims, one to one, and reports pods that are not on any of
+// them.
 func (c *cluster) nodesAreClaims() error {
 	claims := map[string]bool{}
 	for _, claim := range c.claims() {

@@ -106,7 +106,8 @@ func absolute(t testing.TB, path string) string {
 	return path
 }
 
-// machineProcesses are the processes that have their working directory in a microVM's state directory, or in namespaces its name as an argument.
+// machineProcesses are the processes that have their working directory in a microVM's state directory, or in
+// namespaces its name as an argument.
 func (c *cluster) machineProcesses() map[string]int {
 	out := map[string]int{}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
@@ -132,7 +133,8 @@ func (c *cluster) microVMProcesses() map[string]int {
 	return all
 }
 
-// noMachines reports what is left of microVMs on this machine: processes and, of a cluster that does not run, templates, the bridge and its rules.
+// noMachines reports what is left of microVMs on this machine: processes and, of a cluster that does not run,
+// templates, the bridge and its rules.
 func (c *cluster) noMachines() error {
 	if p := c.machineProcesses(); len(p) > 0 {
 		return fmt.Errorf("processes left: %v", p)
@@ -173,7 +175,8 @@ func (c *cluster) readyPods(app string, n int) []corev1.Pod {
 	var out []corev1.Pod
 	c.eventually(patience, func() error {
 		var list corev1.PodList
-		if err := c.List(context.Background(), &list, client.InNamespace("default"), client.MatchingLabels{"app": app}); err != nil {
+		if err := c.List(context.Background(), &list, client.InNamespace("default"),
+			client.MatchingLabels{"app": app}); err != nil {
 			return err
 		}
 		out = nil
@@ -241,8 +244,8 @@ func (c *cluster) line(s *bufio.Scanner, pattern string) string {
 	return s.Text()
 }
 
-// The first example of pods that are their own node, as a newcomer meets it: three pods of a Deployment run in three microVMs, kubectl does with them what
-// it does with any pod, and nothing is left when they are deleted.
+// The first example of pods that are their own node, as a newcomer meets it: three pods of a Deployment run in three
+// microVMs, kubectl does with them what it does with any pod, and nothing is left when they are deleted.
 func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c := microVMs(t)
 	first, second := newLogSink(t), newLogSink(t)
@@ -258,7 +261,8 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 		nodes[pods[i].Spec.NodeName] = true
 	}
 	if n := len(c.microVMProcesses()); n != 3 || len(nodes) != 3 || len(c.nodes()) != 3 || len(c.claims()) != 3 {
-		t.Errorf("%d processes, %d nodes of pods, %d Nodes, %d NodeClaims; want 3 of each", n, len(nodes), len(c.nodes()), len(c.claims()))
+		t.Errorf("%d processes, %d nodes of pods, %d Nodes, %d NodeClaims; want 3 of each", n, len(nodes), len(c.nodes()),
+			len(c.claims()))
 	}
 	pod := pods[0].Name
 
@@ -273,11 +277,13 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	if got := c.kubectl("exec", pod, "--", "cat", "/www/index.html"); got != "hello from "+pod+"\n" {
 		t.Errorf("exec: %q", got)
 	}
-	if out, err := c.runIn("one two\n", "kubectl", "exec", "-i", pod, "--", "sh", "-c", "wc -w; exit 7"); err == nil || !strings.Contains(out, "2\n") || !strings.Contains(out, "exit code 7") {
+	if out, err := c.runIn("one two\n", "kubectl", "exec", "-i", pod, "--", "sh", "-c", "wc -w; exit 7"); err == nil ||
+		!strings.Contains(out, "2\n") || !strings.Contains(out, "exit code 7") {
 		t.Errorf("exec -i: %v %q", err, out)
 	}
 	// The terminal shows what is typed, too: that has other letters.
-	if got := c.onTerminal("until [ \"$(stty size)\" = '33 77' ]; do sleep 0.1; done; echo si''ze is right; exit\r", "exec", "-it", pod, "--", "sh"); !strings.Contains(got, "size is right") {
+	if got := c.onTerminal("until [ \"$(stty size)\" = '33 77' ]; do sleep 0.1; done; echo si''ze is right; exit\r",
+		"exec", "-it", pod, "--", "sh"); !strings.Contains(got, "size is right") {
 		t.Errorf("exec -it: %q", got)
 	}
 	c.line(c.streaming("attach", pod), `^\d+ `+pod+`$`)
@@ -285,7 +291,8 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	if os.Geteuid() == 0 { // without, microVMs have no Services
 		c.eventually(patience, func() error {
 			ip := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
-			out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c", "nslookup hello.default.svc.cluster.local; wget -q -O - http://"+ip+"/")
+			out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c",
+				"nslookup hello.default.svc.cluster.local; wget -q -O - http://"+ip+"/")
 			if err != nil || !strings.Contains(out, "Address: "+ip) || !strings.Contains(out, "hello from hello-") {
 				return fmt.Errorf("the Service's name and its answer: %v\n%s", err, out)
 			}
@@ -304,7 +311,8 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c.eventually(patience, func() error {
 		for _, what := range []string{"pods", "nodes"} {
 			out, err := c.run("kubectl", "top", what, "--no-headers")
-			if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != 3 || strings.Contains(out, "<unknown>") {
+			if lines := strings.Split(strings.TrimSpace(out), "\n"); err != nil || len(lines) != 3 ||
+				strings.Contains(out, "<unknown>") {
 				return fmt.Errorf("top %s: %v\n%s", what, err, out)
 			}
 		}
@@ -336,7 +344,8 @@ func get(t *testing.T, url string) string {
 	return string(b)
 }
 
-// Pods outlive the process: it is killed, and later ended by Ctrl-C, while they run; their uptime, their logs and everything else go on.
+// Pods outlive the process: it is killed, and later ended by Ctrl-C, while they run; their uptime, their logs and
+// everything else go on.
 func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c := microVMs(t)
 	sink := newLogSink(t)
@@ -361,7 +370,8 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 		for i := range after {
 			p, was := &after[i], before[i]
 			if p.UID != was.UID || p.Status.ContainerStatuses[0].RestartCount != 0 || p.Status.PodIP != was.Status.PodIP {
-				t.Errorf("after %s: %s %s %+v, was %s %s", signal, p.Name, p.Status.PodIP, p.Status.ContainerStatuses, was.Name, was.Status.PodIP)
+				t.Errorf("after %s: %s %s %+v, was %s %s", signal, p.Name, p.Status.PodIP, p.Status.ContainerStatuses, was.Name,
+					was.Status.PodIP)
 			}
 			c.eventually(patience, func() error {
 				return consecutive(c.run("kubectl", "logs", p.Name))
@@ -386,7 +396,8 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c.twoRun()
 	for i := range before {
 		c.podWhen(before[i].Name, func(p *corev1.Pod) error {
-			if s := p.Status.ContainerStatuses[0]; p.UID != before[i].UID || !s.Ready || s.RestartCount != 1 || s.LastTerminationState.Terminated == nil {
+			if s := p.Status.ContainerStatuses[0]; p.UID != before[i].UID || !s.Ready || s.RestartCount != 1 ||
+				s.LastTerminationState.Terminated == nil {
 				return fmt.Errorf("it was %s, and its container does not tell of the run before: %s %+v", before[i].UID, p.UID, s)
 			}
 			return nil

@@ -13,13 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// breaks applies pods whose microVMs break, each in its own way, and breaks them: a guest's kernel panics, another hangs, a third's disk is filled again and
-// again. An image is broken, too. What is said of them is seen by areBroken, later: a hung guest is given a minute.
+// breaks applies pods whose microVMs break, each in its own way, and breaks them: a guest's kernel panics, another
+// hangs, a third's disk is filled again and again. An image is broken, too. What is said of them is seen by
+// areBroken, later: a hung guest is given a minute.
 func (c *cluster) breaks() {
 	c.t.Helper()
 	c.breakImage()
 	const image = "example.local/hello:1"
-	never := strings.Replace(trial("panics", image, "securityContext: {privileged: true}"), "spec:", "spec:\n  restartPolicy: Never", 1)
+	never := strings.Replace(trial("panics", image, "securityContext: {privileged: true}"), "spec:",
+		"spec:\n  restartPolicy: Never", 1)
 	c.apply(never + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
 		trial("fills", image, `command: [sh, -c, "dd if=/dev/zero of=/big bs=1M 2>/dev/termination-log; exit 1"]`))
 	for _, name := range []string{"hangs", "panics"} {
@@ -33,17 +35,20 @@ func (c *cluster) breaks() {
 	}
 }
 
-// areBroken sees that status and events say what happened to the pods of breaks, and that nothing of their machines is left.
+// areBroken sees that status and events say what happened to the pods of breaks, and that nothing of their machines
+// is left.
 func (c *cluster) areBroken() {
 	c.t.Helper()
 	const panicked = "Kernel panic - not syncing: sysrq triggered crash"
 	pod := c.podWhen("panics", func(p *corev1.Pod) error { // it is never to be run again
-		if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil || !strings.Contains(p.Status.Message, panicked) {
+		if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil ||
+			!strings.Contains(p.Status.Message, panicked) {
 			return fmt.Errorf("%q: %w", p.Status.Message, err)
 		}
 		return nil
 	})
-	if got := ending(pod.Status.ContainerStatuses[0]); !strings.HasPrefix(got, "137 ContainerStatusUnknown") || !strings.Contains(got, panicked) {
+	if got := ending(pod.Status.ContainerStatuses[0]); !strings.HasPrefix(got, "137 ContainerStatusUnknown") ||
+		!strings.Contains(got, panicked) {
 		c.t.Errorf("the container of the pod that panicked: %s", got)
 	}
 	if pid := c.machineProcesses()["microvm-"+string(pod.UID)]; pid != 0 {
@@ -55,7 +60,8 @@ func (c *cluster) areBroken() {
 	}
 	c.podWhen("fills", func(p *corev1.Pod) error { // its guest goes on
 		for _, s := range p.Status.ContainerStatuses {
-			if e := s.LastTerminationState.Terminated; e != nil && s.RestartCount > 0 && e.ExitCode == 1 && strings.Contains(e.Message, "No space left on device") {
+			if e := s.LastTerminationState.Terminated; e != nil && s.RestartCount > 0 && e.ExitCode == 1 &&
+				strings.Contains(e.Message, "No space left on device") {
 				return nil
 			}
 		}
@@ -75,7 +81,8 @@ func (c *cluster) runsAgain(name, why string) {
 	c.t.Helper()
 	pod := c.podWhen(name, func(p *corev1.Pod) error {
 		s := p.Status.ContainerStatuses[0]
-		if e := s.LastTerminationState.Terminated; s.State.Running == nil || !s.Ready || s.RestartCount != 1 || e == nil || e.ExitCode != 137 ||
+		if e := s.LastTerminationState.Terminated; s.State.Running == nil || !s.Ready || s.RestartCount != 1 ||
+			e == nil || e.ExitCode != 137 ||
 			e.Reason != "ContainerStatusUnknown" || !strings.Contains(e.Message, why) || p.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("phase %s, %+v", p.Status.Phase, s)
 		}
@@ -94,7 +101,8 @@ func (c *cluster) breakImage() {
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte(strings.Repeat("content\n", 1000)), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	if out, err := c.run("image", "build", dir, "--data-dir", c.dir, "--output", layout, "--tag", "example.local/corrupt:1", "--", "/file"); err != nil {
+	if out, err := c.run("image", "build", dir, "--data-dir", c.dir, "--output", layout, "--tag",
+		"example.local/corrupt:1", "--", "/file"); err != nil {
 		c.t.Fatalf("image build: %v\n%s", err, out)
 	}
 	blobs, err := filepath.Glob(filepath.Join(layout, "blobs", "sha256", "*"))

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 			}
 			defer os.RemoveAll(dir)
 			binary = filepath.Join(dir, "nodeless")
-			if out, err := exec.Command("go", "build", "-o", binary, "github.com/nodeless/nodeless/cmd/nodeless").CombinedOutput(); err != nil {
+			if out, err := exec.Command("go", "build", "-o", binary,
+				"github.com/nodeless/nodeless/cmd/nodeless").CombinedOutput(); err != nil {
 				return 1, fmt.Errorf("build nodeless: %w\n%s", err, out)
 			}
 		}
@@ -77,8 +78,8 @@ type cluster struct {
 	ec2 *ec2.Client
 }
 
-// up starts a cluster in a folder of its own; it ends with the test. It has no add-ons: stories count nodes, and coredns needs one. With --addons=true among
-// the arguments it has them.
+// up starts a cluster in a folder of its own; it ends with the test. It has no add-ons: stories count nodes, and
+// coredns needs one. With --addons=true among the arguments it has them.
 func up(t testing.TB, args ...string) *cluster {
 	t.Helper()
 	c := newCluster(t, append([]string{"--addons=false"}, args...)...)
@@ -108,7 +109,8 @@ func newCluster(t testing.TB, args ...string) *cluster {
 func (c *cluster) environment() []string {
 	return []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "NO_COLOR=1",
-		"NODELESS_GUEST_KERNEL=" + guestKernel(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-west-2",
+		"NODELESS_GUEST_KERNEL=" + guestKernel(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
+		"AWS_REGION=us-west-2",
 	}
 }
 
@@ -269,7 +271,8 @@ func eventually(within time.Duration, check func() error) error {
 	}
 }
 
-// wantEvents waits until the events that a field selector finds say the text: they are written behind what they tell of.
+// wantEvents waits until the events that a field selector finds say the text: they are written behind what they tell
+// of.
 func (c *cluster) wantEvents(selector, text string) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
@@ -336,7 +339,8 @@ func (c *cluster) nodes() []corev1.Node {
 func (c *cluster) instances() ([]ec2types.Instance, error) {
 	var found []ec2types.Instance
 	pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{
-		Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped", "shutting-down"},
+		Name:   aws.String("instance-state-name"),
+		Values: []string{"pending", "running", "stopping", "stopped", "shutting-down"},
 	}}})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.Background())

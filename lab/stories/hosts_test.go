@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// machine is one that joins a cluster as a microVM host: a `nodeless host` with a data directory and an address of its own.
+// machine is one that joins a cluster as a microVM host: a `nodeless host` with a data directory and an address of
+// its own.
 type machine struct {
 	c       *cluster
 	name    string
@@ -26,8 +27,9 @@ type machine struct {
 	cmd     *exec.Cmd
 }
 
-// joins makes a machine known to the cluster and starts its host process; it ends with the test, and its microVMs with it. As root it has a network of its
-// own, by which it reaches the API server at another address than this machine does.
+// joins makes a machine known to the cluster and starts its host process; it ends with the test, and its microVMs
+// with it. As root it has a network of its own, by which it reaches the API server at another address than this
+// machine does.
 func (c *cluster) joins(name, loopback string, on *cable) *machine {
 	c.t.Helper()
 	m := &machine{c: c, name: name, dir: filepath.Join(c.t.TempDir(), name), address: loopback, cable: on}
@@ -63,7 +65,8 @@ func (m *machine) start(args ...string) {
 		m.c.t.Fatal(err)
 	}
 	defer log.Close()
-	command := append([]string{binary, "host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory", "1Gi"}, args...)
+	command := append([]string{binary, "host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory",
+		"1Gi"}, args...)
 	m.cmd = exec.Command(command[0], command[1:]...)
 	if m.cable != nil {
 		m.cmd = m.cable.command(m.name, command...)
@@ -79,7 +82,8 @@ func (m *machine) start(args ...string) {
 func (m *machine) says(ready, why string) {
 	m.c.t.Helper()
 	m.c.eventually(patience, func() error {
-		out, err := m.c.run("kubectl", "get", "microvmhost", "-n", "nodeless-host-"+m.name, m.name, "-o", "jsonpath={.status.ready}/{.status.message}")
+		out, err := m.c.run("kubectl", "get", "microvmhost", "-n", "nodeless-host-"+m.name, m.name, "-o",
+			"jsonpath={.status.ready}/{.status.message}")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -132,7 +136,9 @@ func (m *machine) vms() int {
 	n := 0
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {
-		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, filepath.Join(m.dir, "host", "microvms")+"/") && strings.HasPrefix(filepath.Base(dir), "microvm-") {
+		if dir, err := os.Readlink(link); err == nil &&
+			strings.HasPrefix(dir, filepath.Join(m.dir, "host", "microvms")+"/") &&
+			strings.HasPrefix(filepath.Base(dir), "microvm-") {
 			n++
 		}
 	}
@@ -156,7 +162,8 @@ func (c *cluster) onHosts(pods []corev1.Pod) map[string]int {
 	out := map[string]int{}
 	for i := range pods {
 		node := &corev1.Node{}
-		if err := client.IgnoreNotFound(c.Get(context.Background(), client.ObjectKey{Name: pods[i].Spec.NodeName}, node)); err != nil {
+		if err := client.IgnoreNotFound(c.Get(context.Background(), client.ObjectKey{Name: pods[i].Spec.NodeName},
+			node)); err != nil {
 			c.t.Fatal(err)
 		}
 		out[node.Labels["nodeless.sh/host"]]++
@@ -164,8 +171,9 @@ func (c *cluster) onHosts(pods []corev1.Pod) map[string]int {
 	return out
 }
 
-// A controller that is not of `nodeless up` runs pods on two machines that have joined with tokens. kubectl works as ever; a host process that is started
-// again takes its microVMs up; one that is killed and does not come back loses its pods to the other, and when it comes back it takes away what was left.
+// A controller that is not of `nodeless up` runs pods on two machines that have joined with tokens. kubectl works as
+// ever; a host process that is started again takes its microVMs up; one that is killed and does not come back loses
+// its pods to the other, and when it comes back it takes away what was left.
 func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	needMicroVMs(t)
 	c := up(t, "--controller=false")
@@ -246,7 +254,8 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	again := exec.Command(binary, "host", "--data-dir", filepath.Join(t.TempDir(), "other"), "--join", one.joinFile())
 	again.Env = c.environment()
 	var exit *exec.ExitError
-	if out, err := again.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), `make another one with "nodeless host token one"`) {
+	if out, err := again.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != 2 ||
+		!strings.Contains(string(out), `make another one with "nodeless host token one"`) {
 		t.Errorf("joining a second time with one token: %v\n%s", err, out)
 	}
 }

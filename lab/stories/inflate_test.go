@@ -54,7 +54,8 @@ func TestInflate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fleets, runs := len(c.calls("CreateFleet")), len(c.calls("RunInstances")); fleets < len(instances) || runs > 0 {
-		t.Errorf("%d instances from %d CreateFleet and %d RunInstances calls; want CreateFleet alone", len(instances), fleets, runs)
+		t.Errorf("%d instances from %d CreateFleet and %d RunInstances calls; want CreateFleet alone", len(instances),
+			fleets, runs)
 	}
 	c.checkColumns()
 
@@ -86,14 +87,16 @@ func (c *cluster) everyClaimReady() error {
 		nodes[n.Name] = n
 	}
 	for _, claim := range c.claims() {
-		for _, t := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered, karpv1.ConditionTypeInitialized, "Ready"} {
+		for _, t := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
+			karpv1.ConditionTypeInitialized, "Ready"} {
 			if cond := claim.StatusConditions().Get(t); cond == nil || !cond.IsTrue() {
 				return fmt.Errorf("claim %s: %s is %v", claim.Name, t, cond)
 			}
 		}
 		n, ok := nodes[claim.Status.NodeName]
 		if !ok || n.Spec.ProviderID != claim.Status.ProviderID {
-			return fmt.Errorf("claim %s: node %q with provider id %q not found", claim.Name, claim.Status.NodeName, claim.Status.ProviderID)
+			return fmt.Errorf("claim %s: node %q with provider id %q not found", claim.Name, claim.Status.NodeName,
+				claim.Status.ProviderID)
 		}
 		for key, want := range map[string]string{
 			karpv1.NodePoolLabelKey: "general-purpose", karpv1.NodeRegisteredLabelKey: "true",

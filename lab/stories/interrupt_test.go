@@ -32,7 +32,8 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	boot := cmp.Or(os.Getenv("NODELESS_BOOT_TIME"), "1s")
 	c := up(t, "--boot-time", boot)
 	c.apply(spotPool)
-	c.apply(deployment("default", "web", machines, "500m", "terminationGracePeriodSeconds: 1", "{containerPort: 8080, hostPort: 8080}"))
+	c.apply(deployment("default", "web", machines, "500m", "terminationGracePeriodSeconds: 1",
+		"{containerPort: 8080, hostPort: 8080}"))
 	c.wantPods(300*time.Second, "default", "web", machines)
 	old := map[string]bool{}
 	for _, claim := range c.claims() {
@@ -64,7 +65,8 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		return nil
 	})
 	c.wantPods(300*time.Second, "default", "web", machines)
-	t.Logf("%d machines that take %s to boot were replaced and all pods ran %v after the first warning", machines, boot, time.Since(began).Round(100*time.Millisecond))
+	t.Logf("%d machines that take %s to boot were replaced and all pods ran %v after the first warning", machines,
+		boot, time.Since(began).Round(100*time.Millisecond))
 	c.eventually(time.Minute, q.isEmpty)
 	c.eventually(time.Minute, c.instancesAreClaims)
 	c.nothingLaunchedTwice()
@@ -74,8 +76,8 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	history.checkOrder(t, machines)
 }
 
-// interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how long
-// machines boot.
+// interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how
+// long machines boot.
 func interruptions() int {
 	if n, err := strconv.Atoi(os.Getenv("NODELESS_INTERRUPTIONS")); err == nil {
 		return n
@@ -132,7 +134,8 @@ type sqsQueue struct {
 func (c *cluster) queue() sqsQueue {
 	c.t.Helper()
 	q := sqsQueue{Client: sqs.NewFromConfig(aws.Config{
-		Region: c.Session.Region, BaseEndpoint: &c.Session.RegionURL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Region: c.Session.Region, BaseEndpoint: &c.Session.RegionURL,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})}
 	out, err := q.GetQueueUrl(context.Background(), &sqs.GetQueueUrlInput{QueueName: aws.String("nodeless")})
 	if err != nil {
@@ -150,7 +153,8 @@ func (q sqsQueue) send(body string) func() error {
 }
 
 func (q sqsQueue) isEmpty() error {
-	out, err := q.GetQueueAttributes(context.Background(), &sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})
+	out, err := q.GetQueueAttributes(context.Background(),
+		&sqs.GetQueueAttributesInput{QueueUrl: &q.url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})
 	if err != nil {
 		return err
 	}
@@ -162,8 +166,8 @@ func (q sqsQueue) isEmpty() error {
 	return nil
 }
 
-// history is when machines were launched and drained, in resource versions. They are revisions of one etcd, which all kinds
-// share here: what has the smaller one was written first.
+// history is when machines were launched and drained, in resource versions. They are revisions of one etcd, which all
+// kinds share here: what has the smaller one was written first.
 type history struct {
 	mu       sync.Mutex
 	launched map[string]uint64 // new claims → when they got their instance
@@ -194,8 +198,8 @@ func (c *cluster) record(old map[string]bool) *history {
 	return h
 }
 
-// follow watches a kind from the list's version on. A watch that ends, as those of a busy API server do, is taken up where
-// it ended.
+// follow watches a kind from the list's version on. A watch that ends, as those of a busy API server do, is taken up
+// where it ended.
 func (h *history) follow(ctx context.Context, api client.WithWatch, list client.ObjectList, old map[string]bool) {
 	version := list.GetResourceVersion()
 	for ctx.Err() == nil {
@@ -236,8 +240,8 @@ func (h *history) saw(e watch.Event, old map[string]bool) {
 	}
 }
 
-// checkOrder: whenever the drain of a machine begins, more machines have been launched than drains begun before. Each pod
-// needs a machine of its own, so that for every drain there is a launch before it.
+// checkOrder: whenever the drain of a machine begins, more machines have been launched than drains begun before. Each
+// pod needs a machine of its own, so that for every drain there is a launch before it.
 func (h *history) checkOrder(t *testing.T, machines int) {
 	t.Helper()
 	h.mu.Lock()
@@ -261,7 +265,8 @@ func (h *history) checkOrder(t *testing.T, machines int) {
 		}
 	}
 	if late > 0 {
-		t.Errorf("%d of %d drains began before another machine was launched: launches %s, drains %s", late, machines, brief(launched), brief(drained))
+		t.Errorf("%d of %d drains began before another machine was launched: launches %s, drains %s", late, machines,
+			brief(launched), brief(drained))
 	}
 }
 

@@ -18,14 +18,19 @@ import (
 
 // guestsAsk is what the guest asks for everywhere: the paths of whatever may listen on this machine.
 var guestsAsk = []struct{ method, path, body string }{
-	{"GET", "/", ""}, {"GET", "/lite", ""}, {"GET", "/api/history", ""}, {"GET", "/api/stream", ""}, {"GET", "/api/why?of=pod/huge", ""},
-	{"GET", "/_nodeless/summary", ""}, {"GET", "/_nodeless/instances", ""}, {"POST", "/_nodeless/fail", `{"api":"CreateFleet","code":"InternalError","times":99}`},
-	{"GET", "/metrics", ""}, {"GET", "/debug/pprof/", ""}, {"GET", "/api/v1/pods", ""}, {"GET", "/apis/metrics.k8s.io/v1beta1/pods", ""},
-	{"GET", "/pods", ""}, {"GET", "/stats/summary", ""}, {"POST", "/mutate-pods", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`},
+	{"GET", "/", ""}, {"GET", "/lite", ""}, {"GET", "/api/history", ""}, {"GET", "/api/stream", ""},
+	{"GET", "/api/why?of=pod/huge", ""},
+	{"GET", "/_nodeless/summary", ""}, {"GET", "/_nodeless/instances", ""},
+	{"POST", "/_nodeless/fail", `{"api":"CreateFleet","code":"InternalError","times":99}`},
+	{"GET", "/metrics", ""}, {"GET", "/debug/pprof/", ""}, {"GET", "/api/v1/pods", ""},
+	{"GET", "/apis/metrics.k8s.io/v1beta1/pods", ""},
+	{"GET", "/pods", ""}, {"GET", "/stats/summary", ""},
+	{"POST", "/mutate-pods", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`},
 }
 
-// wantNothingForGuests plays a microVM's guest that reached this machine's loopback: it speaks to everything that the process listens
-// at, by the name localhost and without a secret. Nobody tells it about the cluster or does anything for it.
+// wantNothingForGuests plays a microVM's guest that reached this machine's loopback: it speaks to everything that the
+// process listens at, by the name localhost and without a secret. Nobody tells it about the cluster or does anything
+// for it.
 func (c *cluster) wantNothingForGuests() {
 	c.t.Helper()
 	at := listeners(c.t, c.Session.PID)
@@ -35,7 +40,8 @@ func (c *cluster) wantNothingForGuests() {
 		c.t.Fatalf("the page at %s and the region at %s are not among the listeners %v", page, region, at)
 	}
 	guest := &http.Client{
-		Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, // whoever it is
+		// whoever it is
+		Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer guest.CloseIdleConnections()
@@ -54,7 +60,8 @@ func (c *cluster) wantNothingForGuests() {
 	}
 }
 
-// wantRefusal asks, and wants a refusal without a word about the cluster. The second result is false if nobody speaks the protocol there.
+// wantRefusal asks, and wants a refusal without a word about the cluster. The second result is false if nobody speaks
+// the protocol there.
 func (c *cluster) wantRefusal(guest *http.Client, method, url, body string) (int, bool) {
 	c.t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -112,7 +119,8 @@ func listeners(t testing.TB, pid int) (out []string) {
 	return out
 }
 
-// loopbackOf reads an address as the kernel writes it: each 32 bits of it in the machine's order, which is the little one here.
+// loopbackOf reads an address as the kernel writes it: each 32 bits of it in the machine's order, which is the little
+// one here.
 func loopbackOf(t testing.TB, text string) string {
 	t.Helper()
 	address, port, _ := strings.Cut(text, ":")

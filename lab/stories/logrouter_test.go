@@ -62,7 +62,8 @@ func (s *logSink) linesOf(pod string) []string {
 // output is the section of output.conf for it.
 func (s *logSink) output() string {
 	host, port, _ := net.SplitHostPort(cmp.Or(s.at, s.Listener.Addr().String()))
-	return "[OUTPUT]\n    Name http\n    Match kube.*_default_hello-*\n    Host " + host + "\n    Port " + port + "\n    Format json_lines\n"
+	return "[OUTPUT]\n    Name http\n    Match kube.*_default_hello-*\n    Host " + host + "\n    Port " + port +
+		"\n    Format json_lines\n"
 }
 
 // hasAll judges whether it has lines of all pods.
@@ -77,7 +78,8 @@ func (s *logSink) hasAll(pods []corev1.Pod) func() error {
 	}
 }
 
-// hasUpTo judges whether it has the numbered lines of a pod up to one. After a host process was killed some may be there twice, and none is missing.
+// hasUpTo judges whether it has the numbered lines of a pod up to one. After a host process was killed some may be
+// there twice, and none is missing.
 func (s *logSink) hasUpTo(pod string, most int) error {
 	lines := s.linesOf(pod)
 	for n := 1; n <= most; n++ {

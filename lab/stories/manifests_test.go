@@ -69,7 +69,8 @@ spec:
 `)
 	c.wantPods(2*time.Minute, "web", "web", 2)
 	c.eventually(time.Minute, func() error {
-		if out := c.kubectl("-n", "web", "get", "endpointslices", "-o", "jsonpath={.items[*].endpoints[*].addresses[0]}"); len(strings.Fields(out)) != 2 {
+		if out := c.kubectl("-n", "web", "get", "endpointslices", "-o",
+			"jsonpath={.items[*].endpoints[*].addresses[0]}"); len(strings.Fields(out)) != 2 {
 			return fmt.Errorf("service web has endpoints %q, want two addresses", out)
 		}
 		return nil
@@ -128,7 +129,8 @@ spec:
 	c.wantPods(2*time.Minute, "arm", "arm", 3)
 	for node := range c.nodesOf("arm") {
 		if node.Labels["kubernetes.io/arch"] != "arm64" || node.Labels[karpv1.NodePoolLabelKey] != "graviton" {
-			t.Errorf("node %s: arch %s of pool %s, want arm64 of graviton", node.Name, node.Labels["kubernetes.io/arch"], node.Labels[karpv1.NodePoolLabelKey])
+			t.Errorf("node %s: arch %s of pool %s, want arm64 of graviton", node.Name, node.Labels["kubernetes.io/arch"],
+				node.Labels[karpv1.NodePoolLabelKey])
 		}
 	}
 }
@@ -194,7 +196,8 @@ spec:
 			return err
 		}
 		if job.Status.Succeeded != 50 || job.Status.CompletionTime == nil {
-			return fmt.Errorf("job: %d of 50 succeeded, %d active, %d failed", job.Status.Succeeded, job.Status.Active, job.Status.Failed)
+			return fmt.Errorf("job: %d of 50 succeeded, %d active, %d failed", job.Status.Succeeded, job.Status.Active,
+				job.Status.Failed)
 		}
 		return nil
 	})
@@ -335,7 +338,8 @@ func (c *cluster) wantEvent(within time.Duration, namespace, pod, word string) {
 		}
 		var seen []string
 		for _, e := range events.Items {
-			if e.InvolvedObject.Kind != "Pod" || !strings.HasPrefix(e.InvolvedObject.Name, pod) || e.Source.Component == "default-scheduler" || e.ReportingController == "default-scheduler" {
+			if e.InvolvedObject.Kind != "Pod" || !strings.HasPrefix(e.InvolvedObject.Name, pod) ||
+				e.Source.Component == "default-scheduler" || e.ReportingController == "default-scheduler" {
 				continue
 			}
 			if strings.Contains(e.Message, word) {

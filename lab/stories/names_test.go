@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Clusters run beside each other, each with its name, its data directory and its context; nothing of one, and no file of the user, is lost by
-// what is done with another.
+// Clusters run beside each other, each with its name, its data directory and its context; nothing of one, and no file
+// of the user, is lost by what is done with another.
 func TestClustersHaveNames(t *testing.T) {
 	t.Parallel()
 	a := up(t, "--boot-time", "0s")
@@ -24,7 +24,8 @@ func TestClustersHaveNames(t *testing.T) {
 	t.Cleanup(func() { _, _ = a.run("down", "--name", "b") })
 	a.wantContexts("nodeless-nodeless", a.dir, "nodeless-b", b)
 	stop := a.runHints(out, "--name b")
-	for _, command := range []string{"status --name b", "status --data-dir " + b, "top --name b", "why --name b nodepool/general-purpose", "kubectl --data-dir " + b + " get nodes"} {
+	for _, command := range []string{"status --name b", "status --data-dir " + b, "top --name b",
+		"why --name b nodepool/general-purpose", "kubectl --data-dir " + b + " get nodes"} {
 		a.must(strings.Fields(command)...)
 	}
 	if got := a.must("kubectl", "get", "deployments"); strings.Contains(got, "web") {
@@ -60,7 +61,8 @@ func (c *cluster) refusesAFolderOfOthers() {
 	if err := os.WriteFile(keep, []byte("x"), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	for _, command := range []string{"up --detach", "up", "down --wipe", "image build " + theirs + " --tag example.local/x:1"} {
+	for _, command := range []string{"up --detach", "up", "down --wipe",
+		"image build " + theirs + " --tag example.local/x:1"} {
 		out, err := c.run(append(strings.Fields(command), "--data-dir", theirs)...)
 		if err == nil || !strings.Contains(out, theirs) || !strings.Contains(out, "not made by nodeless") {
 			c.t.Errorf("%s: %v %s", command, err, out)
@@ -98,7 +100,8 @@ func (c *cluster) must(args ...string) string {
 	return out
 }
 
-// wantContexts are the contexts of the user's kubeconfig and the data directories of their clusters, the current one first.
+// wantContexts are the contexts of the user's kubeconfig and the data directories of their clusters, the current one
+// first.
 func (c *cluster) wantContexts(pairs ...string) {
 	c.t.Helper()
 	config, err := clientcmd.LoadFromFile(filepath.Join(c.home, ".kube", "config"))
@@ -113,7 +116,8 @@ func (c *cluster) wantContexts(pairs ...string) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if have := config.Clusters[pairs[i]]; have == nil || have.Server != own.Clusters[own.Contexts[own.CurrentContext].Cluster].Server {
+		if have := config.Clusters[pairs[i]]; have == nil ||
+			have.Server != own.Clusters[own.Contexts[own.CurrentContext].Cluster].Server {
 			c.t.Errorf("context %s leads to %+v, not to the cluster in %s", pairs[i], have, pairs[i+1])
 		}
 	}
@@ -151,7 +155,8 @@ func (c *cluster) runHints(out, flag string) (stop string) {
 func (c *cluster) types(command string) {
 	c.t.Helper()
 	tools := c.t.TempDir()
-	for name, script := range map[string]string{"kubectl": fmt.Sprintf("exec %s kubectl \"$@\"", absolute(c.t, binary)), "aws": ""} {
+	for name, script := range map[string]string{"kubectl": fmt.Sprintf("exec %s kubectl \"$@\"",
+		absolute(c.t, binary)), "aws": ""} {
 		if err := os.WriteFile(filepath.Join(tools, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			c.t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ func TestPodsThatLookAtOthers(t *testing.T) {
 	c := up(t, "--boot-time", "1s")
 	t.Run("together", func(t *testing.T) {
 		for name, story := range map[string]func(*testing.T){
-			"spread over three zones": c.zonesStory, "five replicas, five machines": c.apartStory, "web near its cache": c.nearStory,
+			"spread over three zones": c.zonesStory, "five replicas, five machines": c.apartStory,
+			"web near its cache":              c.nearStory,
 			"a volume where its class allows": c.diskStory, "one host port": c.portsStory, "all of it": c.mixedStory,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -94,8 +95,8 @@ spec:
 	return c
 }
 
-// deployment is a Deployment for its own pool, in the namespace of the same name; constraints are lines of the pod's spec,
-// ports of its container.
+// deployment is a Deployment for its own pool, in the namespace of the same name; constraints are lines of the pod's
+// spec, ports of its container.
 func deployment(namespace, app string, replicas int, cpu, constraints, ports string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -130,7 +131,8 @@ func (c *cluster) wantMachines(pool string, want int) {
 // podsBy counts the app's pods by a label of their nodes.
 func (c *cluster) podsBy(key, namespace, app string) map[string]int {
 	var pods corev1.PodList
-	if err := c.List(context.Background(), &pods, client.InNamespace(namespace), client.MatchingLabels{"app": app}); err != nil {
+	if err := c.List(context.Background(), &pods, client.InNamespace(namespace),
+		client.MatchingLabels{"app": app}); err != nil {
 		c.t.Fatal(err)
 	}
 	labels := map[string]string{}
@@ -154,7 +156,8 @@ func (c *cluster) zonesStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "zones")
 	c.apply(deployment("zones", "web", 6, "500m", strings.Replace(overZones, "minDomains: 3, ", "", 1), ""))
 	c.wantPods(2*time.Minute, "zones", "web", 6)
-	// Without minDomains the scheduler knows only the zones of nodes that have come: early pods may go where later ones would not.
+	// Without minDomains the scheduler knows only the zones of nodes that have come: early pods may go where later ones
+	// would not.
 	if got := c.podsBy(corev1.LabelTopologyZone, "zones", "web"); len(got) != 3 {
 		t.Errorf("pods by zone: %v, want some in each of three", got)
 	}
@@ -172,7 +175,8 @@ func (c *cluster) apartStory(t *testing.T) {
 
 func (c *cluster) nearStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "near")
-	c.apply(deployment("near", "web", 3, "250m", "affinity: {"+nearCache+"}", "") + deployment("near", "cache", 1, "250m", "", ""))
+	c.apply(deployment("near", "web", 3, "250m", "affinity: {"+nearCache+"}", "") + deployment("near", "cache", 1,
+		"250m", "", ""))
 	c.wantPods(2*time.Minute, "near", "web", 3)
 	c.wantPods(time.Minute, "near", "cache", 1)
 	webs, caches := c.podsBy(corev1.LabelTopologyZone, "near", "web"), c.podsBy(corev1.LabelTopologyZone, "near", "cache")
@@ -193,15 +197,19 @@ func (c *cluster) portsStory(t *testing.T) {
 	c.wantMachines("ports", 2)
 }
 
-// Six replicas over three zones, each on a machine of its own, and workers beside them that want to be in the cache's zone.
+// Six replicas over three zones, each on a machine of its own, and workers beside them that want to be in the cache's
+// zone.
 func (c *cluster) mixedStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "mixed")
-	c.apply(deployment("mixed", "web", 6, "500m", overZones+"\n      affinity: {"+awayFromWeb+"}", "{containerPort: 80, hostPort: 8081}") +
-		deployment("mixed", "cache", 1, "200m", "", "") + deployment("mixed", "worker", 2, "100m", "affinity: {"+nearCache+"}", ""))
+	c.apply(deployment("mixed", "web", 6, "500m", overZones+"\n      affinity: {"+awayFromWeb+"}",
+		"{containerPort: 80, hostPort: 8081}") +
+		deployment("mixed", "cache", 1, "200m", "", "") + deployment("mixed", "worker", 2, "100m",
+		"affinity: {"+nearCache+"}", ""))
 	c.wantPods(2*time.Minute, "mixed", "web", 6)
 	c.wantPods(time.Minute, "mixed", "cache", 1)
 	c.wantPods(time.Minute, "mixed", "worker", 2)
-	if zones, hosts := c.podsBy(corev1.LabelTopologyZone, "mixed", "web"), c.podsBy(corev1.LabelHostname, "mixed", "web"); len(hosts) != 6 ||
+	if zones, hosts := c.podsBy(corev1.LabelTopologyZone, "mixed", "web"),
+		c.podsBy(corev1.LabelHostname, "mixed", "web"); len(hosts) != 6 ||
 		fmt.Sprint(zones) != "map[us-west-2a:2 us-west-2b:2 us-west-2c:2]" {
 		t.Errorf("web by zone: %v, by machine: %v; want two in each of three zones, on six machines", zones, hosts)
 	}
@@ -214,8 +222,8 @@ func (c *cluster) mixedStory(t *testing.T) {
 	}
 }
 
-// A StatefulSet's volumes are made where their class allows, when the scheduler has chosen a node; and a pod that comes again
-// goes where its volume is. The test plays the part of the CSI driver.
+// A StatefulSet's volumes are made where their class allows, when the scheduler has chosen a node; and a pod that
+// comes again goes where its volume is. The test plays the part of the CSI driver.
 func (c *cluster) diskStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "disk")
 	c.apply(`
@@ -276,14 +284,18 @@ func (c *cluster) provision(namespace string) error {
 			return err
 		}
 		pv := &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID), Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID),
+				Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"}},
 			Spec: corev1.PersistentVolumeSpec{
-				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}, AccessModes: claim.Spec.AccessModes,
-				StorageClassName:       *claim.Spec.StorageClassName,
-				ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+				Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
+				AccessModes:      claim.Spec.AccessModes,
+				StorageClassName: *claim.Spec.StorageClassName,
+				ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+					Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + string(claim.UID)}},
 				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{node.Labels[corev1.LabelTopologyZone]}}},
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{node.Labels[corev1.LabelTopologyZone]}}},
 				}}}},
 			},
 		}

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cable is a network of machines: each is a network namespace with one interface in a common switch. This machine has an address there too, the first.
+// cable is a network of machines: each is a network namespace with one interface in a common switch. This machine has
+// an address there too, the first.
 type cable struct {
 	t      *testing.T
 	name   string
@@ -86,7 +87,8 @@ func (c *cable) in(namespace string, command ...string) string {
 
 // command is one in a namespace, of which nothing but the network is another than this machine's.
 func (c *cable) command(namespace string, command ...string) *exec.Cmd {
-	return exec.Command("nsenter", append([]string{"--net=" + filepath.Join("/run/netns", c.of(namespace))}, command...)...)
+	return exec.Command("nsenter",
+		append([]string{"--net=" + filepath.Join("/run/netns", c.of(namespace))}, command...)...)
 }
 
 // forwards passes connections to this machine's address on the cable on to an address of its own, and gives where.
@@ -123,7 +125,8 @@ func pass(from net.Conn, address string) {
 	_, _ = io.Copy(from, to)
 }
 
-// reach are the options of "nodeless host token" for a machine on the cable: the API server has no certificate for that address of it.
+// reach are the options of "nodeless host token" for a machine on the cable: the API server has no certificate for
+// that address of it.
 func (c *cable) reach(kubeconfig string) []string {
 	c.t.Helper()
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
@@ -169,8 +172,8 @@ func (c *cluster) between(one, two *machine, pods []corev1.Pod) *between {
 	return b
 }
 
-// works says that the pod on the first machine reaches that on the second, at its address and by the Service's name, and that this machine, which is outside,
-// reaches it by the Service's port at each of the two.
+// works says that the pod on the first machine reaches that on the second, at its address and by the Service's name,
+// and that this machine, which is outside, reaches it by the Service's port at each of the two.
 func (b *between) works(when string) {
 	b.c.t.Helper()
 	want := "hello from " + b.answer + "\n"
@@ -198,7 +201,8 @@ func (m *machine) nothingOfItsNetwork() {
 	if _, err := os.Stat(filepath.Join(m.dir, "host", "microvms", "network.json")); !os.IsNotExist(err) {
 		m.c.t.Errorf("the firewall of host %s is left: %v", m.name, err)
 	}
-	if forwarding := m.cable.in(m.name, "cat", "/proc/sys/net/ipv4/conf/"+m.cable.of(m.name)+"/forwarding"); forwarding != "0\n" {
+	if forwarding := m.cable.in(m.name, "cat",
+		"/proc/sys/net/ipv4/conf/"+m.cable.of(m.name)+"/forwarding"); forwarding != "0\n" {
 		m.c.t.Errorf("host %s still forwards: %q", m.name, forwarding)
 	}
 }

@@ -26,11 +26,13 @@ func alone(t *testing.T, args ...string) (string, error) {
 func TestWithoutAClusterEveryCommandSaysHowToHaveOne(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"status", "why pod/web", "top", "web", "plan --scale deployment/web=1", "capture", "decisions", "savings", "env", "run --cluster-name x", "host token a",
+		"status", "why pod/web", "top", "web", "plan --scale deployment/web=1", "capture", "decisions", "savings", "env",
+		"run --cluster-name x", "host token a",
 		"kubectl get pods", "kubectl --name b get pods", "top --name b",
 	} {
 		out, err := alone(t, strings.Fields(command)...)
-		if err == nil || !strings.Contains(strings.ToLower(out), "nothing runs in ") || !strings.Contains(out, "start a cluster with: ") || strings.Contains(out, "KUBERNETES_MASTER") {
+		if err == nil || !strings.Contains(strings.ToLower(out), "nothing runs in ") ||
+			!strings.Contains(out, "start a cluster with: ") || strings.Contains(out, "KUBERNETES_MASTER") {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 		if strings.Contains(command, "--name b") && !strings.Contains(out, "up --name b") {
@@ -52,7 +54,8 @@ func TestAMistypedCommandGetsTheNearest(t *testing.T) {
 func TestHelpHasOnlyTheCommandsOwnFlags(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"why", "up", "kubectl", "host token"} {
-		if out, err := alone(t, append(strings.Fields(command), "--help")...); err != nil || strings.Contains(out, "--version=raw") || strings.Contains(out, "Global Flags") {
+		if out, err := alone(t, append(strings.Fields(command), "--help")...); err != nil ||
+			strings.Contains(out, "--version=raw") || strings.Contains(out, "Global Flags") {
 			t.Errorf("%s --help: %v\n%s", command, err, out)
 		}
 	}
@@ -63,7 +66,8 @@ func TestALogOfJSONIsJSONToTheEnd(t *testing.T) {
 	t.Parallel()
 	out, err := alone(t, "run", "--cluster-name", "x", "--log-format", "json", "--kube-client-qps", "-1")
 	var record struct{ Time, Level, Error string }
-	if json.Unmarshal([]byte(out), &record) != nil || record.Time == "" || record.Level != "ERROR" || !strings.Contains(record.Error, "--kube-client-qps") || err == nil {
+	if json.Unmarshal([]byte(out), &record) != nil || record.Time == "" || record.Level != "ERROR" ||
+		!strings.Contains(record.Error, "--kube-client-qps") || err == nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -20,7 +20,8 @@ import (
 // nodeBehaviours are the pods of TestAPodBehavesAsOnAnyNode.
 const nodeBehaviours = "testdata/nodebehaviours.yaml"
 
-// How containers of nodeBehaviours that end for good have ended: exit code, reason, restarts if there were any, message.
+// How containers of nodeBehaviours that end for good have ended: exit code, reason, restarts if there were any,
+// message.
 var endings = map[string]string{
 	"ends/first":      "0 Completed",
 	"ends/second":     "0 Completed",
@@ -65,16 +66,19 @@ var endings = map[string]string{
 	"together/finder":  "0 Completed found closed 0",
 }
 
-// How runs of the pod sick have ended, each of which was followed by another. Whose shell had set its trap when it was told to end has ended with 7, who
-// was faster had to be killed.
+// How runs of the pod sick have ended, each of which was followed by another. Whose shell had set its trap when it
+// was told to end has ended with 7, who was faster had to be killed.
 var sickness = map[string]string{
-	"exec": "Error", "http": "Error", "tcp": "Error", "grpc": "Error", "startup": "Error", "hook": "Error", "stubborn": "137 Error", "finishes": "0 Completed", "crashes": "5 Error",
+	"exec": "Error", "http": "Error", "tcp": "Error", "grpc": "Error", "startup": "Error", "hook": "Error",
+	"stubborn": "137 Error", "finishes": "0 Completed", "crashes": "5 Error",
 }
 
 // How the containers of the pod steady have ended when it was deleted.
-var farewells = map[string]string{"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error", "again": "0 Completed restarts 1"}
+var farewells = map[string]string{"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error",
+	"again": "0 Completed restarts 1"}
 
-// A pod in a microVM is run as a kubelet runs it: the behaviours of docs/which-behaviours-of-a-node-do-microvms-have.md, in real microVMs.
+// A pod in a microVM is run as a kubelet runs it: the behaviours of
+// docs/which-behaviours-of-a-node-do-microvms-have.md, in real microVMs.
 func TestAPodBehavesAsOnAnyNode(t *testing.T) {
 	c := microVMs(t)
 	c.buildTrialImages()
@@ -96,7 +100,9 @@ func TestAPodInNamespacesBehavesAsOnAnyNode(t *testing.T) {
 	profile, rest, _ := strings.Cut(string(manifest), "\n---\n")
 	c.apply(profile)
 	c.waitsForProfile("it has no virtual machines, and the profile does not ask for engine Namespace")
-	if out := c.kubectl("patch", "fargateprofile", "trials", "--type=merge", "-p", `{"spec":{"engine":"Namespace","restrictions":"None"}}`); !strings.Contains(out, "Warning: spec.engine: Namespace is no virtual machine") {
+	if out := c.kubectl("patch", "fargateprofile", "trials", "--type=merge", "-p",
+		`{"spec":{"engine":"Namespace","restrictions":"None"}}`); !strings.Contains(out,
+		"Warning: spec.engine: Namespace is no virtual machine") {
 		t.Errorf("kubectl said %q", out)
 	}
 	c.waitsForProfile("microVM hosts:")
@@ -114,7 +120,8 @@ func TestAPodInNamespacesBehavesAsOnAnyNode(t *testing.T) {
 func (c *cluster) waitsForProfile(text string) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
-		if got := c.kubectl("get", "fargateprofile", "trials", "-o", "jsonpath={.status.conditions[0].message}"); !strings.Contains(got, text) {
+		if got := c.kubectl("get", "fargateprofile", "trials", "-o",
+			"jsonpath={.status.conditions[0].message}"); !strings.Contains(got, text) {
 			return fmt.Errorf("it is %s", got)
 		}
 		return nil
@@ -128,7 +135,8 @@ func (c *cluster) behaves(want map[string]string) {
 	c.waitsFor("root", "container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
 	c.kubectl("delete", "pod", "root")
 
-	for name, phase := range map[string]corev1.PodPhase{"ends": "Failed", "twice": "Succeeded", "stops": "Failed", "together": "Failed"} {
+	for name, phase := range map[string]corev1.PodPhase{"ends": "Failed", "twice": "Succeeded", "stops": "Failed",
+		"together": "Failed"} {
 		pod := c.podWhen(name, func(p *corev1.Pod) error { return differ("phase", p.Status.Phase, phase) })
 		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if end, told := want[name+"/"+s.Name]; told && ending(s) != end {
@@ -177,7 +185,8 @@ func (c *cluster) isSteady() {
 	c.t.Helper()
 	c.podWhen("steady", func(p *corev1.Pod) error {
 		for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-			if restarts := map[string]int32{"again": 1}[s.Name]; s.RestartCount != restarts || s.Started == nil || !*s.Started || s.Ready != (s.Name != "ready") {
+			if restarts := map[string]int32{"again": 1}[s.Name]; s.RestartCount != restarts || s.Started == nil ||
+				!*s.Started || s.Ready != (s.Name != "ready") {
 				return fmt.Errorf("%s: %+v", s.Name, s)
 			}
 		}
@@ -193,14 +202,17 @@ func (c *cluster) isSteady() {
 		return fmt.Errorf("no condition Ready")
 	}
 	c.podWhen("steady", gate)
-	c.kubectl("patch", "pod", "steady", "--subresource=status", "-p", `{"status":{"conditions":[{"type":"example.com/gate","status":"True"}]}}`)
+	c.kubectl("patch", "pod", "steady", "--subresource=status", "-p",
+		`{"status":{"conditions":[{"type":"example.com/gate","status":"True"}]}}`)
 	c.kubectl("wait", "--for=condition=Ready", "pod/steady", "--timeout=60s")
-	if got := c.inSteady("again", "sh", "-c", "ls /shared/first /shared/post /mark 2>/dev/null; cat /keys/password /one"); got != "/shared/first\n/shared/post\ns3crets3cret" {
+	if got := c.inSteady("again", "sh", "-c",
+		"ls /shared/first /shared/post /mark 2>/dev/null; cat /keys/password /one"); got != "/shared/first\n/shared/post\ns3crets3cret" {
 		c.t.Errorf("a volume stays, a writable layer goes with its run: %q", got)
 	}
 	c.kubectl("patch", "secret", "keys", "-p", `{"stringData":{"password":"changed"}}`)
 	c.eventually(time.Minute, func() error {
-		return differ("the Secret's volume and its sub-path", c.inSteady("again", "cat", "/keys/password", "/one"), "changeds3cret")
+		return differ("the Secret's volume and its sub-path", c.inSteady("again", "cat", "/keys/password", "/one"),
+			"changeds3cret")
 	})
 	c.inSteady("ready", "rm", "/shared/ready")
 	c.kubectl("wait", "--for=condition=Ready=false", "pod/steady", "--timeout=60s")
@@ -266,7 +278,8 @@ func ending(s corev1.ContainerStatus) string {
 	return strings.Join(strings.Fields(out+" "+e.Message), " ")
 }
 
-// buildTrialImages makes the images of nodeBehaviours: this machine's busybox, a script and a gRPC server; one says nothing of how it is run, one all it can.
+// buildTrialImages makes the images of nodeBehaviours: this machine's busybox, a script and a gRPC server; one says
+// nothing of how it is run, one all it can.
 func (c *cluster) buildTrialImages() {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -292,7 +305,8 @@ func (c *cluster) buildTrialImages() {
 		{"go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "bin", "health"), "./testdata/health"},
 		{"sh", "-c", `busybox=$(command -v busybox) && cp "$busybox" "$0/bin/busybox" && "$0/bin/busybox" --install "$0/bin"`, dir},
 		tag("example.local/trial:1"),
-		tag("example.local/worded:1", "--entrypoint", "/bin/say", "--entrypoint", "entry", "--env", "COLOUR=grey", "--workdir", "/work", "--user", "app", "--stop-signal", "SIGQUIT", "--", "default"),
+		tag("example.local/worded:1", "--entrypoint", "/bin/say", "--entrypoint", "entry", "--env", "COLOUR=grey",
+			"--workdir", "/work", "--user", "app", "--stop-signal", "SIGQUIT", "--", "default"),
 	} {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -309,7 +323,8 @@ func TestThePageOfNodeBehavioursNamesItsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := maps.Clone(endings)
-	for pod, containers := range map[string][]string{"sick": slices.Collect(maps.Keys(sickness)), "steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"}} {
+	for pod, containers := range map[string][]string{"sick": slices.Collect(maps.Keys(sickness)),
+		"steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"}} {
 		for _, name := range containers {
 			known[pod+"/"+name] = ""
 		}

@@ -36,7 +36,8 @@ func kindOf(instanceType, capacityType string) string {
 	return strings.TrimSuffix(instanceType+" "+capacityType, " on-demand")
 }
 
-// inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait; of DaemonSets only those that wait.
+// inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait; of DaemonSets only
+// those that wait.
 type inPool struct {
 	nodes   map[string]string
 	pods    map[string]bool
@@ -48,7 +49,8 @@ func (c *cluster) inPool(name string) (inPool, error) {
 	out := inPool{nodes: map[string]string{}, pods: map[string]bool{}}
 	var nodes corev1.NodeList
 	var pods, agents corev1.PodList
-	err := errors.Join(c.List(context.Background(), &agents, client.InNamespace(name), client.MatchingLabels{"app": "agent"}),
+	err := errors.Join(c.List(context.Background(), &agents, client.InNamespace(name),
+		client.MatchingLabels{"app": "agent"}),
 		c.List(context.Background(), &nodes, client.MatchingLabels{karpv1.NodePoolLabelKey: name}),
 		c.List(context.Background(), &pods, client.InNamespace(name), client.MatchingLabels{"app": "web"}))
 	for i := range nodes.Items {
@@ -70,7 +72,8 @@ func (c *cluster) inPool(name string) (inPool, error) {
 	return out, err
 }
 
-// as says in what a pool is not as it was planned; nil if it is. Where pods go with the change itself it is not told which were evicted.
+// as says in what a pool is not as it was planned; nil if it is. Where pods go with the change itself it is not told
+// which were evicted.
 func (p *planned) as(before, now inPool, fewer bool) error {
 	gone, come, evicted := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for name := range before.nodes {
@@ -99,7 +102,8 @@ func (p *planned) as(before, now inPool, fewer bool) error {
 		wantEvicted[e.Pod] = true
 	}
 	if !maps.Equal(gone, wantGone) || !maps.Equal(come, wantCome) || !maps.Equal(evicted, wantEvicted) {
-		return fmt.Errorf("planned: %v go, %v come, %v evicted; it happened that %v go, %v come, %v evicted", wantGone, wantCome, wantEvicted, gone, come, evicted)
+		return fmt.Errorf("planned: %v go, %v come, %v evicted; it happened that %v go, %v come, %v evicted", wantGone,
+			wantCome, wantEvicted, gone, come, evicted)
 	}
 	if len(p.Unplaced) != now.waiting {
 		return fmt.Errorf("planned: no place for %v; %d pods wait", p.Unplaced, now.waiting)

@@ -64,7 +64,8 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	t.Logf("%d changes: %d machines go, %d come, %d pods evicted, $%.3f/h, as planned", len(whatIfs), len(all.Removed), len(all.Added), len(all.Evictions), all.After.DollarsPerHour)
+	t.Logf("%d changes: %d machines go, %d come, %d pods evicted, $%.3f/h, as planned", len(whatIfs), len(all.Removed),
+		len(all.Added), len(all.Evictions), all.After.DollarsPerHour)
 }
 
 // beforeTheChanges has the pods of all changes run where they are to be, and says what each pool holds.
@@ -97,7 +98,8 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 		c.t.Fatalf("%v\n%s", err, out)
 	}
 	before := map[string]inPool{}
-	c.eventually(2*time.Minute, func() error { // DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
+	// DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
+	c.eventually(2*time.Minute, func() error {
 		for _, ns := range []string{"d-gone", "d-other"} {
 			if n := c.ready(ns, "agent"); n != 1 {
 				return fmt.Errorf("%s: %d agents are ready", ns, n)
@@ -165,7 +167,8 @@ func (c *cluster) askedOfACapture(t *testing.T, want *planned) {
 	for i := range some {
 		name := some[i].name
 		got, want := p.of(name), want.of(name)
-		if len(got.Removed) != len(want.Removed) || len(got.Added) != len(want.Added) || len(got.Evictions) != len(want.Evictions) || len(got.Unplaced) != len(want.Unplaced) {
+		if len(got.Removed) != len(want.Removed) || len(got.Added) != len(want.Added) ||
+			len(got.Evictions) != len(want.Evictions) || len(got.Unplaced) != len(want.Unplaced) {
 			t.Errorf("%s: of the capture it says %+v, of the cluster %+v", name, got, want)
 		}
 	}

@@ -12,11 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Large pods of four forms fill large machines to the last core. Without nominations the first machine that is ready takes whatever pods wait, the
-// others do not fit what was launched for them, and more is launched; with them a machine gets the pods that it was launched for.
+// Large pods of four forms fill large machines to the last core. Without nominations the first machine that is ready
+// takes whatever pods wait, the others do not fit what was launched for them, and more is launched; with them a
+// machine gets the pods that it was launched for.
 func TestPodsRunWhereTheirPlaceWasPromised(t *testing.T) {
 	c := up(t, "--boot-time", "8s")
-	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"disruption":{"consolidateAfter":"Never"}}}`)
+	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p",
+		`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`)
 	var manifest strings.Builder
 	forms := []struct {
 		cpu, memory string
@@ -83,7 +85,8 @@ spec:
 	}
 	t.Logf("%d pods on %d machines; %d were nominated, %d of them run there", pods, len(c.claims()), said, kept)
 	if said < pods/2 || kept < said/2 {
-		t.Errorf("of %d pods %d were nominated, and %d of them run where it was said; want at least half of each", pods, said, kept)
+		t.Errorf("of %d pods %d were nominated, and %d of them run where it was said; want at least half of each", pods,
+			said, kept)
 	}
 	c.eventually(time.Minute, func() error { // of the pods that it waited for it hears a moment later
 		for _, n := range c.nodes() {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// replica is one of several `nodeless run` against the same cluster. Like a Deployment's pod it is started again when it
-// ends.
+// replica is one of several `nodeless run` against the same cluster. Like a Deployment's pod it is started again when
+// it ends.
 type replica struct {
 	c    *cluster
 	name string
@@ -30,12 +30,14 @@ type replica struct {
 	cmd *exec.Cmd
 }
 
-// replica starts a controller that shares the work with others by leader election, with further arguments; it ends with the test.
+// replica starts a controller that shares the work with others by leader election, with further arguments; it ends
+// with the test.
 func (c *cluster) replica(name string, more ...string) *replica {
 	r := &replica{
 		c: c, name: name, over: make(chan struct{}), done: make(chan struct{}),
 		args: append([]string{
-			"run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless", "--leader-elect",
+			"run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
+			"--leader-elect",
 			"--metrics-port", "0", "--health-probe-port", "0",
 		}, more...),
 		env: append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL),

@@ -43,8 +43,8 @@ type outputRecorder struct {
 	recorded map[int]bool
 }
 
-// record has the script's line, if it is the command of a sample, leave its output in a file as well. Where a command runs twice, its first
-// sample is of its first run.
+// record has the script's line, if it is the command of a sample, leave its output in a file as well. Where a command
+// runs twice, its first sample is of its first run.
 func (r *outputRecorder) record(line string) string {
 	command := strings.TrimSpace(line)
 	for i, s := range r.samples {
@@ -99,8 +99,8 @@ func compareSample(t *testing.T, path string, s sample, out string) {
 	}
 }
 
-// sameShape reports whether what was printed is as the sample shows but for what differs from run to run. A line "…" of the sample stands
-// for any lines, "…" in a line for any text.
+// sameShape reports whether what was printed is as the sample shows but for what differs from run to run. A line "…"
+// of the sample stands for any lines, "…" in a line for any text.
 func sameShape(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
@@ -124,7 +124,8 @@ func sameLine(want, got string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(shape(got))
 }
 
-// What differs from run to run: instance types, names made of digests, durations, numbers, the width of columns and the length of bars.
+// What differs from run to run: instance types, names made of digests, durations, numbers, the width of columns and
+// the length of bars.
 var varies = []struct {
 	pattern *regexp.Regexp
 	with    string

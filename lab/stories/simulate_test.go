@@ -36,7 +36,8 @@ func simulate(t *testing.T, cluster string, args ...string) (string, string, int
 // A person asks what a cluster on paper would get, and keeps the answer.
 func TestSimulateDecidesWithoutACluster(t *testing.T) {
 	out, errs, code := simulate(t, shop, "-")
-	for _, want := range []string{"c4 spot in a at $0.07/h for 3 pods", "next best c8 on-demand, $0.10/h more", "requests memory 200Gi", "Costs $0.07/h for 1 machine"} {
+	for _, want := range []string{"c4 spot in a at $0.07/h for 3 pods", "next best c8 on-demand, $0.10/h more",
+		"requests memory 200Gi", "Costs $0.07/h for 1 machine"} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s%s", code, want, out, errs)
 		}
@@ -47,13 +48,15 @@ func TestSimulateDecidesWithoutACluster(t *testing.T) {
 		DollarsPerHour float64
 		NotPlaced      []struct{ Pods int }
 	}
-	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.DollarsPerHour != 0.07 || len(plan.NotPlaced) != 1 {
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || code != 0 || plan.DollarsPerHour != 0.07 ||
+		len(plan.NotPlaced) != 1 {
 		t.Errorf("exit code %d, %v, %+v from\n%s", code, err, plan, out)
 	}
 	if out, _, code = simulate(t, shop, "-", "-o", "yaml"); code != 0 || !strings.Contains(out, "dollarsPerHour: 0.07\n") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
-	if out, _, code = simulate(t, shop, "-", "--compare"); code != 0 || !strings.Contains(out, "Karpenter's way would pay") {
+	if out, _, code = simulate(t, shop, "-", "--compare"); code != 0 ||
+		!strings.Contains(out, "Karpenter's way would pay") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 
@@ -63,7 +66,8 @@ func TestSimulateDecidesWithoutACluster(t *testing.T) {
 		t.Errorf("its own plan is not as expected: exit code %d\n%s%s", code, out, errs)
 	}
 	out, _, code = simulate(t, strings.Replace(kept, "3 web", "2 web", 1), "-", "--check")
-	if code != 1 || !strings.Contains(out, "- launch") && !strings.Contains(out, "- place") && !strings.Contains(out, "+ launch") {
+	if code != 1 || !strings.Contains(out, "- launch") && !strings.Contains(out, "- place") &&
+		!strings.Contains(out, "+ launch") {
 		t.Errorf("another plan is taken as expected: exit code %d\n%s", code, out)
 	}
 }

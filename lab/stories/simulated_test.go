@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Manifests of other image families: Bottlerocket's machines join as AL2023's do, Amazon Linux 2's class says what to write instead,
-// and a machine whose user data names no cluster says so on its NodeClaim.
+// Manifests of other image families: Bottlerocket's machines join as AL2023's do, Amazon Linux 2's class says what to
+// write instead, and a machine whose user data names no cluster says so on its NodeClaim.
 const families = `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -52,14 +52,16 @@ func (c *cluster) checkFamilies() {
 	}
 	c.wantPods(time.Minute, "default", "bottlerocket", 1)
 	c.eventually(time.Minute, func() error {
-		got := c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=bottlerocket,karpenter.sh/registered=true", "-o", "jsonpath={.items[*].status.nodeInfo.osImage}")
+		got := c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=bottlerocket,karpenter.sh/registered=true", "-o",
+			"jsonpath={.items[*].status.nodeInfo.osImage}")
 		if got != "Bottlerocket OS (simulated)" {
 			return fmt.Errorf("the node of Bottlerocket has the system %q", got)
 		}
 		return nil
 	})
 	c.eventually(time.Minute, func() error {
-		got := c.kubectl("get", "ec2nodeclass", "al2", "-o", "jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.conditions[*].message}")
+		got := c.kubectl("get", "ec2nodeclass", "al2", "-o",
+			"jsonpath={.status.conditions[?(@.type=='Ready')].status} {.status.conditions[*].message}")
 		if !strings.HasPrefix(got, "False") || !strings.Contains(got, "write alias: al2023@latest") {
 			return fmt.Errorf("the class of Amazon Linux 2 says %q", got)
 		}
@@ -86,13 +88,15 @@ func (c *cluster) checkTrap() {
 	const want = "spec.template.spec.requirements[0]: eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances, " +
 		"so it restricts no instance and is at most a label of the node; write karpenter.k8s.aws/instance-category"
 	c.eventually(time.Minute, func() error { // the API server learns of the webhook by a watch
-		if out, err := c.runIn(trap, "kubectl", "replace", "--force", "-f", "-"); err != nil || !strings.Contains(out, "Warning: "+want) {
+		if out, err := c.runIn(trap, "kubectl", "replace", "--force", "-f", "-"); err != nil ||
+			!strings.Contains(out, "Warning: "+want) {
 			return fmt.Errorf("kubectl replace: %v\n%s", err, out)
 		}
 		return nil
 	})
 	c.eventually(time.Minute, func() error {
-		if out, err := c.run("why", "nodepool/trap"); err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), "unknown key "+want) {
+		if out, err := c.run("why", "nodepool/trap"); err != nil ||
+			!strings.Contains(strings.Join(strings.Fields(out), " "), "unknown key "+want) {
 			return fmt.Errorf("why: %v\n%s", err, out)
 		}
 		return nil
@@ -110,23 +114,29 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	c.checkFamilies()
 	c.checkTrap()
 
-	if got := c.kubectl("logs", "deployment/web"); !strings.HasPrefix(got, "[simulated] ") || !strings.Contains(got, "image nginx does not run here") {
+	if got := c.kubectl("logs", "deployment/web"); !strings.HasPrefix(got, "[simulated] ") ||
+		!strings.Contains(got, "image nginx does not run here") {
 		t.Errorf("logs of a running pod: %q", got)
 	}
 	got := c.kubectl("logs", "--follow", "job/greet") // ends, since the pod has
-	for _, want := range []string{"[simulated] hello there\n", "[simulated] the pretended process has ended with exit code 0\n"} {
+	for _, want := range []string{"[simulated] hello there\n",
+		"[simulated] the pretended process has ended with exit code 0\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("logs of a pod that has ended: %q, without %q", got, want)
 		}
 	}
-	for _, refused := range [][]string{{"exec", "deployment/web", "--", "ls"}, {"attach", "deployment/web"}, {"port-forward", "deployment/web", ":80"}} {
+	for _, refused := range [][]string{{"exec", "deployment/web", "--", "ls"}, {"attach", "deployment/web"},
+		{"port-forward", "deployment/web", ":80"}} {
 		out, err := c.run(append([]string{"kubectl"}, refused...)...)
-		if want := refused[0] + ": pod default/web-"; err == nil || !strings.Contains(out, want) || !strings.Contains(out, "is on a simulated machine, where no container runs") {
+		if want := refused[0] + ": pod default/web-"; err == nil || !strings.Contains(out, want) ||
+			!strings.Contains(out, "is on a simulated machine, where no container runs") {
 			t.Errorf("kubectl %s: %v, %q", strings.Join(refused, " "), err, out)
 		}
 	}
 	for reason, message := range map[string]string{
-		"Starting": "Starting kubelet.", "NodeHasSufficientMemory": "Node " + node + " status is now: NodeHasSufficientMemory", "NodeReady": "Node " + node + " status is now: NodeReady",
+		"Starting":                "Starting kubelet.",
+		"NodeHasSufficientMemory": "Node " + node + " status is now: NodeHasSufficientMemory",
+		"NodeReady":               "Node " + node + " status is now: NodeReady",
 	} {
 		c.wantEvents(fmt.Sprintf("involvedObject.kind=Node,involvedObject.name=%s,reason=%s", node, reason), message)
 	}
@@ -136,7 +146,8 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 			return err
 		}
 		i := instances[0]
-		if len(i.BlockDeviceMappings) != 1 || *i.BlockDeviceMappings[0].DeviceName != "/dev/xvda" || i.Monitoring == nil || i.Monitoring.State != "disabled" {
+		if len(i.BlockDeviceMappings) != 1 || *i.BlockDeviceMappings[0].DeviceName != "/dev/xvda" ||
+			i.Monitoring == nil || i.Monitoring.State != "disabled" {
 			return fmt.Errorf("the instance has the devices %+v and monitoring %+v", i.BlockDeviceMappings, i.Monitoring)
 		}
 		return nil

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs kubectl on a terminal of 33 lines and 77 columns, types the input, and gives what the terminal showed when kubectl has ended.
+// onTerminal runs kubectl on a terminal of 33 lines and 77 columns, types the input, and gives what the terminal
+// showed when kubectl has ended.
 func (c *cluster) onTerminal(input string, args ...string) string {
 	c.t.Helper()
 	us, them, err := openTerminal()

@@ -89,11 +89,13 @@ func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 		}
 		return nil
 	})
-	if seen.Kind != "ClusterView" || len(seen.Notes) != 0 || len(seen.NodePools) != 1 || len(seen.Nodes) == 0 || seen.Totals.Nodes != len(seen.Nodes) {
+	if seen.Kind != "ClusterView" || len(seen.Notes) != 0 || len(seen.NodePools) != 1 || len(seen.Nodes) == 0 ||
+		seen.Totals.Nodes != len(seen.Nodes) {
 		t.Errorf("%+v", seen)
 	}
 	for _, n := range seen.Nodes {
-		if n.PricePerHour == nil || n.NodePool != "general-purpose" || n.NodeClaim == "" || n.CapacityType != "on-demand" || !strings.HasPrefix(n.Zone, "us-west-2") || n.ReadyInSeconds <= 0 {
+		if n.PricePerHour == nil || n.NodePool != "general-purpose" || n.NodeClaim == "" ||
+			n.CapacityType != "on-demand" || !strings.HasPrefix(n.Zone, "us-west-2") || n.ReadyInSeconds <= 0 {
 			t.Errorf("%+v", n)
 		}
 	}
@@ -110,7 +112,8 @@ func (c *cluster) topTables(seen clusterView) {
 		want []string
 	}{
 		{[]string{"top"}, []string{"NODE", "general-purpose", seen.Nodes[0].Name, "Ready", "/hour", "/month"}},
-		{[]string{"top", "--node-sort=eks-node-viewer/node-cpu-usage=dsc", "--extra-labels", "eks-node-viewer/node-age"}, []string{"NODE-AGE"}},
+		{[]string{"top", "--node-sort=eks-node-viewer/node-cpu-usage=dsc", "--extra-labels", "eks-node-viewer/node-age"},
+			[]string{"NODE-AGE"}},
 		{[]string{"top", "-resources", "cpu,memory", "-disable-pricing"}, []string{"CPU", "MEMORY"}},
 		{[]string{"top", "-o", "wide"}, []string{"READY-IN", "WHY"}},
 		{[]string{"top", "-o", "name"}, []string{"node/" + seen.Nodes[0].Name + "\n"}},
@@ -137,7 +140,8 @@ func (c *cluster) topTables(seen clusterView) {
 		})
 	}
 	file := filepath.Join(c.home, ".eks-node-viewer")
-	if err := os.WriteFile(file, []byte("# mine\nextra-labels = topology.kubernetes.io/region\nunknown=1\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("# mine\nextra-labels = topology.kubernetes.io/region\nunknown=1\n"),
+		0o600); err != nil {
 		c.t.Fatal(err)
 	}
 	if out, err := c.run("top"); err != nil || !strings.Contains(out, "REGION") {

@@ -58,19 +58,23 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	c.wantPods(2*time.Minute, "default", "web", 12)
 	link := c.Session.Page
 	page, _, named := strings.Cut(link, "?token=")
-	if out, err := c.run("status"); err != nil || !named || !strings.HasPrefix(page, "http://127.0.0.1:") || !strings.Contains(out, link) || !strings.Contains(c.log(), link) {
+	if out, err := c.run("status"); err != nil || !named || !strings.HasPrefix(page, "http://127.0.0.1:") ||
+		!strings.Contains(out, link) || !strings.Contains(c.log(), link) {
 		t.Fatalf("%v: the page's link is %q, and not what up and status print:\n%s\n%s", err, link, out, c.log())
 	}
-	if _, _, text, err := c.fetch(page + "lite"); err != nil || !strings.Contains(text, "general-purpose") || strings.Contains(text, "<p>0 nodes") || strings.Contains(text, "\n0 pods running") {
+	if _, _, text, err := c.fetch(page + "lite"); err != nil || !strings.Contains(text, "general-purpose") ||
+		strings.Contains(text, "<p>0 nodes") || strings.Contains(text, "\n0 pods running") {
 		t.Errorf("%v: the first visitor is not shown the whole cluster:\n%s", err, text)
 	}
 	code, header, _, err := c.fetch(page)
-	if err != nil || code != http.StatusOK || !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if err != nil || code != http.StatusOK ||
+		!strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Fatalf("%d %v: %v", code, err, header)
 	}
 	c.eventually(time.Minute, func() error {
 		_, _, text, err := c.fetch(page + "lite")
-		if err != nil || !strings.Contains(text, "default/huge") || !strings.Contains(text, "general-purpose") || strings.Contains(text, "\n0 pods running") {
+		if err != nil || !strings.Contains(text, "default/huge") || !strings.Contains(text, "general-purpose") ||
+			strings.Contains(text, "\n0 pods running") {
 			return fmt.Errorf("%w: not all is on the page without script:\n%s", err, text)
 		}
 		return nil
@@ -190,7 +194,8 @@ func (c *cluster) wantALogin() {
 	if at == "" {
 		c.t.Fatalf("it names no address:\n%s", said.String())
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is its own
+	// the certificate is its own
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(token string) (int, string) {
 		req, _ := http.NewRequest(http.MethodGet, at, nil)
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -205,7 +210,8 @@ func (c *cluster) wantALogin() {
 	if status, text := ask(""); status != http.StatusUnauthorized || strings.Contains(text, "default/huge") {
 		c.t.Errorf("without a token: %d\n%s", status, text)
 	}
-	if status, text := ask(token); status != http.StatusForbidden || !strings.Contains(text, "may list neither nodes nor pods") {
+	if status, text := ask(token); status != http.StatusForbidden ||
+		!strings.Contains(text, "may list neither nodes nor pods") {
 		c.t.Errorf("without rights: %d\n%s", status, text)
 	}
 	printed, err := c.run("rbac", "--view", "--service-account", "default/looker")
@@ -215,7 +221,8 @@ func (c *cluster) wantALogin() {
 	if text, err := c.runIn(printed, "kubectl", "apply", "-f", "-"); err != nil {
 		c.t.Fatalf("%v: %s", err, text)
 	}
-	c.eventually(time.Minute, func() error { // the API server learns of it a moment later; about a new token the page remembers nothing
+	// the API server learns of it a moment later; about a new token the page remembers nothing
+	c.eventually(time.Minute, func() error {
 		status, text := ask(strings.TrimSpace(c.kubectl("create", "token", "looker")))
 		if status != http.StatusOK || !strings.Contains(text, "default/huge") {
 			return fmt.Errorf("with all rights: %d\n%s", status, text)
@@ -224,7 +231,8 @@ func (c *cluster) wantALogin() {
 	})
 }
 
-// Whoever would open the page of a cluster on this machine to the world is told what that would mean, and what to do; so is who gives half a certificate.
+// Whoever would open the page of a cluster on this machine to the world is told what that would mean, and what to do;
+// so is who gives half a certificate.
 func TestThePageIsForThisMachineAlone(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -50,12 +50,14 @@ spec:
 `, w.name, w.ports, ask, limits, strings.ReplaceAll(spec, "\n", "\n  "))
 }
 
-// For each rule that can keep a pod from a machine: what is said, word by word, and that the change which is named, made, places
-// the pod.
+// For each rule that can keep a pod from a machine: what is said, word by word, and that the change which is named,
+// made, places the pod.
 func TestWhyPodsWait(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--priority-cutoff", "-100").in(t, "waiting")
-	if err := c.admin("POST", "/_nodeless/capacity", map[string]any{"type": "m5.8xlarge", "zone": "us-west-2a", "capacityType": "on-demand", "count": 0}, nil); err != nil {
+	if err := c.admin("POST", "/_nodeless/capacity",
+		map[string]any{"type": "m5.8xlarge", "zone": "us-west-2a", "capacityType": "on-demand", "count": 0},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	c.apply(whyPools + "---" + badClass("unready", "al2023@latest", "no-such-cluster"))
@@ -91,11 +93,13 @@ func TestWhyPodsWait(t *testing.T) {
 	t.Run("a pod of a Deployment", func(t *testing.T) { commands["shop"] = c.as(t).deploymentStory() })
 	t.Run("the same as data", func(t *testing.T) {
 		a := c.as(t).whyJSON("pod/arch", "-n", "waiting")
-		if a.Verdict != "Unschedulable" || a.Change.Object != "kubernetes.io/arch" || a.Change.To != "amd64" || len(a.Reason.Pools) != 9 ||
+		if a.Verdict != "Unschedulable" || a.Change.Object != "kubernetes.io/arch" || a.Change.To != "amd64" ||
+			len(a.Reason.Pools) != 9 ||
 			a.Change.Command != commands["arch"] || !a.Change.Patch.Anew || len(a.Change.Patch.Patch) != 1 {
 			t.Errorf("%+v", a)
 		}
-		if yaml := c.as(t).why("pod/arch", "-n", "waiting", "-o", "yaml"); !strings.Contains(yaml, "\nverdict: Unschedulable\n") {
+		if yaml := c.as(t).why("pod/arch", "-n", "waiting", "-o", "yaml"); !strings.Contains(yaml,
+			"\nverdict: Unschedulable\n") {
 			t.Errorf("as YAML:\n%s", yaml)
 		}
 	})
@@ -131,7 +135,8 @@ func (c *cluster) waitingStory(w *waiting) string {
 	case !strings.Contains(change, w.change):
 		c.t.Errorf("the smallest change is %q, want %q", change, w.change)
 	}
-	if slices.Contains([]string{"Resource", "Requirement", "Limit", "MinValues", "Volume", "VolumeLimit", "HostPort", "PodAffinity", "PodAntiAffinity", "TopologySpread", "VolumeInUse"}, w.rule) &&
+	if slices.Contains([]string{"Resource", "Requirement", "Limit", "MinValues", "Volume", "VolumeLimit", "HostPort",
+		"PodAffinity", "PodAntiAffinity", "TopologySpread", "VolumeInUse"}, w.rule) &&
 		!strings.Contains(out, "0 by "+w.rule) {
 		c.t.Errorf("the rule %s is not said to leave no type:\n%s", w.rule, out)
 	}

@@ -25,16 +25,20 @@ spec:
 
 // deploymentStory asks about a pod that others will be made like: its Deployment has to be changed.
 func (c *cluster) deploymentStory() string {
-	pod := strings.TrimSpace(c.kubectl("-n", "waiting", "get", "pods", "-l", "app=shop", "-o", "jsonpath={.items[0].metadata.name}"))
+	pod := strings.TrimSpace(c.kubectl("-n", "waiting", "get", "pods", "-l", "app=shop", "-o",
+		"jsonpath={.items[0].metadata.name}"))
 	out := c.why("pod/"+pod, "-n", "waiting")
 	wantGolden(c.t.(*testing.T), "pod-of-deployment", strings.ReplaceAll(out, pod, "shop-POD"))
-	for _, name := range strings.Fields(c.kubectl("-n", "waiting", "get", "deployments,replicasets", "-l", "app=shop", "-o", "name") + " deployment.apps/shop") {
+	for _, name := range strings.Fields(c.kubectl("-n", "waiting", "get", "deployments,replicasets", "-l", "app=shop",
+		"-o", "name") + " deployment.apps/shop") {
 		whole := c.why(name, "-n", "waiting")
-		if !strings.Contains(whole, "1 that no node can take") || fact(whole, "smallest change") != fact(out, "smallest change") {
+		if !strings.Contains(whole, "1 that no node can take") ||
+			fact(whole, "smallest change") != fact(out, "smallest change") {
 			c.t.Errorf("of %s it is said\n%s", name, whole)
 		}
 	}
-	if command := c.why("deployment/shop", "-n", "waiting", "-o", "jsonpath={.change.command}"); strings.TrimSpace(command) != fact(out, "command") {
+	if command := c.why("deployment/shop", "-n", "waiting", "-o",
+		"jsonpath={.change.command}"); strings.TrimSpace(command) != fact(out, "command") {
 		c.t.Errorf("as a path of the data the command is %q, want %q", command, fact(out, "command"))
 	}
 	return fact(out, "command")
@@ -42,7 +46,8 @@ func (c *cluster) deploymentStory() string {
 
 // do runs a command as it was told, in a shell where kubectl is ours.
 func (c *cluster) do(command string) error {
-	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", `kubectl() { "`+absolute(c.t, binary)+`" kubectl "$@"; }; `+command)
+	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c",
+		`kubectl() { "`+absolute(c.t, binary)+`" kubectl "$@"; }; `+command)
 	cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", command, err, out)
@@ -50,7 +55,8 @@ func (c *cluster) do(command string) error {
 	return nil
 }
 
-// changesStory makes every change that was named, with the command that was named if there is one: each pod gets its place.
+// changesStory makes every change that was named, with the command that was named if there is one: each pod gets its
+// place.
 func (c *cluster) changesStory(commands map[string]string) {
 	changed := []string{"shop"}
 	all, last := []func() error{func() error { return c.do(commands["shop"]) }}, []*waiting{}
@@ -76,7 +82,8 @@ func (c *cluster) changesStory(commands map[string]string) {
 		w.fix(c)
 		c.wantPods(2*time.Minute, "waiting", w.name, 1)
 	}
-	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is bound to") || !strings.Contains(placed, "node costs") {
+	if placed := c.why("pod/taint", "-n", "waiting"); !strings.Contains(placed, "it is bound to") ||
+		!strings.Contains(placed, "node costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)
 	}
 	// arch was deleted and made again under its name: what was said and decided of the first is not said of the second.

@@ -26,7 +26,8 @@ type departed struct {
 var whyDeparted = []departed{
 	{
 		name: "drifted", why: "(Drifted)", leave: func(c *cluster, _ *karpv1.NodeClaim) {
-			c.kubectl("patch", "nodepool", "drifted", "--type", "merge", "-p", `{"spec":{"template":{"metadata":{"labels":{"tier":"new"}}}}}`)
+			c.kubectl("patch", "nodepool", "drifted", "--type", "merge", "-p",
+				`{"spec":{"template":{"metadata":{"labels":{"tier":"new"}}}}}`)
 		},
 	},
 	{
@@ -35,7 +36,8 @@ var whyDeparted = []departed{
 		},
 	},
 	{
-		name: "crowded-out", annotations: `nodeless.sh/make-room-for-daemonsets: "true"`, types: "m5.large, m5.xlarge", why: "(DaemonSetCrowdedOut)",
+		name: "crowded-out", annotations: `nodeless.sh/make-room-for-daemonsets: "true"`, types: "m5.large, m5.xlarge",
+		why:   "(DaemonSetCrowdedOut)",
 		leave: func(c *cluster, _ *karpv1.NodeClaim) { c.apply(daemonSet("crowded-out", "1000m")) },
 	},
 	{name: "expired", template: "expireAfter: 20s", why: "(Expired)"},
@@ -56,13 +58,15 @@ var whyDeparted = []departed{
 	},
 	{
 		name: "interrupted", spot: true, why: "(Interrupted)", leave: func(c *cluster, claim *karpv1.NodeClaim) {
-			if err := c.admin("POST", "/_nodeless/interrupt", map[string]any{"instanceId": path.Base(claim.Status.ProviderID)}, nil); err != nil {
+			if err := c.admin("POST", "/_nodeless/interrupt",
+				map[string]any{"instanceId": path.Base(claim.Status.ProviderID)}, nil); err != nil {
 				c.t.Fatal(err)
 			}
 		},
 	},
 	{
-		name: "forced", template: "terminationGracePeriod: 3s", why: "(Deleted)", leave: func(c *cluster, claim *karpv1.NodeClaim) {
+		name: "forced", template: "terminationGracePeriod: 3s", why: "(Deleted)",
+		leave: func(c *cluster, claim *karpv1.NodeClaim) {
 			_, pod := c.whereIs("forced")
 			c.kubectl("-n", "forced", "annotate", "pod", pod, "karpenter.sh/do-not-disrupt=true")
 			c.kubectl("delete", "nodeclaim", claim.Name, "--wait=false")
@@ -75,7 +79,8 @@ func (c *cluster) departures() []string {
 	var manifests []string
 	for _, d := range whyDeparted {
 		c.kubectl("create", "namespace", d.name)
-		p := (&kept{name: d.name, disruption: "{consolidateAfter: Never}", annotations: d.annotations, types: d.types, spot: d.spot, replicas: d.static}).pool()
+		p := (&kept{name: d.name, disruption: "{consolidateAfter: Never}", annotations: d.annotations, types: d.types,
+			spot: d.spot, replicas: d.static}).pool()
 		p = strings.Replace(p, ofTemplate, ofTemplate+"      "+d.template+"\n", 1)
 		manifests = append(manifests, p+apart(d.name, "web", "1500m", 1, false))
 	}
@@ -105,7 +110,8 @@ func (c *cluster) departures() []string {
 	}
 	for i, d := range whyDeparted {
 		c.eventually(120*time.Second, func() error {
-			if out := c.why("node/" + nodes[i]); !strings.Contains(out, "  Gone  ") || !strings.Contains(out, d.why) || fact(out, "terminated") == "" {
+			if out := c.why("node/" + nodes[i]); !strings.Contains(out, "  Gone  ") || !strings.Contains(out, d.why) ||
+				fact(out, "terminated") == "" {
 				return fmt.Errorf("of a machine that is to go as %s is said:\n%s", d.name, out)
 			}
 			return nil

@@ -31,14 +31,15 @@ var varying = []struct {
 	{regexp.MustCompile(`-?\$\d+\.\d{4} so far`), "$$SUM so far"},
 }
 
-// scrubbed is an answer without what differs from run to run: events, what was decided lately, what kube-scheduler says, how many
-// machines there are.
+// scrubbed is an answer without what differs from run to run: events, what was decided lately, what kube-scheduler
+// says, how many machines there are.
 func scrubbed(text string) string {
 	var out []string
 	dropped := false
 	for _, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
 		switch {
-		case strings.HasPrefix(line, " event ") || strings.HasPrefix(line, " decided ") || strings.HasPrefix(line, " kube-scheduler ") || strings.HasPrefix(line, " existing nodes "):
+		case strings.HasPrefix(line, " event ") || strings.HasPrefix(line, " decided ") ||
+			strings.HasPrefix(line, " kube-scheduler ") || strings.HasPrefix(line, " existing nodes "):
 			dropped = true
 			continue
 		case dropped && strings.HasPrefix(line, "  "): // goes on with what was dropped

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// hadToLeave is the line with the pods of a machine that went: where somebody else took it, they may have left before that was seen.
+// hadToLeave is the line with the pods of a machine that went: where somebody else took it, they may have left before
+// that was seen.
 var hadToLeave = regexp.MustCompile(`(?m)^ evicted .*\n`)
 
 // decisions are what `nodeless decisions -o json` says, as far as the tests look at it.
@@ -49,13 +50,15 @@ func (c *cluster) told(pool string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A machine is launched for a pod, replaced by a cheaper one when that pod goes, and the cheaper one goes when nobody needs it. When all
-// of them are gone, the events too, and the controller is another process, `why` says of each what was decided and why.
+// A machine is launched for a pod, replaced by a cheaper one when that pod goes, and the cheaper one goes when nobody
+// needs it. When all of them are gone, the events too, and the controller is another process, `why` says of each what
+// was decided and why.
 func TestWhyWhatIsGone(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
 	c.kubectl("create", "namespace", "gone")
-	c.apply(strings.Replace(pool("gone", "{consolidateAfter: 0s}"), "[m5.large]", "[m5.large, m5.2xlarge]", 1) + apart("gone", "big", "5000m", 1, false))
+	c.apply(strings.Replace(pool("gone", "{consolidateAfter: 0s}"), "[m5.large]", "[m5.large, m5.2xlarge]",
+		1) + apart("gone", "big", "5000m", 1, false))
 	c.wantPods(2*time.Minute, "gone", "big", 1)
 	first, big := c.whereIs("gone")
 	claim := c.poolClaims("gone")[0].Name
@@ -72,7 +75,8 @@ func TestWhyWhatIsGone(t *testing.T) {
 		return nil
 	})
 	c.wantPods(2*time.Minute, "gone", "small", 1)
-	if out := c.why("node/" + second); !strings.Contains(out, "decided") || !strings.Contains(out, "with m5.large on-demand") {
+	if out := c.why("node/" + second); !strings.Contains(out, "decided") ||
+		!strings.Contains(out, "with m5.large on-demand") {
 		t.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
 	}
 	c.kubectl("-n", "gone", "delete", "deployment", "small")
@@ -114,7 +118,8 @@ func (c *cluster) savingsStory() {
 	if err := json.Unmarshal([]byte(out), &l); err != nil {
 		c.t.Fatalf("savings: %v\n%s", err, out)
 	}
-	if math.Abs(l.DollarsPerHour-0.384) > 1e-9 || !strings.Contains(l.Counterfactual, "no node is removed") || len(l.Savings) != 2 ||
+	if math.Abs(l.DollarsPerHour-0.384) > 1e-9 || !strings.Contains(l.Counterfactual, "no node is removed") ||
+		len(l.Savings) != 2 ||
 		l.Savings[0].What != "m5.2xlarge → m5.large" || l.Savings[1].Method != "Empty" {
 		c.t.Errorf("savings are %+v", l)
 	}
@@ -140,7 +145,8 @@ func (c *cluster) decisionsStory(pod string) {
 		}
 	}
 	for args, want := range map[string]string{
-		"decisions -o xml": "use -o wide, name, json", "decisions deployment/web": "unknown kind", "decisions --limit -1": "no negative",
+		"decisions -o xml": "use -o wide, name, json", "decisions deployment/web": "unknown kind",
+		"decisions --limit -1": "no negative",
 		"savings --horizon 0s": "use a time such as 24h", "savings -o name": "use -o wide, json", "why": "nodeless decisions",
 	} {
 		if out, err := c.run(strings.Fields(args)...); err == nil || !strings.Contains(out, want) {

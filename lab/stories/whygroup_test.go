@@ -17,12 +17,15 @@ func TestWhyNodesOfAGroupStay(t *testing.T) {
 	c.budgetStory()
 }
 
-// growing makes a pool whose pods come one after the other, each on a small node of its own, though a larger one for all costs less.
+// growing makes a pool whose pods come one after the other, each on a small node of its own, though a larger one for
+// all costs less.
 func (c *cluster) growing(name, disruption, types string, pods int) {
 	c.t.Helper()
 	c.kubectl("create", "namespace", name)
 	p := strings.Replace(pool(name, disruption), "[m5.large]", "["+types+"]", 1)
-	c.apply(strings.Replace(p, "requirements:\n", "requirements:\n      - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}\n", 1) + apart(name, "web", "1000m", 0, false))
+	c.apply(strings.Replace(p, "requirements:\n",
+		"requirements:\n      - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}\n",
+		1) + apart(name, "web", "1000m", 0, false))
 	for n := range pods {
 		c.kubectl("-n", name, "scale", "deployment", "web", fmt.Sprintf("--replicas=%d", n+1))
 		c.wantPods(2*time.Minute, name, "web", n+1)
@@ -38,7 +41,8 @@ func (c *cluster) groupStory() (until time.Time) {
 	node, _ := c.whereIs("group")
 	c.eventually(time.Minute, func() error {
 		a := c.whyJSON("node/" + node)
-		if len(a.Blockers) != 1 || a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 7 || !strings.Contains(a.Then, "with m5.2xlarge") {
+		if len(a.Blockers) != 1 || a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 7 ||
+			!strings.Contains(a.Then, "with m5.2xlarge") {
 			return fmt.Errorf("%s: %+v, then %q", a.Summary, a.Blockers, a.Then)
 		}
 		until = a.Blockers[0].ClearsAt
@@ -66,7 +70,8 @@ func (c *cluster) groupGoes(until time.Time) {
 	})
 }
 
-// budgetStory asks about a node whose group may not go together: the budget is named, and after it is changed it is in the way no more.
+// budgetStory asks about a node whose group may not go together: the budget is named, and after it is changed it is
+// in the way no more.
 func (c *cluster) budgetStory() {
 	c.t.Helper()
 	node, _ := c.whereIs("few")
@@ -79,7 +84,8 @@ func (c *cluster) budgetStory() {
 			c.t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	c.kubectl("patch", "nodepool", "few", "--type", "merge", "-p", `{"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}`)
+	c.kubectl("patch", "nodepool", "few", "--type", "merge", "-p",
+		`{"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}`)
 	c.eventually(time.Minute, func() error {
 		if a := c.whyJSON("node/" + node); a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 3 {
 			return fmt.Errorf("with another budget: %s: %+v", a.Summary, a.Blockers)

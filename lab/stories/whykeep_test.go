@@ -28,7 +28,8 @@ const dearMachine, dearBallast, dearCPU = "m5.2xlarge, c5.2xlarge", "1000m, memo
 
 var whyKept = []kept{
 	{
-		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "when annotation karpenter.sh/do-not-disrupt is removed",
+		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt",
+		clears: "when annotation karpenter.sh/do-not-disrupt is removed",
 		before: func(c *cluster, _, pod string) {
 			c.kubectl("-n", "protected", "annotate", "pod", pod, "karpenter.sh/do-not-disrupt=true")
 		},
@@ -41,40 +42,51 @@ metadata: {name: web, namespace: held}
 spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `,
 	},
-	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget", clears: "the budget allows more"},
+	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget",
+		clears: "the budget allows more"},
 	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a budget schedule starts or ends at "},
 	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
 	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never is changed"},
-	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty", clears: "when NodePool when-empty is changed"},
+	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty",
+		clears: "when NodePool when-empty is changed"},
 	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when pods, nodes or prices change"},
-	{name: "window", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
-	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`, rule: "SmallSaving", clears: "when NodePool saving is changed"},
-	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots", rule: "Unclear", clears: "when NodePool unclear is changed"},
+	{name: "window", disruption: "{consolidateAfter: 0s}",
+		annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
+	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`,
+		rule: "SmallSaving", clears: "when NodePool saving is changed"},
+	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots",
+		rule: "Unclear", clears: "when NodePool unclear is changed"},
 	{
 		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is removed from the node",
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
 		},
 	},
-	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static", clears: "when spec.replicas of NodePool static is lowered"},
-	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU, rule: "Payback", clears: "at "},
+	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static",
+		clears: "when spec.replicas of NodePool static is lowered"},
+	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		rule: "Payback", clears: "at "},
 	{
-		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine,
+		ballast: dearBallast, cpu: dearCPU,
 		rule: "Balanced", clears: "when NodePool balanced is changed",
 	},
 	{
-		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`, types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`,
+		types: dearMachine, ballast: dearBallast, cpu: dearCPU,
 		job: true, rule: "Job", clears: "when that pod has ended",
 	},
 	{
-		name: "spot-to-spot", disruption: "{consolidateAfter: 0s}", spot: true, types: "m5.large, m5.2xlarge", ballast: "5000m",
-		rule: "SpotToSpot", clears: "when feature gate SpotToSpotConsolidation is on",
+		name: "spot-to-spot", disruption: "{consolidateAfter: 0s}", spot: true, types: "m5.large, m5.2xlarge",
+		ballast: "5000m",
+		rule:    "SpotToSpot", clears: "when feature gate SpotToSpotConsolidation is on",
 	},
 	{
 		name: "no-place", disruption: "{consolidateAfter: 0s}", rule: "NoPlace", clears: "when pods, nodes or prices change",
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("label", "node", node, "disk=fast")
-			c.apply(strings.Replace(apart("no-place", "fast", "100m", 1, false), "nodeSelector: {", "nodeSelector: {disk: fast, ", 1))
+			c.apply(strings.Replace(apart("no-place", "fast", "100m", 1, false), "nodeSelector: {",
+				"nodeSelector: {disk: fast, ", 1))
 			c.wantPods(time.Minute, "no-place", "fast", 1)
 		},
 	},
@@ -82,7 +94,8 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 
 // pool is the machine's NodePool.
 func (k *kept) pool() string {
-	out := strings.Replace(pool(k.name, k.disruption), "{name: "+k.name+"}", fmt.Sprintf("{name: %s, annotations: {%s}}", k.name, k.annotations), 1)
+	out := strings.Replace(pool(k.name, k.disruption), "{name: "+k.name+"}",
+		fmt.Sprintf("{name: %s, annotations: {%s}}", k.name, k.annotations), 1)
 	if k.types != "" {
 		out = strings.Replace(out, "[m5.large]", "["+k.types+"]", 1)
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// For each reason for which a machine is kept: what is said, word by word, and when it clears; then of one that goes, and of one
-// that is gone.
+// For each reason for which a machine is kept: what is said, word by word, and when it clears; then of one that goes,
+// and of one that is gone.
 func TestWhyMachinesStayAndGo(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
@@ -61,11 +61,13 @@ func (c *cluster) keptStory(k *kept) {
 	wantGolden(c.t.(*testing.T), "node-"+k.name, andThenTooYoung.ReplaceAllString(c.why("node/"+node), ""))
 }
 
-// andThenTooYoung is the line of a further reason that goes by itself with the minutes: on a busy machine it may have, when the machine is asked about.
+// andThenTooYoung is the line of a further reason that goes by itself with the minutes: on a busy machine it may
+// have, when the machine is asked about.
 var andThenTooYoung = regexp.MustCompile(`(?m)^ and then +its pods are .*\n`)
 
 func (c *cluster) strangerStory() {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger",
+		Labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large"}}}
 	if err := c.Create(context.Background(), node); err != nil {
 		c.t.Fatal(err)
 	}
@@ -78,7 +80,8 @@ func (c *cluster) strangerStory() {
 // startingStory asks about a machine on which something has to be done before pods may run there.
 func (c *cluster) startingStory() {
 	c.kubectl("create", "namespace", "starting")
-	p := strings.Replace(pool("starting", "{consolidateAfter: Never}"), "      taints:", "      startupTaints: [{key: agent, value: missing, effect: NoExecute}]\n      taints:", 1)
+	p := strings.Replace(pool("starting", "{consolidateAfter: Never}"), "      taints:",
+		"      startupTaints: [{key: agent, value: missing, effect: NoExecute}]\n      taints:", 1)
 	c.apply(p + apart("starting", "web", "1500m", 1, false))
 	out := ""
 	c.eventually(2*time.Minute, func() error {
@@ -86,7 +89,8 @@ func (c *cluster) startingStory() {
 		if len(claims) == 0 {
 			return errors.New("no machine")
 		}
-		if out = c.why("nodeclaim/" + claims[0].Name); !strings.Contains(out, "Registered") || !strings.Contains(out, "startup taint") {
+		if out = c.why("nodeclaim/" + claims[0].Name); !strings.Contains(out, "Registered") ||
+			!strings.Contains(out, "startup taint") {
 			return errors.New(out)
 		}
 		return nil
@@ -104,7 +108,8 @@ func (c *cluster) goingStory(name string) {
 	for _, subject := range []string{"node/" + node, "nodeclaim/" + claim} {
 		c.eventually(time.Minute, func() error {
 			out := c.why(subject)
-			for _, want := range []string{"it is being removed: its NodeClaim was deleted, by a person or another program", "blocked", pod + " by karpenter.sh/do-not-disrupt"} {
+			for _, want := range []string{"it is being removed: its NodeClaim was deleted, by a person or another program",
+				"blocked", pod + " by karpenter.sh/do-not-disrupt"} {
 				if !strings.Contains(out, want) {
 					return fmt.Errorf("%q is not said of %s:\n%s", want, subject, out)
 				}

@@ -53,7 +53,8 @@ func (c *cluster) lookerWith(name string, change func(*clientcmdapi.AuthInfo, *c
 func (l *looker) asks(question string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append(strings.Fields(question), "--kubeconfig", l.kubeconfig, "--region", "us-west-2")...)
+	cmd := exec.CommandContext(ctx, binary,
+		append(strings.Fields(question), "--kubeconfig", l.kubeconfig, "--region", "us-west-2")...)
 	cmd.Env = append(l.environment(), "NODELESS_DATA_DIR="+l.dir)
 	out, err := cmd.CombinedOutput()
 	return string(out), errors.Join(err, ctx.Err())

@@ -62,8 +62,8 @@ spec:
       - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}
 `
 
-// A control plane on which no controller runs, first with the kinds of Karpenter, then without. Service accounts that may look get
-// answers, those that may not are told what is lacking, and nobody writes anything.
+// A control plane on which no controller runs, first with the kinds of Karpenter, then without. Service accounts that
+// may look get answers, those that may not are told what is lacking, and nobody writes anything.
 func TestWhyWhereNoControllerRuns(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
@@ -78,7 +78,8 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	})
 	nobody, half, viewer := c.looker("nobody"), c.looker("half"), c.looker("viewer")
 	c.kubectl("create", "clusterrolebinding", "look-view", "--clusterrole=view", "--serviceaccount=look:nobody")
-	c.kubectl("create", "clusterrole", "look-half", "--verb=get,list", "--resource=pods,nodes,nodepools.karpenter.sh,ec2nodeclasses.karpenter.k8s.aws,deployments.apps")
+	c.kubectl("create", "clusterrole", "look-half", "--verb=get,list",
+		"--resource=pods,nodes,nodepools.karpenter.sh,ec2nodeclasses.karpenter.k8s.aws,deployments.apps")
 	c.kubectl("create", "clusterrolebinding", "look-half", "--clusterrole=look-half", "--serviceaccount=look:half")
 	role, err := c.run("rbac", "--view", "--service-account", "look/viewer")
 	if err != nil {
@@ -100,7 +101,8 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		l.wantRefusal("why pod/huge -n look", "not allowed to list nodes, nodepools.karpenter.sh, ", "nodeless rbac --view")
 		l.wantRefusal("plan --scale deployment/web=3 -n look", "not allowed to list", "nodeless rbac --view")
 		c.as(t).kubectl("create", "clusterrole", "look-nodes", "--verb=get,list", "--resource=nodes")
-		c.as(t).kubectl("create", "clusterrolebinding", "look-nodes", "--clusterrole=look-nodes", "--serviceaccount=look:nobody")
+		c.as(t).kubectl("create", "clusterrolebinding", "look-nodes", "--clusterrole=look-nodes",
+			"--serviceaccount=look:nobody")
 		c.as(t).eventually(time.Minute, func() error {
 			out, err := l.asks("why pod/huge -n look --partial")
 			if err != nil || !strings.Contains(out, "the NodePools may not be read") {
@@ -114,7 +116,8 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	crds := strings.Fields(c.kubectl("get", "crds", "-o", "name"))
 	c.kubectl(append([]string{"delete", "--wait=false"}, crds...)...)
 	c.eventually(2*time.Minute, func() error { // the API server takes long to end kinds that nobody has asked for yet
-		if left := c.kubectl("get", "crds", "-o", "name"); strings.Contains(left, "karpenter") || strings.Contains(left, "decisionlogs") {
+		if left := c.kubectl("get", "crds", "-o", "name"); strings.Contains(left, "karpenter") ||
+			strings.Contains(left, "decisionlogs") {
 			return errors.New(left)
 		}
 		return nil
@@ -123,7 +126,8 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		l := &looker{c.as(t), viewer.kubeconfig}
 		l.wantRefusal("why pod/huge -n look", "the cluster has no ", "nodeless crds | kubectl apply", "--partial")
 		l.wantRefusal("plan --scale deployment/web=3 -n look", "the cluster has no ", "--partial")
-		wantGolden(t, "viewer-pod-no-kinds", l.wantAnswer("why pod/huge -n look --partial", "90Ti", "the cluster has no nodepools.karpenter.sh"))
+		wantGolden(t, "viewer-pod-no-kinds",
+			l.wantAnswer("why pod/huge -n look --partial", "90Ti", "the cluster has no nodepools.karpenter.sh"))
 		l.wantAnswer("why node/stranger --partial", "it belongs to no NodeClaim")
 		l.wantAnswer("plan --scale deployment/web=3 -n look --partial", "the cluster has no nodepools.karpenter.sh")
 	})
@@ -135,7 +139,8 @@ func (l *looker) mayLook() {
 	answer := l.wantAnswer("why pod/huge -n look", "smallest change", "assumed")
 	wantGolden(l.t.(*testing.T), "viewer-pod", answer)
 	for _, hostile := range []string{"\x1b", "\u202e", "\a"} {
-		for _, question := range []string{"why pod/huge -n look", "why pod/huge -n look -o json", "why pod/huge -n look -o yaml", "why nodepool/look", "why nodepool/look -o yaml"} {
+		for _, question := range []string{"why pod/huge -n look", "why pod/huge -n look -o json",
+			"why pod/huge -n look -o yaml", "why nodepool/look", "why nodepool/look -o yaml"} {
 			if out := l.wantAnswer(question); strings.Contains(out, hostile) {
 				l.t.Errorf("%s: the answer moves the cursor or turns the text around: %q", question, out)
 			}
@@ -156,7 +161,8 @@ func (l *looker) mayLook() {
 func (l *looker) mayLookAtLess() {
 	l.wantRefusal("why pod/huge -n look", "not allowed to list ", "nodeless rbac --view", "--partial")
 	l.wantRefusal("plan --scale deployment/web=3 -n look", "not allowed to list ", "--partial")
-	lacks := []string{"daemonsets", "limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "csinodes", "poddisruptionbudgets", "nodeclaims.karpenter.sh"}
+	lacks := []string{"daemonsets", "limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes",
+		"storageclasses", "csinodes", "poddisruptionbudgets", "nodeclaims.karpenter.sh"}
 	for i := range lacks {
 		lacks[i] = "not allowed to list " + lacks[i]
 	}
@@ -170,8 +176,10 @@ func (c *cluster) strangersStory() {
 		change func(*clientcmdapi.AuthInfo, *clientcmdapi.Cluster)
 		words  []string
 	}{
-		"expired": {func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) { u.Token = "expired" }, []string{"does not accept the credentials", "log in again"}},
-		"gone":    {func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) { k.Server = "https://127.0.0.1:1" }, []string{"https://127.0.0.1:1", "cannot be reached"}},
+		"expired": {func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) { u.Token = "expired" },
+			[]string{"does not accept the credentials", "log in again"}},
+		"gone": {func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) { k.Server = "https://127.0.0.1:1" },
+			[]string{"https://127.0.0.1:1", "cannot be reached"}},
 		"another": {func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) {
 			k.CertificateAuthority, k.CertificateAuthorityData = "", nil
 		}, []string{"stale"}},

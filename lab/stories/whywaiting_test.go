@@ -55,7 +55,8 @@ var whyWaiting = []waiting{
 		name: "taint", pool: "gpu", rule: "Taint", change: "would fit in pool gpu if it tolerated gpu=true:NoSchedule",
 	},
 	{
-		name: "arch", spec: "nodeSelector: {karpenter.sh/nodepool: general-purpose, kubernetes.io/arch: s390x}", rule: "Requirement",
+		name: "arch", spec: "nodeSelector: {karpenter.sh/nodepool: general-purpose, kubernetes.io/arch: s390x}",
+		rule:   "Requirement",
 		change: "would fit in pool general-purpose if kubernetes.io/arch could be amd64 (now s390x)",
 	},
 	{
@@ -71,7 +72,8 @@ var whyWaiting = []waiting{
 		change: "if node.kubernetes.io/instance-type could be",
 	},
 	{
-		name: "limit-cpu", pool: "limited", spec: "tolerations: [{key: limited, operator: Exists}]", ask: `cpu: "3"`, rule: "Limit", change: "would fit if limit cpu of pool limited were 4 instead of 2",
+		name: "limit-cpu", pool: "limited", spec: "tolerations: [{key: limited, operator: Exists}]", ask: `cpu: "3"`,
+		rule: "Limit", change: "would fit if limit cpu of pool limited were 4 instead of 2",
 	},
 	{
 		name: "limit-nodes", pool: "none", rule: "Limit", change: "would fit if limit nodes of pool none were 1 instead of 0",
@@ -85,7 +87,8 @@ var whyWaiting = []waiting{
 		change: "would fit in pool zonal if team could be zonal (now unready)",
 	},
 	{
-		name: "claim-missing", pool: "general-purpose", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]", rule: "Blocked",
+		name: "claim-missing", pool: "general-purpose",
+		spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]", rule: "Blocked",
 		change: "persistentVolumeClaim data were created", fix: func(c *cluster) { c.apply(volumeIn("data", "")) },
 	},
 	{
@@ -106,7 +109,8 @@ var whyWaiting = []waiting{
 		change: "would fit in pool zonal if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule",
 	},
 	{
-		name: "host-port", pool: "gpu", spec: `tolerations: [{key: gpu, value: "true", effect: NoSchedule}]`, ports: "{containerPort: 9100, hostPort: 9100}", rule: "HostPort",
+		name: "host-port", pool: "gpu", spec: `tolerations: [{key: gpu, value: "true", effect: NoSchedule}]`,
+		ports: "{containerPort: 9100, hostPort: 9100}", rule: "HostPort",
 		change: "would fit in pool gpu without host port TCP 9100", also: `
 apiVersion: apps/v1
 kind: DaemonSet
@@ -122,23 +126,29 @@ spec:
 `,
 	},
 	{
-		name: "priority", low: true, pool: "general-purpose", spec: "priorityClassName: expendable", flags: []string{"--priority-cutoff", "-100"}, rule: "Priority",
+		name: "priority", low: true, pool: "general-purpose", spec: "priorityClassName: expendable",
+		flags: []string{"--priority-cutoff", "-100"}, rule: "Priority",
 		change: "would fit in pool general-purpose if its priority were -100 or higher",
 		fix: func(c *cluster) {
-			c.kubectl("-n", "waiting", "delete", "pod", "priority", "--ignore-not-found") // it may have had room, and been pushed aside
-			c.apply((&waiting{name: "priority", low: true, pool: "general-purpose", spec: "priorityClassName: worthwhile"}).manifest())
+			// it may have had room, and been pushed aside
+			c.kubectl("-n", "waiting", "delete", "pod", "priority", "--ignore-not-found")
+			c.apply((&waiting{name: "priority", low: true, pool: "general-purpose",
+				spec: "priorityClassName: worthwhile"}).manifest())
 		},
 	},
 	{
-		name: "volume-in-use", pool: "zonal", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: alone}}]", rule: "VolumeInUse",
-		change: "once pod waiting/holder, the only pod that may use volume", fix: func(c *cluster) { c.kubectl("-n", "waiting", "delete", "pod", "holder") },
+		name: "volume-in-use", pool: "zonal", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: alone}}]",
+		rule:   "VolumeInUse",
+		change: "once pod waiting/holder, the only pod that may use volume",
+		fix:    func(c *cluster) { c.kubectl("-n", "waiting", "delete", "pod", "holder") },
 	},
 	{
 		name: "volume-limit", spec: volumesOf(30), also: manyVolumes(30), rule: "VolumeLimit",
 		change: "volumes of driver ebs.csi.aws.com instead of 30", fix: func(c *cluster) {
 			var most int
 			out := c.why("pod/volume-limit", "-n", "waiting")
-			if _, err := fmt.Sscanf(fact(out, "smallest change"), "would fit in pool gpu if it had %d volumes", &most); err != nil {
+			if _, err := fmt.Sscanf(fact(out, "smallest change"), "would fit in pool gpu if it had %d volumes",
+				&most); err != nil {
 				c.t.Fatalf("%v:\n%s", err, out)
 			}
 			c.kubectl("-n", "waiting", "delete", "pod", "volume-limit")
@@ -165,7 +175,8 @@ spec:
 		name: "capacity", pool: "sold-out", spec: "tolerations: [{key: sold-out, operator: Exists}]", rule: "Capacity",
 		change: "would fit in pool zonal if karpenter.sh/nodepool could be zonal (now sold-out)",
 	},
-	{name: "resource-claims", pool: "general-purpose", spec: "resourceClaims: [{name: gpu, resourceClaimName: gpu}]", rule: "Unmodelled"},
+	{name: "resource-claims", pool: "general-purpose", spec: "resourceClaims: [{name: gpu, resourceClaimName: gpu}]",
+		rule: "Unmodelled"},
 	{name: "gated", spec: "schedulingGates: [{name: example.com/quota}]"},
 	{name: "other-scheduler", spec: "schedulerName: volcano"},
 }

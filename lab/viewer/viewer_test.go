@@ -49,9 +49,11 @@ func TestTheViewerShowsOurMachines(t *testing.T) {
 		return nil
 	})
 	if !shown.IsOnDemand() || shown.IsSpot() || shown.Cordoned() || shown.Deleting() || !shown.Visible() {
-		t.Errorf("on demand %v, spot %v, cordoned %v, deleting %v, visible %v", shown.IsOnDemand(), shown.IsSpot(), shown.Cordoned(), shown.Deleting(), shown.Visible())
+		t.Errorf("on demand %v, spot %v, cordoned %v, deleting %v, visible %v", shown.IsOnDemand(), shown.IsSpot(),
+			shown.Cordoned(), shown.Deleting(), shown.Visible())
 	}
-	if !strings.HasPrefix(shown.InstanceID(), "i-") || shown.InstanceType() == "" || !strings.HasPrefix(shown.Zone(), "us-west-2") {
+	if !strings.HasPrefix(shown.InstanceID(), "i-") || shown.InstanceType() == "" ||
+		!strings.HasPrefix(shown.Zone(), "us-west-2") {
 		t.Errorf("instance %q of type %q in zone %q", shown.InstanceID(), shown.InstanceType(), shown.Zone())
 	}
 	if shown.Labels()["karpenter.sh/nodepool"] != "general-purpose" {

@@ -64,7 +64,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		"this machine's clock says 2026-03-01T12:00:00Z":   x509.CertificateInvalidError{Reason: x509.Expired},
 		"cannot be reached from this machine":              &net.OpError{Op: "dial", Err: errors.New("refused")},
 	} {
-		if got := Explain(fmt.Errorf("act: %w", err), "https://192.0.2.1", "h1", noon); !strings.Contains(got.Error(), want) || !errors.Is(got, err) && want[0] != 'a' {
+		if got := Explain(fmt.Errorf("act: %w", err), "https://192.0.2.1", "h1", noon); !strings.Contains(got.Error(),
+			want) || !errors.Is(got, err) && want[0] != 'a' {
 			t.Errorf("got %v, want %q", got, want)
 		}
 	}
@@ -84,7 +85,8 @@ func TestEachHostHasAddressesOfItsOwn(t *testing.T) {
 	}
 	for _, wrong := range []Enrolment{
 		{Host: "A_b", TTL: time.Hour}, {Host: strings.Repeat("x", 60), TTL: time.Hour}, {Host: "h", TTL: time.Minute},
-		{Host: "h", TTL: time.Hour, PodCIDR: "10.0.0.0/8"}, {Host: "h", TTL: time.Hour, PodCIDR: "10.202.0.1/20"}, {Host: "h", TTL: time.Hour, PodCIDR: "fd00::/64"},
+		{Host: "h", TTL: time.Hour, PodCIDR: "10.0.0.0/8"}, {Host: "h", TTL: time.Hour, PodCIDR: "10.202.0.1/20"},
+		{Host: "h", TTL: time.Hour, PodCIDR: "fd00::/64"},
 	} {
 		if err := wrong.check(); err == nil {
 			t.Errorf("%+v is taken", wrong)

@@ -13,8 +13,9 @@ import (
 func TestWhoIsAPeer(t *testing.T) {
 	host := func(change func(*v1alpha1.MicroVMHost)) *v1alpha1.MicroVMHost {
 		h := &v1alpha1.MicroVMHost{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "nodeless-host-shelf", Name: "shelf"}, Spec: v1alpha1.MicroVMHostSpec{PodCIDR: "10.202.16.0/20"},
-			Status: v1alpha1.MicroVMHostStatus{Address: "192.0.2.7", OverlayPort: 8476},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "nodeless-host-shelf", Name: "shelf"},
+			Spec:       v1alpha1.MicroVMHostSpec{PodCIDR: "10.202.16.0/20"},
+			Status:     v1alpha1.MicroVMHostStatus{Address: "192.0.2.7", OverlayPort: 8476},
 		}
 		change(h)
 		return h

@@ -17,10 +17,12 @@ func TestAPodBecomesOneOfItsProfile(t *testing.T) {
 	p.Annotations = map[string]string{CapacityProvisioned: "16vCPU 120GB"}
 	a := Admit([]*v1alpha1.FargateProfile{profile("demo-profile", "n")}, p, DefaultAbilities())
 	a.Apply(p, "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND")
-	if p.Labels[ProfileLabel] != "demo-profile" || p.Annotations[CapacityProvisioned] != "0.5vCPU 1GB" || p.Annotations[Logging] != "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND" {
+	if p.Labels[ProfileLabel] != "demo-profile" || p.Annotations[CapacityProvisioned] != "0.5vCPU 1GB" ||
+		p.Annotations[Logging] != "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND" {
 		t.Errorf("labels %v, annotations %v", p.Labels, p.Annotations)
 	}
-	if p.Spec.SchedulerName != "fargate-scheduler" || p.Spec.PriorityClassName != "system-node-critical" || *p.Spec.Priority != 2000001000 || *p.Spec.PreemptionPolicy != "PreemptLowerPriority" {
+	if p.Spec.SchedulerName != "fargate-scheduler" || p.Spec.PriorityClassName != "system-node-critical" ||
+		*p.Spec.Priority != 2000001000 || *p.Spec.PreemptionPolicy != "PreemptLowerPriority" {
 		t.Errorf("spec %+v", p.Spec)
 	}
 	if r := p.Spec.Containers[0].Resources.Requests; r.Cpu().String() != "500m" || r.Memory().String() != "500Mi" {
@@ -58,7 +60,9 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(a.Warnings, "\n"), strings.Join(want, "\n"))
 	}
 	refused := Admit([]*v1alpha1.FargateProfile{profile("a", "n")}, evil(), DefaultAbilities())
-	if len(refused.Warnings) != 1 || !strings.HasPrefix(refused.Warnings[0], "FargateProfile a: the pod will not run: Pod not supported on Fargate: fields not supported: HostNetwork") {
+	if len(refused.Warnings) != 1 ||
+		!strings.HasPrefix(refused.Warnings[0],
+			"FargateProfile a: the pod will not run: Pod not supported on Fargate: fields not supported: HostNetwork") {
 		t.Errorf("of a pod that will be refused: %q", refused.Warnings)
 	}
 	later := pod("n", "")
@@ -71,7 +75,8 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 }
 
 func TestLogRouting(t *testing.T) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: LoggingNamespace, Labels: map[string]string{LoggingLabel: "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: LoggingNamespace,
+		Labels: map[string]string{LoggingLabel: "enabled"}}}
 	with := func(output string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{Data: map[string]string{"output.conf": output}}
 	}
@@ -88,22 +93,36 @@ func TestLogRouting(t *testing.T) {
 		annotation string
 		message    string
 	}{
-		"no namespace": {able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
-		"namespace without its label": {namespace: &corev1.Namespace{}, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
-			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND", message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
-		"an output that Fargate does not know": {namespace: namespace, configMap: with("[OUTPUT]\n Name amazon_data_firehose\n Match *"), able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_INVALID",
-			message: "Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
-		"no router here": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able, annotation: "LoggingDisabled: LOG_ROUTER_NOT_AVAILABLE",
-			message: "Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works"},
-		"AWS is not there": {namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"), able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
+		"no namespace": {able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND",
+			message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
+		"namespace without its label": {namespace: &corev1.Namespace{},
+			configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
+			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND",
+			message:    `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
+		"an output that Fargate does not know": {namespace: namespace,
+			configMap: with("[OUTPUT]\n Name amazon_data_firehose\n Match *"), able: able,
+			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_INVALID",
+			message:    "Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
+		"no router here": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
+			annotation: "LoggingDisabled: LOG_ROUTER_NOT_AVAILABLE",
+			message:    "Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works"},
+		"AWS is not there": {namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"),
+			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
 			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS, which is not there; use file, stdout, http, loki, es or opensearch"},
-		"AWS is not there for one of two": {namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *\n[OUTPUT]\n Name stdout\n Match *"), able: routing, annotation: "LoggingEnabled",
-			message: "Successfully enabled logging for pod, but nothing goes to output plugin cloudwatch_logs, which needs AWS"},
-		"Elasticsearch of one's own": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *"), able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
-		"Elasticsearch at AWS": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *\n AWS_Auth On"), able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
+		"AWS is not there for one of two": {namespace: namespace,
+			configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *\n[OUTPUT]\n Name stdout\n Match *"), able: routing,
+			annotation: "LoggingEnabled",
+			message:    "Successfully enabled logging for pod, but nothing goes to output plugin cloudwatch_logs, which needs AWS"},
+		"Elasticsearch of one's own": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *"),
+			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
+		"Elasticsearch at AWS": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *\n AWS_Auth On"),
+			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
 			message: "Disabled logging for pod: output plugin es needs AWS, which is not there; use file, stdout, http, loki, es or opensearch"},
-		"all is well":               {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
-		"the profile wants no logs": {spec: off, namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing, annotation: "LoggingDisabled: DISABLED_BY_PROFILE"},
+		"all is well": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"),
+			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
+		"the profile wants no logs": {spec: off, namespace: namespace,
+			configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing,
+			annotation: "LoggingDisabled: DISABLED_BY_PROFILE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := LogRouting(&c.spec, c.namespace, c.configMap, c.able)

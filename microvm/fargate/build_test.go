@@ -10,12 +10,13 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// pod is one in a namespace, with a container for each text such as "cpu=500m memory=500Mi limits.cpu=2", which begins with
-// "init" or "sidecar" for those that are no plain containers.
+// pod is one in a namespace, with a container for each text such as "cpu=500m memory=500Mi limits.cpu=2", which
+// begins with "init" or "sidecar" for those that are no plain containers.
 func pod(namespace string, containers ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}
 	for i, text := range containers {
-		c := corev1.Container{Name: string(rune('a' + i)), Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}}
+		c := corev1.Container{Name: string(rune('a' + i)),
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}}
 		into := &p.Spec.Containers
 		for word := range strings.FieldsSeq(text) {
 			key, value, _ := strings.Cut(word, "=")

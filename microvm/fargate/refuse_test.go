@@ -43,7 +43,8 @@ func privileged(c *corev1.Container) {
 
 func adding(capabilities ...corev1.Capability) func(*corev1.Container) {
 	return func(c *corev1.Container) {
-		c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: capabilities, Drop: []corev1.Capability{"ALL"}}}
+		c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: capabilities,
+			Drop: []corev1.Capability{"ALL"}}}
 	}
 }
 
@@ -60,7 +61,8 @@ func evil() *corev1.Pod {
 	p := pod("n", "")
 	privileged(&p.Spec.Containers[0])
 	p.Spec.HostNetwork, p.Spec.HostPID, p.Spec.HostIPC = true, true, true
-	p.Spec.Volumes = []corev1.Volume{volume("host", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})}
+	p.Spec.Volumes = []corev1.Volume{volume("host",
+		corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})}
 	return p
 }
 
@@ -72,7 +74,8 @@ func TestRefusals(t *testing.T) {
 		return p
 	}
 	storage := objects{
-		claims:  map[string]string{"waits": "", "ebs": "pvc-1", "efs": "pvc-2", "local": "pvc-3", "dangling": "pvc-4", "p-scratch": ""},
+		claims: map[string]string{"waits": "", "ebs": "pvc-1", "efs": "pvc-2", "local": "pvc-3", "dangling": "pvc-4",
+			"p-scratch": ""},
 		drivers: map[string]string{"pvc-1": "ebs.csi.aws.com", "pvc-2": "efs.csi.aws.com", "pvc-3": ""},
 	}
 	for name, c := range map[string]struct {
@@ -80,7 +83,8 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		"nothing wrong": {pod("n", "cpu=1"), ""},
-		"host network":  {change(func(p *corev1.Pod) { p.Spec.HostNetwork = true }), unsupported + "fields not supported: HostNetwork"},
+		"host network": {change(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+			unsupported + "fields not supported: HostNetwork"},
 		"the pod that wants everything": {evil(),
 			unsupported + "fields not supported: HostNetwork, HostPID, HostIPC, invalid SecurityContext fields: Privileged, volumes not supported: host is of an unsupported volume Type"},
 		"three kinds of parts [seen]": {change(func(p *corev1.Pod) {
@@ -88,17 +92,30 @@ func TestRefusals(t *testing.T) {
 			privileged(&p.Spec.Containers[0])
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		}), unsupported + "fields not supported: HostNetwork, invalid SecurityContext fields: Privileged, port contains HostIP or HostPort"},
-		"two privileged containers": {change(func(p *corev1.Pod) { privileged(&p.Spec.Containers[0]); privileged(&p.Spec.Containers[1]) }),
+		"two privileged containers": {change(func(p *corev1.Pod) {
+			privileged(&p.Spec.Containers[0])
+			privileged(
+				&p.Spec.Containers[1])
+		}),
 			unsupported + "invalid SecurityContext fields: Privileged,Privileged"},
 		"an init container counts": {change(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i"}}
 			privileged(&p.Spec.InitContainers[0])
 		}), unsupported + "invalid SecurityContext fields: Privileged"},
-		"a capability written the wrong way [frappe]": {change(func(p *corev1.Pod) { adding("CAP_CHOWN")(&p.Spec.Containers[0]) }),
+		"a capability written the wrong way [frappe]": {change(func(p *corev1.Pod) {
+			adding(
+				"CAP_CHOWN")(&p.Spec.Containers[0])
+		}),
 			unsupported + "invalid SecurityContext fields: Capabilities added: CAP_CHOWN"},
-		"a capability beyond the usual": {change(func(p *corev1.Pod) { adding("NET_BIND_SERVICE", "SYS_ADMIN")(&p.Spec.Containers[0]) }),
+		"a capability beyond the usual": {change(func(p *corev1.Pod) {
+			adding("NET_BIND_SERVICE",
+				"SYS_ADMIN")(&p.Spec.Containers[0])
+		}),
 			unsupported + "invalid SecurityContext fields: Capabilities added: SYS_ADMIN"},
-		"CoreDNS adds what containers have": {change(func(p *corev1.Pod) { adding("NET_BIND_SERVICE")(&p.Spec.Containers[0]) }), ""},
+		"CoreDNS adds what containers have": {change(func(p *corev1.Pod) {
+			adding(
+				"NET_BIND_SERVICE")(&p.Spec.Containers[0])
+		}), ""},
 		"escalation is no longer refused": {change(func(p *corev1.Pod) {
 			yes := true
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: &yes}
@@ -106,16 +123,25 @@ func TestRefusals(t *testing.T) {
 		"a host address": {change(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostIP: "10.0.0.1"}}
 		}), unsupported + "port contains HostIP or HostPort"},
-		"a host directory": {change(func(p *corev1.Pod) { p.Spec.Volumes = evil().Spec.Volumes }), unsupported + "volumes not supported: host is of an unsupported volume Type"},
+		"a host directory": {change(func(p *corev1.Pod) { p.Spec.Volumes = evil().Spec.Volumes }),
+			unsupported + "volumes not supported: host is of an unsupported volume Type"},
 		"volumes that are fine": {change(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{
-				volume("a", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), volume("b", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}),
-				volume("c", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}), volume("d", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}),
+				volume("a", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
+				volume("b", corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}),
+				volume("c", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}}),
+				volume("d", corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}),
 				volume("e", corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}}), claimed("f", "efs"),
 			}
 		}), ""},
-		"a claim that waits":          {change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "waits")} }), unsupported + "volumes not supported: data not supported because: PVC waits not bound"},
-		"a claim that does not exist": {change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "none")} }), unsupported + "volumes not supported: data not supported because: PVC none not bound"},
+		"a claim that waits": {change(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{claimed("data",
+				"waits")}
+		}), unsupported + "volumes not supported: data not supported because: PVC waits not bound"},
+		"a claim that does not exist": {change(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{claimed("data",
+				"none")}
+		}), unsupported + "volumes not supported: data not supported because: PVC none not bound"},
 		"a generic ephemeral volume": {change(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{volume("scratch", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})}
 		}), unsupported + "volumes not supported: scratch not supported because: PVC p-scratch not bound"},
@@ -125,12 +151,18 @@ func TestRefusals(t *testing.T) {
 			unsupported + "volumes not supported: data not supported because: PVC waits not bound, more not supported because: PVC ebs bound to invalid PV pvc-1 with CSI Driver: ebs.csi.aws.com"},
 		"a disk of the node": {change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "local")} }),
 			unsupported + "volumes not supported: data not supported because: PVC local bound to invalid PV pvc-3 without CSI Driver"},
-		"a volume that is gone": {change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "dangling")} }),
+		"a volume that is gone": {change(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{claimed("data",
+				"dangling")}
+		}),
 			unsupported + "volumes not supported: data not supported because: PVC dangling bound to PV pvc-4, which does not exist"},
-		"a GPU":              {pod("n", "nvidia.com/gpu=1 limits.nvidia.com/gpu=1"), unsupported + "resources not supported: nvidia.com/gpu"},
-		"Windows":            {change(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }), unsupported + "fields not supported: OS windows"},
-		"more than the disk": {pod("n", "ephemeral-storage=176Gi"), "Pod not supported on Fargate: ephemeral storage requests of 188978561024 bytes exceed the 175Gi that a pod may have"},
-		"too large":          {pod("n", "cpu=17"), "Your pod's cpu/memory requirements exceed the max Fargate configuration"},
+		"a GPU": {pod("n", "nvidia.com/gpu=1 limits.nvidia.com/gpu=1"),
+			unsupported + "resources not supported: nvidia.com/gpu"},
+		"Windows": {change(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			unsupported + "fields not supported: OS windows"},
+		"more than the disk": {pod("n", "ephemeral-storage=176Gi"),
+			"Pod not supported on Fargate: ephemeral storage requests of 188978561024 bytes exceed the 175Gi that a pod may have"},
+		"too large": {pod("n", "cpu=17"), "Your pod's cpu/memory requirements exceed the max Fargate configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			able := DefaultAbilities()
@@ -155,7 +187,8 @@ func TestWhatAMicroVMCanDoIsAllowedUnderExact(t *testing.T) {
 	if got := Refuse(&spec, p, objects{}, able); got != (Refusal{}) {
 		t.Errorf("refused: %v", got)
 	}
-	if got, want := Refuse(&spec, evil(), objects{}, able).Message, "Pod not supported on a microVM: volumes not supported: host is of an unsupported volume Type"; got != want {
+	if got, want := Refuse(&spec, evil(), objects{}, able).Message,
+		"Pod not supported on a microVM: volumes not supported: host is of an unsupported volume Type"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	able.Volumes = append(able.Volumes, HostPath)

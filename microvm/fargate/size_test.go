@@ -14,29 +14,34 @@ func TestPublishedSizes(t *testing.T) {
 		want       string
 	}{
 		// The vectors of the reference, section 1.5.
-		"nothing asked for [UG]":                               {[]string{""}, "0.25vCPU 0.5GB"},
-		"1 vCPU and 8 GB [UG]":                                 {[]string{"cpu=1 memory=8Gi"}, "2vCPU 9GB"},
-		"500m and 500Mi, limits do not count [article]":        {[]string{"cpu=500m memory=500Mi limits.cpu=2 limits.memory=2Gi"}, "0.5vCPU 1GB"},
-		"100m and 500Mi":                                       {[]string{"cpu=100m memory=500Mi"}, "0.25vCPU 1GB"},
-		"256M decimal and 256Mi are 500.1Mi: CoreDNS fits":     {[]string{"cpu=250m memory=256M"}, "0.25vCPU 0.5GB"},
-		"256Mi fill the smallest row":                          {[]string{"cpu=250m memory=256Mi"}, "0.25vCPU 0.5GB"},
-		"a byte more does not fit it":                          {[]string{"cpu=250m memory=268435457"}, "0.25vCPU 1GB"},
-		"1 millicore more needs the next CPU":                  {[]string{"cpu=251m"}, "0.5vCPU 1GB"},
-		"0.25 vCPU has 2 GB at most":                           {[]string{"cpu=250m memory=2Gi"}, "0.5vCPU 3GB"},
-		"0.5 vCPU has 4 GB at most":                            {[]string{"cpu=500m memory=4Gi"}, "1vCPU 5GB"},
-		"8 vCPU go by 4 GB":                                    {[]string{"cpu=8 memory=16Gi"}, "8vCPU 20GB"},
-		"4 vCPU have 30 GB at most":                            {[]string{"cpu=4 memory=30Gi"}, "8vCPU 32GB"},
-		"16 vCPU go by 8 GB":                                   {[]string{"cpu=16 memory=100Gi"}, "16vCPU 104GB"},
-		"the largest":                                          {[]string{"cpu=16 memory=122624Mi"}, "16vCPU 120GB"},
-		"more memory than the largest":                         {[]string{"memory=122625Mi"}, ""},
-		"more CPU than the largest":                            {[]string{"cpu=16001m"}, ""},
-		"containers add up":                                    {[]string{"cpu=300m memory=300Mi", "cpu=300m memory=300Mi"}, "1vCPU 2GB"},
-		"the most of init containers counts if it is more":     {[]string{"cpu=300m", "init cpu=2", "init cpu=1"}, "2vCPU 4GB"},
-		"each resource apart":                                  {[]string{"memory=1Gi", "init cpu=1"}, "1vCPU 2GB"},
-		"sidecars add to the sum":                              {[]string{"cpu=300m", "sidecar cpu=300m"}, "1vCPU 2GB"},
-		"init containers after a sidecar run beside it":        {[]string{"cpu=100m", "sidecar cpu=300m", "init cpu=300m"}, "1vCPU 2GB"},
-		"init containers before a sidecar do not":              {[]string{"cpu=100m", "init cpu=300m", "sidecar cpu=300m"}, "0.5vCPU 1GB"},
-		"limits count where no request is given: by admission": {[]string{"limits.cpu=2"}, "0.25vCPU 0.5GB"}, // the API server sets requests
+		"nothing asked for [UG]":                           {[]string{""}, "0.25vCPU 0.5GB"},
+		"1 vCPU and 8 GB [UG]":                             {[]string{"cpu=1 memory=8Gi"}, "2vCPU 9GB"},
+		"500m and 500Mi, limits do not count [article]":    {[]string{"cpu=500m memory=500Mi limits.cpu=2 limits.memory=2Gi"}, "0.5vCPU 1GB"},
+		"100m and 500Mi":                                   {[]string{"cpu=100m memory=500Mi"}, "0.25vCPU 1GB"},
+		"256M decimal and 256Mi are 500.1Mi: CoreDNS fits": {[]string{"cpu=250m memory=256M"}, "0.25vCPU 0.5GB"},
+		"256Mi fill the smallest row":                      {[]string{"cpu=250m memory=256Mi"}, "0.25vCPU 0.5GB"},
+		"a byte more does not fit it":                      {[]string{"cpu=250m memory=268435457"}, "0.25vCPU 1GB"},
+		"1 millicore more needs the next CPU":              {[]string{"cpu=251m"}, "0.5vCPU 1GB"},
+		"0.25 vCPU has 2 GB at most":                       {[]string{"cpu=250m memory=2Gi"}, "0.5vCPU 3GB"},
+		"0.5 vCPU has 4 GB at most":                        {[]string{"cpu=500m memory=4Gi"}, "1vCPU 5GB"},
+		"8 vCPU go by 4 GB":                                {[]string{"cpu=8 memory=16Gi"}, "8vCPU 20GB"},
+		"4 vCPU have 30 GB at most":                        {[]string{"cpu=4 memory=30Gi"}, "8vCPU 32GB"},
+		"16 vCPU go by 8 GB":                               {[]string{"cpu=16 memory=100Gi"}, "16vCPU 104GB"},
+		"the largest":                                      {[]string{"cpu=16 memory=122624Mi"}, "16vCPU 120GB"},
+		"more memory than the largest":                     {[]string{"memory=122625Mi"}, ""},
+		"more CPU than the largest":                        {[]string{"cpu=16001m"}, ""},
+		"containers add up": {[]string{"cpu=300m memory=300Mi",
+			"cpu=300m memory=300Mi"}, "1vCPU 2GB"},
+		"the most of init containers counts if it is more": {[]string{"cpu=300m", "init cpu=2", "init cpu=1"},
+			"2vCPU 4GB"},
+		"each resource apart":     {[]string{"memory=1Gi", "init cpu=1"}, "1vCPU 2GB"},
+		"sidecars add to the sum": {[]string{"cpu=300m", "sidecar cpu=300m"}, "1vCPU 2GB"},
+		"init containers after a sidecar run beside it": {[]string{"cpu=100m", "sidecar cpu=300m",
+			"init cpu=300m"}, "1vCPU 2GB"},
+		"init containers before a sidecar do not": {[]string{"cpu=100m", "init cpu=300m",
+			"sidecar cpu=300m"}, "0.5vCPU 1GB"},
+		// the API server sets requests
+		"limits count where no request is given: by admission": {[]string{"limits.cpu=2"}, "0.25vCPU 0.5GB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := Provision(&profile("p", "n").Spec, pod("n", c.containers...), 0)
@@ -51,7 +56,8 @@ func TestTheTableHasFargatesRows(t *testing.T) {
 	rows := map[int64]int{}
 	for i, r := range Table() {
 		rows[r.MilliCPU]++
-		if i > 0 && (r.MilliCPU < Table()[i-1].MilliCPU || r.MilliCPU == Table()[i-1].MilliCPU && r.MemoryBytes <= Table()[i-1].MemoryBytes) {
+		if i > 0 && (r.MilliCPU < Table()[i-1].MilliCPU || r.MilliCPU == Table()[i-1].MilliCPU &&
+			r.MemoryBytes <= Table()[i-1].MemoryBytes) {
 			t.Errorf("%s comes after %s", r, Table()[i-1])
 		}
 	}
@@ -86,7 +92,8 @@ func TestExactSizes(t *testing.T) {
 }
 
 func TestEphemeralStorage(t *testing.T) {
-	for asked, want := range map[string]int64{"0": 20 * gib, "20Gi": 20 * gib, "100Gi": 115 * gib, "175Gi": 175*gib + 175*gib/10 + 5*gib, "176Gi": 0} {
+	for asked, want := range map[string]int64{"0": 20 * gib, "20Gi": 20 * gib, "100Gi": 115 * gib,
+		"175Gi": 175*gib + 175*gib/10 + 5*gib, "176Gi": 0} {
 		got, ok := Provision(&profile("p", "n").Spec, pod("n", "ephemeral-storage="+asked), 0)
 		if ok != (want > 0) || got.StorageBytes != want {
 			t.Errorf("%s: %d %v, want %d", asked, got.StorageBytes, ok, want)

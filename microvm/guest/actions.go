@@ -29,7 +29,8 @@ func (r *run) act(ctx context.Context, a wire.Action) error {
 		return httpGet(ctx, *a.HTTP, r.c.pod.address())
 	case a.TCP != nil:
 		var d net.Dialer
-		conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(cmp.Or(a.TCP.Host, r.c.pod.address()), strconv.Itoa(a.TCP.Port)))
+		conn, err := d.DialContext(ctx, "tcp",
+			net.JoinHostPort(cmp.Or(a.TCP.Host, r.c.pod.address()), strconv.Itoa(a.TCP.Port)))
 		if err != nil {
 			return err
 		}
@@ -52,7 +53,8 @@ func (p *pod) address() string {
 }
 
 func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
-	u := url.URL{Scheme: strings.ToLower(cmp.Or(g.Scheme, "http")), Host: net.JoinHostPort(cmp.Or(g.Host, address), strconv.Itoa(g.Port))}
+	u := url.URL{Scheme: strings.ToLower(cmp.Or(g.Scheme, "http")),
+		Host: net.JoinHostPort(cmp.Or(g.Host, address), strconv.Itoa(g.Port))}
 	ref, err := url.Parse(cmp.Or(g.Path, "/"))
 	if err != nil {
 		return fmt.Errorf("path %q: %w", g.Path, err)
@@ -70,7 +72,8 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 			req.Header.Add(h.Name, h.Value)
 		}
 	}
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // a kubelet does not check either
+	// a kubelet does not check either
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
 		if to.URL.Hostname() != u.Hostname() || len(via) >= 10 {
 			return http.ErrUseLastResponse // a redirect to elsewhere counts as success
@@ -91,7 +94,8 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 
 const servingStatus = 1 // grpc.health.v1.HealthCheckResponse.SERVING
 
-// grpcHealth asks grpc.health.v1.Health/Check over plain HTTP/2. The two messages are one field each, so that no gRPC library is needed in a guest.
+// grpcHealth asks grpc.health.v1.Health/Check over plain HTTP/2. The two messages are one field each, so that no gRPC
+// library is needed in a guest.
 func grpcHealth(ctx context.Context, address, service string) error {
 	body := make([]byte, 5, 7+len(service)) // not compressed, length
 	if service != "" {
@@ -99,7 +103,8 @@ func grpcHealth(ctx context.Context, address, service string) error {
 		body = append(body, service...)
 	}
 	binary.BigEndian.PutUint32(body[1:], uint32(len(body)-5))
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/grpc.health.v1.Health/Check", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/grpc.health.v1.Health/Check",
+		bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -122,7 +127,8 @@ func grpcHealth(ctx context.Context, address, service string) error {
 	case status == "12":
 		return errors.New("this server does not implement the grpc health protocol (grpc.health.v1.Health)")
 	case status != "0":
-		return fmt.Errorf("health rpc probe failed with status %s: %s", status, cmp.Or(resp.Trailer.Get("Grpc-Message"), resp.Header.Get("Grpc-Message")))
+		return fmt.Errorf("health rpc probe failed with status %s: %s", status,
+			cmp.Or(resp.Trailer.Get("Grpc-Message"), resp.Header.Get("Grpc-Message")))
 	case len(answer) < 7 || answer[5] != 1<<3 || answer[6] != servingStatus:
 		return errors.New("service unhealthy")
 	}

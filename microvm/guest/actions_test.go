@@ -43,7 +43,8 @@ func TestGRPCHealth(t *testing.T) {
 	}
 	go func() { _ = plain.Serve(l2) }()
 	defer plain.Stop()
-	if err := grpcHealth(t.Context(), l2.Addr().String(), ""); err == nil || !strings.Contains(err.Error(), "does not implement") {
+	if err := grpcHealth(t.Context(), l2.Addr().String(), ""); err == nil ||
+		!strings.Contains(err.Error(), "does not implement") {
 		t.Errorf("a server without the health service: %v", err)
 	}
 }
@@ -75,10 +76,12 @@ func TestHTTPGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/": "", "/away": "", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/missing": "statuscode: 404", "/host?a=b": "",
+		"/": "", "/away": "", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/missing": "statuscode: 404",
+		"/host?a=b": "",
 	} {
 		err := httpGet(t.Context(), wire.HTTPGet{
-			Scheme: "HTTPS", Port: port, Path: path, Headers: []wire.Header{{Name: "Host", Value: "shop.example"}, {Name: "X-One", Value: "1"}},
+			Scheme: "HTTPS", Port: port, Path: path,
+			Headers: []wire.Header{{Name: "Host", Value: "shop.example"}, {Name: "X-One", Value: "1"}},
 		}, "127.0.0.1")
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
@@ -94,7 +97,8 @@ func TestHTTPGet(t *testing.T) {
 // None after the first end, then kubelet's 10, 20, 40 seconds and so on, at most five minutes.
 func TestBackoff(t *testing.T) {
 	b := wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute}
-	for ends, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 7: 300 * time.Second, 5000: 300 * time.Second} {
+	for ends, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second,
+		7: 300 * time.Second, 5000: 300 * time.Second} {
 		if got := backoff(b, ends); got != want {
 			t.Errorf("after %d ends %s, want %s", ends, got, want)
 		}

@@ -8,8 +8,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// hostKernelCapabilities are what a container may have whose kernel is the host's: container runtimes' default, and two that the namespaces confine. With
-// others it would be root on the host: with SYS_ADMIN at once, with SYS_PTRACE by what a process of its own is before it has dropped its privileges.
+// hostKernelCapabilities are what a container may have whose kernel is the host's: container runtimes' default, and
+// two that the namespaces confine. With others it would be root on the host: with SYS_ADMIN at once, with SYS_PTRACE
+// by what a process of its own is before it has dropped its privileges.
 var hostKernelCapabilities = strings.Fields(`CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL
 	AUDIT_WRITE NET_ADMIN IPC_LOCK`)
 

@@ -38,7 +38,8 @@ func mountBasics() error {
 
 // handDown has containers' groups get their limits: the controllers have to be handed down for that.
 func handDown() error {
-	if err := os.WriteFile(filepath.Join(cgroupDir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(cgroupDir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"),
+		0); err != nil {
 		return fmt.Errorf("hand down the cgroup controllers cpu, memory and pids (the kernel needs them): %w", err)
 	}
 	return nil
@@ -58,8 +59,8 @@ func bootArguments() (map[string]string, error) {
 	return args, nil
 }
 
-// loadModules loads what the host put into the initial file system, in the host's order. Disks and the network are found but not touched until a pod
-// is started: what a template's devices were says nothing about those of a clone.
+// loadModules loads what the host put into the initial file system, in the host's order. Disks and the network are
+// found but not touched until a pod is started: what a template's devices were says nothing about those of a clone.
 func loadModules() error {
 	order, err := os.ReadFile(filepath.Join(modulesDir, "order"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,7 +98,8 @@ func loadModule(path string) error {
 	return os.Remove(path) // its memory
 }
 
-// controlPort opens the virtio-serial port. Reading it gives io.EOF while no host is connected, and works again when one is.
+// controlPort opens the virtio-serial port. Reading it gives io.EOF while no host is connected, and works again when
+// one is.
 func controlPort() (*os.File, error) {
 	for range 500 {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")

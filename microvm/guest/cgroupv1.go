@@ -10,10 +10,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// On a host whose controllers are in cgroup version 1, limits and figures are in its hierarchies; version 2 is there beside them without controllers, and
-// finds and kills a container's processes.
+// On a host whose controllers are in cgroup version 1, limits and figures are in its hierarchies; version 2 is there
+// beside them without controllers, and finds and kills a container's processes.
 
-// groups are the directories of a group of this name in the hierarchies of version 1, by their controllers; none with version 2, or a kernel of one's own.
+// groups are the directories of a group of this name in the hierarchies of version 1, by their controllers; none with
+// version 2, or a kernel of one's own.
 func (g *ground) groups(name string) map[string]string {
 	if g == nil || len(g.version1) == 0 {
 		return nil
@@ -32,7 +33,8 @@ func (r *run) limitVersion1() error {
 			return fmt.Errorf("make a cgroup: %w", err)
 		}
 	}
-	cpu, memory := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(r.c.spec.CPUShareMilli), 10)}, map[string]string{}
+	cpu, memory := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(r.c.spec.CPUShareMilli), 10)},
+		map[string]string{}
 	if m := r.c.spec.CPUMilli; m > 0 {
 		cpu["cpu.cfs_quota_us"] = strconv.FormatInt(cpuQuota(m), 10)
 	}
@@ -56,7 +58,8 @@ func join(groups map[string]string, pid int) error {
 type memoryFiles struct{ usage, rss, faults, majorFaults, inactive string }
 
 var (
-	memoryVersion1 = memoryFiles{"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault", "total_inactive_file"}
+	memoryVersion1 = memoryFiles{"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault",
+		"total_inactive_file"}
 	memoryVersion2 = memoryFiles{"memory.current", "anon", "pgfault", "pgmajfault", "inactive_file"}
 )
 
@@ -64,7 +67,8 @@ var (
 func (f memoryFiles) of(dir string) wire.MemoryStats {
 	stat := filepath.Join(dir, "memory.stat")
 	m := wire.MemoryStats{
-		Usage: number(filepath.Join(dir, f.usage)), RSS: counter(stat, f.rss), PageFaults: counter(stat, f.faults), MajorPageFaults: counter(stat, f.majorFaults),
+		Usage: number(filepath.Join(dir, f.usage)), RSS: counter(stat, f.rss), PageFaults: counter(stat, f.faults),
+		MajorPageFaults: counter(stat, f.majorFaults),
 	}
 	m.WorkingSet = m.Usage - min(m.Usage, counter(stat, f.inactive))
 	return m
@@ -74,7 +78,8 @@ func (f memoryFiles) of(dir string) wire.MemoryStats {
 func (g *ground) usage() (cpuNanos uint64, m wire.MemoryStats, processes uint64) {
 	if len(g.version1) > 0 {
 		cpuNanos, m = number(filepath.Join(g.version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(g.version1["memory"])
-		m.Total, processes = number(filepath.Join(g.version1["memory"], "memory.limit_in_bytes")), number(filepath.Join(g.version1["pids"], "pids.current"))
+		m.Total, processes = number(filepath.Join(g.version1["memory"], "memory.limit_in_bytes")),
+			number(filepath.Join(g.version1["pids"], "pids.current"))
 	} else {
 		cpuNanos, m = counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec")*1000, memoryVersion2.of(cgroupDir)
 		m.Total, processes = number(filepath.Join(cgroupDir, "memory.max")), number(filepath.Join(cgroupDir, "pids.current"))

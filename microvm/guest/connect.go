@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// connect carries bytes between the host and a port of the pod, as kubectl port-forward needs it: to the loopback interface.
+// connect carries bytes between the host and a port of the pod, as kubectl port-forward needs it: to the loopback
+// interface.
 func connect(s *wire.Stream, r wire.Connect) error {
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)))
 	if err != nil {

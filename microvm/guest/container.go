@@ -74,7 +74,8 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 	}
 }
 
-// backoff is the pause before a container is started again after so many ends in a row: as kubelet, none after the first, then doubled each time.
+// backoff is the pause before a container is started again after so many ends in a row: as kubelet, none after the
+// first, then doubled each time.
 func backoff(b wire.Backoff, ends int) time.Duration {
 	if ends < 2 {
 		return 0
@@ -106,7 +107,8 @@ func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 			s.State, s.Exit, s.LastExit, s.Started = wire.Waiting, nil, &exit, time.Time{}
 			s.Reason = "CrashLoopBackOff"
 			s.Message = fmt.Sprintf("back-off %s restarting failed container=%s", pause, c.spec.Name)
-			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "BackOff", Message: "Back-off restarting failed container " + c.spec.Name})
+			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "BackOff",
+				Message: "Back-off restarting failed container " + c.spec.Name})
 			return
 		}
 		s.State, s.Exit = wire.Terminated, &exit

@@ -19,8 +19,8 @@ const (
 	virtioBlock = "0x0002"
 )
 
-// bindDevices attaches a driver to the devices of a kind, one after the other until enough says so. It happens when the pod is known and not at boot, so
-// that a clone reads the sizes and contents of its own disks.
+// bindDevices attaches a driver to the devices of a kind, one after the other until enough says so. It happens when
+// the pod is known and not at boot, so that a clone reads the sizes and contents of its own disks.
 func bindDevices(kind, driver string, enough func() (bool, error)) error {
 	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
 	if err != nil {
@@ -35,7 +35,8 @@ func bindDevices(kind, driver string, enough func() (bool, error)) error {
 		if _, err := os.Stat(filepath.Join(device, "driver")); err == nil {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join("/sys/bus/virtio/drivers", driver, "bind"), []byte(filepath.Base(device)), 0); err != nil {
+		if err := os.WriteFile(filepath.Join("/sys/bus/virtio/drivers", driver, "bind"), []byte(filepath.Base(device)),
+			0); err != nil {
 			return fmt.Errorf("attach %s to %s: %w", driver, filepath.Base(device), err)
 		}
 		if done, err := enough(); done || err != nil {
@@ -68,8 +69,8 @@ func (p *pod) mountDisks() error {
 	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|devicesNot)
 }
 
-// attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay without a driver: attaching takes
-// time.
+// attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay
+// without a driver: attaching takes time.
 func (p *pod) attachDisks() (devices map[string]string, release func(), err error) {
 	wanted := slices.Clone(p.spec.Disks)
 	if p.spec.Scratch != "" {

@@ -50,7 +50,8 @@ func (p *pod) exec(s *wire.Stream, req wire.Exec) (wire.ExecResult, error) {
 	return wire.ExecResult{Code: exitCode(status)}, nil
 }
 
-// copyTo is io.Copy without its short cuts, which would bypass the poller on a terminal; a terminal's end is an error that means end of file.
+// copyTo is io.Copy without its short cuts, which would bypass the poller on a terminal; a terminal's end is an error
+// that means end of file.
 func copyTo(w io.Writer, r io.Reader) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 16<<10))
 	if errors.Is(err, unix.EIO) {
@@ -76,7 +77,8 @@ func (r *run) join(args []string, io *stdio, tty bool) (int, <-chan unix.WaitSta
 	if tty && !slices.ContainsFunc(spec.Env, func(v string) bool { return len(v) > 5 && v[:5] == "TERM=" }) {
 		spec.Env = append(slices.Clone(spec.Env), "TERM=xterm")
 	}
-	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.ground != nil, Container: spec}, io, enterOptions{cgroup: r.cgroup, version1: r.version1, join: mounts, pidsOf: r.pid})
+	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.ground != nil, Container: spec}, io,
+		enterOptions{cgroup: r.cgroup, version1: r.version1, join: mounts, pidsOf: r.pid})
 }
 
 // feed passes what the host sends to a process's input until the stream ends.

@@ -15,11 +15,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// ground is what the agent stands on: nil is a kernel of its own, in a virtual machine; else it is in namespaces of a host, whose kernel is not to be
-// changed.
+// ground is what the agent stands on: nil is a kernel of its own, in a virtual machine; else it is in namespaces of a
+// host, whose kernel is not to be changed.
 type ground struct {
 	wire.Ground
-	version1 map[string]string // where the hierarchies of cgroup version 1 are mounted, by their controllers; empty with version 2 alone
+	// where the hierarchies of cgroup version 1 are mounted, by their controllers; empty with version 2 alone
+	version1 map[string]string
 }
 
 // version1Base has the hierarchies of cgroup version 1.
@@ -31,8 +32,8 @@ const groundVariable = "NODELESS_GROUND"
 // inNamespaces reports whether the agent was started in namespaces of a host.
 func inNamespaces() bool { return len(os.Args) > 2 && os.Args[2] == wire.GroundArgument }
 
-// standOnHost makes the agent's root, apart from the host's, and executes the agent anew in it: threads that the Go runtime has made before are in the
-// host's cgroup namespace still. The second time it returns what it was told.
+// standOnHost makes the agent's root, apart from the host's, and executes the agent anew in it: threads that the Go
+// runtime has made before are in the host's cgroup namespace still. The second time it returns what it was told.
 func standOnHost() (*ground, error) {
 	runtime.LockOSThread() // a cgroup namespace is a thread's own, and the one that executes hands it on
 	defer runtime.UnlockOSThread()
@@ -83,7 +84,8 @@ func leaveHost(g wire.Ground) error {
 	if err := unix.Mount(g.Enter, program, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("take %s along: %w", g.Enter, err)
 	}
-	if err := enter.ReadOnly(program); err != nil { // a container finds it as what its processes were before (/proc/PID/exe), and all pods of the host start with it
+	// a container finds it as what its processes were before (/proc/PID/exe), and all pods of the host start with it
+	if err := enter.ReadOnly(program); err != nil {
 		return err
 	}
 	for _, dir := range []string{"dev", "devices", "disks", "pod", "proc", "root", "scratch", "sys"} {
@@ -92,7 +94,8 @@ func leaveHost(g wire.Ground) error {
 		}
 	}
 	// With the new root in place of the old one, which lies below it then and is taken away.
-	if err := errors.Join(unix.Chdir(g.Root), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), unix.Chdir("/")); err != nil {
+	if err := errors.Join(unix.Chdir(g.Root), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH),
+		unix.Chdir("/")); err != nil {
 		return fmt.Errorf("leave the host's root: %w", err)
 	}
 	return mount{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""}.do()
@@ -123,21 +126,22 @@ func settled(told string) (*ground, error) {
 	if err := errors.Join(enter.MakeDevices(enter.DevicesDir), g.mountCgroups()); err != nil {
 		return nil, err
 	}
-	// When the pod's memory is used up it is a container that goes, and not the agent. A host that is a container itself may not allow it; containers then
-	// go first for what enter gives them.
+	// When the pod's memory is used up it is a container that goes, and not the agent. A host that is a container itself
+	// may not allow it; containers then go first for what enter gives them.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-998"), 0)
 	return g, nil
 }
 
-// mountCgroups mounts what the namespace shows of the cgroup hierarchies: the machine's own groups. The agent goes into a group below, since a group that
-// hands controllers down has no processes.
+// mountCgroups mounts what the namespace shows of the cgroup hierarchies: the machine's own groups. The agent goes
+// into a group below, since a group that hands controllers down has no processes.
 func (g *ground) mountCgroups() error {
 	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if err := (mount{"cgroup2", cgroupDir, "cgroup2", plain, ""}).do(); err != nil {
 		return err
 	}
 	own := filepath.Join(cgroupDir, "agent")
-	if err := errors.Join(os.Mkdir(own, 0o755), os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("0"), 0)); err != nil {
+	if err := errors.Join(os.Mkdir(own, 0o755),
+		os.WriteFile(filepath.Join(own, "cgroup.procs"), []byte("0"), 0)); err != nil {
 		return fmt.Errorf("make the agent's cgroup: %w", err)
 	}
 	if len(g.Controllers) == 0 {

@@ -48,7 +48,8 @@ func reseed(entropy []byte) error {
 	buf := make([]uint32, 2+(len(entropy)+3)/4)
 	buf[0], buf[1] = uint32(8*len(entropy)), uint32(len(entropy))
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&buf[2:][:1][0])), 4*(len(buf)-2)), entropy)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.RNDADDENTROPY, uintptr(unsafe.Pointer(&buf[0]))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), unix.RNDADDENTROPY,
+		uintptr(unsafe.Pointer(&buf[0]))); errno != 0 {
 		return errno
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), reseedCRNG, 0); errno != 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// maxLogBytes is what the guest holds for a host that is away or slow. When it is full the containers' writes block, as with a full pipe: nothing is
-// lost while a host process restarts.
+// maxLogBytes is what the guest holds for a host that is away or slow. When it is full the containers' writes block,
+// as with a full pipe: nothing is lost while a host process restarts.
 const maxLogBytes = 1 << 20
 
 const recordCost = 64 // of a record beside its line

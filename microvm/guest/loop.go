@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// attachDisks gives the host's disk images devices, by their serials. They are to be mounted before release is called: a device goes with its last user.
+// attachDisks gives the host's disk images devices, by their serials. They are to be mounted before release is
+// called: a device goes with its last user.
 func (g *ground) attachDisks(wanted []string) (devices map[string]string, release func(), err error) {
 	devices = map[string]string{}
 	var open []*os.File
@@ -36,7 +37,8 @@ func (g *ground) attachDisks(wanted []string) (devices map[string]string, releas
 	return devices, release, nil
 }
 
-// attachLoop finds a loop device that nobody uses and puts the image behind it. The kernel takes it back when nobody uses it any more, however the agent ends.
+// attachLoop finds a loop device that nobody uses and puts the image behind it. The kernel takes it back when nobody
+// uses it any more, however the agent ends.
 func attachLoop(d wire.GroundDisk) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {

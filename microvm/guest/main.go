@@ -1,11 +1,13 @@
-// Package guest is the agent inside a microVM: its first process, which makes of a bare kernel the node of one pod (or, where there are no virtual
-// machines, of namespaces of the host: see ground). It mounts the root disks the host
-// gave it, runs the pod's containers as a kubelet and a container runtime would (init containers, sidecars, restarts, probes, hooks, limits), keeps
-// what they log until the host has stored it, and serves exec, attach, port-forward and statistics over the control port (package wire).
+// Package guest is the agent inside a microVM: its first process, which makes of a bare kernel the node of one pod
+// (or, where there are no virtual machines, of namespaces of the host: see ground). It mounts the root disks the host
+// gave it, runs the pod's containers as a kubelet and a container runtime would (init containers, sidecars, restarts,
+// probes, hooks, limits), keeps what they log until the host has stored it, and serves exec, attach, port-forward and
+// statistics over the control port (package wire).
 //
 // All of its state is here and none on the host, so that a host process may end and come back without the pod noticing.
 //
-// The agent is linked statically and small: it is part of every guest's memory. It imports the standard library, x/sys/unix and package wire.
+// The agent is linked statically and small: it is part of every guest's memory. It imports the standard library,
+// x/sys/unix and package wire.
 package guest
 
 import (
@@ -75,8 +77,8 @@ func agentInNamespaces() error {
 	return nil
 }
 
-// powerOff ends the guest: the host runs the VMM with -no-reboot, so that a reset is the end. It works without ACPI. In namespaces the end of their first
-// process is that of all.
+// powerOff ends the guest: the host runs the VMM with -no-reboot, so that a reset is the end. It works without ACPI.
+// In namespaces the end of their first process is that of all.
 func powerOff() {
 	if inNamespaces() {
 		os.Exit(0)

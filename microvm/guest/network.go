@@ -18,7 +18,8 @@ import (
 
 const nic = "eth0"
 
-// startNetwork configures the interfaces with ioctls: there is no ip command in a guest. The host may have made the device already.
+// startNetwork configures the interfaces with ioctls: there is no ip command in a guest. The host may have made the
+// device already.
 func startNetwork(n wire.Network, made bool) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -128,8 +129,8 @@ type route struct {
 	_                     [6]byte
 }
 
-// addDefaultRoute adds the route by the gateway, and one to the gateway itself where that is not among the neighbours: with an address of 32 bits there
-// are none.
+// addDefaultRoute adds the route by the gateway, and one to the gateway itself where that is not among the
+// neighbours: with an address of 32 bits there are none.
 func addDefaultRoute(fd int, n wire.Network) error {
 	gw, err := netip.ParseAddr(n.Gateway)
 	if err != nil || !gw.Is4() {
@@ -192,7 +193,8 @@ func writeEtc(spec wire.Pod) error {
 		fmt.Fprintf(&hosts, "%s\t%s\n", alias.IP, strings.Join(alias.Names, "\t"))
 	}
 	for name, content := range map[string]string{
-		"resolv.conf": resolv.String(), "hosts": hosts.String(), "hostname": spec.Hostname + "\n", "machine-id": spec.MachineID + "\n",
+		"resolv.conf": resolv.String(), "hosts": hosts.String(), "hostname": spec.Hostname + "\n",
+		"machine-id": spec.MachineID + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(enter.PodDir, name), []byte(content), 0o644); err != nil {
 			return err

@@ -22,7 +22,8 @@ type broadcastWriter struct {
 	channel byte
 }
 
-// Write never fails. A slow reader slows the container down, as with every container runtime; one that has gone is forgotten.
+// Write never fails. A slow reader slows the container down, as with every container runtime; one that has gone is
+// forgotten.
 func (w broadcastWriter) Write(p []byte) (int, error) {
 	w.b.mu.Lock()
 	w.b.tail = append(w.b.tail, p...)

@@ -38,7 +38,8 @@ type pod struct {
 }
 
 func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
-	p := &pod{spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{})}
+	p := &pod{spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}),
+		done: make(chan struct{}), changed: make(chan struct{})}
 	for i, c := range spec.Containers {
 		p.containers = append(p.containers, newContainer(p, i, c))
 	}
@@ -72,7 +73,8 @@ func (p *pod) prepare() error {
 	if err := writeEtc(p.spec); err != nil {
 		return err
 	}
-	if err := (mount{"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777"}).do(); err != nil {
+	if err := (mount{"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs",
+		unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777"}).do(); err != nil {
 		return err
 	}
 	for _, v := range p.spec.Volumes {
@@ -89,7 +91,8 @@ func (p *pod) prepare() error {
 	return nil
 }
 
-// shareProcesses makes the namespace of all containers' processes. It has a group of its own, so that no container's end is its own.
+// shareProcesses makes the namespace of all containers' processes. It has a group of its own, so that no container's
+// end is its own.
 func (p *pod) shareProcesses() error {
 	group := filepath.Join(cgroupDir, "shared")
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -97,7 +100,8 @@ func (p *pod) shareProcesses() error {
 	}
 	io, err := newStdio(false, false, nil, func(byte, io.Reader) {})
 	if err == nil {
-		p.holder, _, err = p.processes.enter(enter.Entry{Hold: true}, io, enterOptions{cgroup: group, flags: unix.CLONE_NEWPID})
+		p.holder, _, err = p.processes.enter(enter.Entry{Hold: true}, io,
+			enterOptions{cgroup: group, flags: unix.CLONE_NEWPID})
 	}
 	if err != nil {
 		return fmt.Errorf("share the process namespace: %w", err)
@@ -105,7 +109,8 @@ func (p *pod) shareProcesses() error {
 	return nil
 }
 
-// runInits runs init containers to completion and starts sidecars, in order. It reports whether the regular containers may start.
+// runInits runs init containers to completion and starts sidecars, in order. It reports whether the regular
+// containers may start.
 func (p *pod) runInits() bool {
 	for _, c := range p.containers {
 		switch c.spec.Kind {
@@ -161,7 +166,8 @@ func (p *pod) beginStop(grace time.Duration) {
 	})
 }
 
-// grace is what is left of the grace period once the pod is being stopped. As with kubelet, who comes late gets a minimum.
+// grace is what is left of the grace period once the pod is being stopped. As with kubelet, who comes late gets a
+// minimum.
 func (p *pod) grace() time.Duration {
 	if p.forced {
 		return 0
@@ -169,7 +175,8 @@ func (p *pod) grace() time.Duration {
 	return max(minimalGrace, time.Until(p.deadline))
 }
 
-// stop ends the pod: the regular containers at once and together, then the sidecars in reverse order. It returns when nothing runs.
+// stop ends the pod: the regular containers at once and together, then the sidecars in reverse order. It returns when
+// nothing runs.
 func (p *pod) stop(grace time.Duration) {
 	p.beginStop(grace)
 	for _, c := range p.containers {
@@ -199,7 +206,8 @@ func (p *pod) event(e wire.Event) {
 	p.events = append(p.events, e)
 }
 
-// maxUpdate is how many bytes of events are told at once. A byte may become six in JSON, and the host takes no message of more than 1 MiB.
+// maxUpdate is how many bytes of events are told at once. A byte may become six in JSON, and the host takes no
+// message of more than 1 MiB.
 const maxUpdate = 64 << 10
 
 // takeEvents gives the oldest events that are not yet told, as many as an update may have. Call with p.mu held.
@@ -214,7 +222,8 @@ func (p *pod) takeEvents() []wire.Event {
 	return told
 }
 
-// watch sends the pod's status, at once and after each change. Changes that come faster than the host takes them are told as one.
+// watch sends the pod's status, at once and after each change. Changes that come faster than the host takes them are
+// told as one.
 func (p *pod) watch(s *wire.Stream) error {
 	for {
 		p.mu.Lock()

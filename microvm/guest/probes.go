@@ -49,8 +49,8 @@ func (r *run) warn(reason, message string) {
 	})
 }
 
-// probe asks again and again; result gets each verdict (after its threshold) and ends the probing with true. A failed startup or liveness probe ends
-// the run. It reports whether result ended it.
+// probe asks again and again; result gets each verdict (after its threshold) and ends the probing with true. A failed
+// startup or liveness probe ends the run. It reports whether result ended it.
 func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 	if !r.pause(p.InitialDelay) {
 		return false
@@ -76,7 +76,8 @@ func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 			}
 		case err != nil && bad >= p.FailureThreshold:
 			if name != "Readiness" {
-				go r.end(r.probeGrace(p), fmt.Sprintf("Container %s failed %s probe, will be restarted", r.c.spec.Name, lower(name)))
+				go r.end(r.probeGrace(p),
+					fmt.Sprintf("Container %s failed %s probe, will be restarted", r.c.spec.Name, lower(name)))
 				return false
 			}
 			result(false)

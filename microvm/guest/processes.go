@@ -48,7 +48,8 @@ func (p *processes) reap() {
 	}
 }
 
-// start runs a program; the channel gives its end, once. Nothing is reaped meanwhile, so that a short-lived one is not missed.
+// start runs a program; the channel gives its end, once. Nothing is reaped meanwhile, so that a short-lived one is
+// not missed.
 func (p *processes) start(path string, args []string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +63,8 @@ func (p *processes) start(path string, args []string, attr *syscall.ProcAttr) (i
 }
 
 // startIn is start in the PID namespace of another process (0: the agent's own).
-func (p *processes) startIn(other int, path string, args []string, attr *syscall.ProcAttr) (pid int, ended <-chan unix.WaitStatus, err error) {
+func (p *processes) startIn(other int, path string, args []string, attr *syscall.ProcAttr) (pid int,
+	ended <-chan unix.WaitStatus, err error) {
 	if other == 0 {
 		return p.start(path, args, attr)
 	}

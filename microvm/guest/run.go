@@ -115,7 +115,8 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 func (r *run) consume(stream byte, from io.Reader) {
 	lines(io.TeeReader(from, r.output.channel(stream)), func(line []byte, partial bool) {
 		r.c.pod.logs.add(wire.LogRecord{
-			Container: uint16(r.c.index), Restart: uint32(r.attempt), Stream: stream, Partial: partial, Line: append([]byte(nil), line...),
+			Container: uint16(r.c.index), Restart: uint32(r.attempt), Stream: stream, Partial: partial,
+			Line: append([]byte(nil), line...),
 		})
 	})
 }
@@ -131,9 +132,11 @@ func (r *run) terminationFile() string {
 // entry is what the container's process is told.
 func (r *run) entry() (enter.Entry, error) {
 	spec := r.c.spec
-	e := enter.Entry{Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(), HostKernel: r.c.pod.ground != nil, Container: spec}
+	e := enter.Entry{Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(),
+		HostKernel: r.c.pod.ground != nil, Container: spec}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf", "machine-id"} {
-		e.Mounts = append(e.Mounts, enter.Mount{Source: filepath.Join(enter.PodDir, name), Target: "/etc/" + name, ReadOnly: name == "machine-id"})
+		e.Mounts = append(e.Mounts,
+			enter.Mount{Source: filepath.Join(enter.PodDir, name), Target: "/etc/" + name, ReadOnly: name == "machine-id"})
 	}
 	if spec.TerminationMessagePath != "" {
 		if err := os.WriteFile(r.terminationFile(), nil, 0o666); err != nil {
@@ -154,7 +157,8 @@ func (r *run) entry() (enter.Entry, error) {
 	return e, nil
 }
 
-// end runs the preStop hook, sends the stop signal and, when the grace period is over, kills. It returns when the process has ended.
+// end runs the preStop hook, sends the stop signal and, when the grace period is over, kills. It returns when the
+// process has ended.
 func (r *run) end(grace time.Duration, why string) {
 	r.ending.Do(func() {
 		c := r.c
@@ -164,7 +168,8 @@ func (r *run) end(grace time.Duration, why string) {
 			ctx, cancel := context.WithDeadline(r.ctx, deadline)
 			if err := r.act(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
 				c.pod.update(func() {
-					c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "FailedPreStopHook", Message: "PreStopHook failed: " + err.Error()})
+					c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "FailedPreStopHook",
+						Message: "PreStopHook failed: " + err.Error()})
 				})
 			}
 			cancel()

@@ -30,16 +30,17 @@ type session struct {
 // eager is how soon the agent looks for a host again.
 const eager = 4 * time.Millisecond
 
-// serve answers hosts on the control port. The port stays open while no host is connected: a VMM that sees it opened anew after a restore may not look
-// at what the host has sent meanwhile (QEMU 7.2 does not until something else wakes it).
+// serve answers hosts on the control port. The port stays open while no host is connected: a VMM that sees it opened
+// anew after a restore may not look at what the host has sent meanwhile (QEMU 7.2 does not until something else wakes
+// it).
 func (a *session) serve(port *os.File) {
 	pause := eager
 	for {
 		if err := wire.ServeGuest(port, a.handle); !errors.Is(err, io.EOF) {
 			fmt.Println("nodeless agent: control port:", err)
 		}
-		// No host is connected, and a port on which none is cannot be waited for: look again soon. Before there is a pod that costs nothing, since
-		// such a guest is a template, or about to get its pod; later less often.
+		// No host is connected, and a port on which none is cannot be waited for: look again soon. Before there is a pod
+		// that costs nothing, since such a guest is a template, or about to get its pod; later less often.
 		time.Sleep(pause)
 		if _, err := a.current(); err == nil {
 			pause = min(pause*3/2, 100*time.Millisecond)
@@ -136,7 +137,8 @@ func (a *session) hello() (wire.Hello, error) {
 	if err := errors.Join(unix.Sysinfo(&info), unix.Uname(&name)); err != nil {
 		return wire.Hello{}, err
 	}
-	h := wire.Hello{MemoryBytes: int64(info.Totalram) * int64(info.Unit), CPUs: runtime.NumCPU(), Kernel: unix.ByteSliceToString(name.Release[:])}
+	h := wire.Hello{MemoryBytes: int64(info.Totalram) * int64(info.Unit), CPUs: runtime.NumCPU(),
+		Kernel: unix.ByteSliceToString(name.Release[:])}
 	if p, err := a.current(); err == nil {
 		h.ID = p.spec.ID
 	}

@@ -18,7 +18,8 @@ func (p *pod) stats() (wire.Stats, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return wire.Stats{}, err
 	}
-	s := wire.Stats{UnixNano: time.Now().UnixNano(), CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs)}
+	s := wire.Stats{UnixNano: time.Now().UnixNano(),
+		CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs)}
 	if p.ground != nil {
 		s.CPUNanos, s.Memory, s.Processes = p.ground.usage()
 	} else {
@@ -28,10 +29,12 @@ func (p *pod) stats() (wire.Stats, error) {
 	var fs unix.Statfs_t
 	if unix.Statfs(enter.ScratchDir, &fs) == nil {
 		size := uint64(fs.Bsize)
-		s.Scratch = wire.FSStats{Capacity: fs.Blocks * size, Available: fs.Bavail * size, Used: (fs.Blocks - fs.Bfree) * size, Inodes: fs.Files, InodesFree: fs.Ffree}
+		s.Scratch = wire.FSStats{Capacity: fs.Blocks * size, Available: fs.Bavail * size,
+			Used: (fs.Blocks - fs.Bfree) * size, Inodes: fs.Files, InodesFree: fs.Ffree}
 	}
 	net := func(name string) uint64 { return number("/sys/class/net/" + nic + "/statistics/" + name) }
-	s.Network = wire.NetworkStats{RxBytes: net("rx_bytes"), TxBytes: net("tx_bytes"), RxErrors: net("rx_errors"), TxErrors: net("tx_errors")}
+	s.Network = wire.NetworkStats{RxBytes: net("rx_bytes"), TxBytes: net("tx_bytes"), RxErrors: net("rx_errors"),
+		TxErrors: net("tx_errors")}
 	for _, c := range p.containers {
 		if r, err := c.running(); err == nil {
 			s.Containers = append(s.Containers, r.stats())
@@ -43,9 +46,11 @@ func (p *pod) stats() (wire.Stats, error) {
 func (r *run) stats() wire.ContainerStats {
 	out := wire.ContainerStats{Name: r.c.spec.Name, Started: r.began}
 	if len(r.version1) > 0 {
-		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(r.version1["memory"])
+		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")),
+			memoryVersion1.of(r.version1["memory"])
 	} else {
-		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000, memoryVersion2.of(r.cgroup)
+		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000,
+			memoryVersion2.of(r.cgroup)
 	}
 	return out
 }
@@ -64,6 +69,7 @@ func guestMemory() wire.MemoryStats {
 		}
 	}
 	return wire.MemoryStats{
-		Available: v["MemAvailable"], Usage: v["MemTotal"] - v["MemFree"], WorkingSet: v["MemTotal"] - min(v["MemTotal"], v["MemAvailable"]), RSS: v["AnonPages"],
+		Available: v["MemAvailable"], Usage: v["MemTotal"] - v["MemFree"],
+		WorkingSet: v["MemTotal"] - min(v["MemTotal"], v["MemAvailable"]), RSS: v["AnonPages"],
 	}
 }

@@ -67,8 +67,9 @@ func (p *pod) updateFiles(v wire.Volume) error {
 	return p.writeFiles(dir, v.Files)
 }
 
-// writeFiles replaces a volume's files all at once, the way kubelet does and programs rely on: the files are in a directory of their own, the link
-// ..data leads to it, and each name at the top is a link through ..data. Renaming that one link is the update.
+// writeFiles replaces a volume's files all at once, the way kubelet does and programs rely on: the files are in a
+// directory of their own, the link ..data leads to it, and each name at the top is a link through ..data. Renaming
+// that one link is the update.
 func (p *pod) writeFiles(dir string, files []wire.File) error {
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 		return err
@@ -98,7 +99,8 @@ func (p *pod) writeFiles(dir string, files []wire.File) error {
 		return err
 	}
 	for name := range top {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil &&
+			!errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}

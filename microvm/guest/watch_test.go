@@ -10,12 +10,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// While no host process ran, every probe failed with as much output as is kept, of bytes that are long in JSON. The host is told all of it, in messages that
-// it takes.
+// While no host process ran, every probe failed with as much output as is kept, of bytes that are long in JSON. The
+// host is told all of it, in messages that it takes.
 func TestAllEventsAreToldInMessagesThatAHostTakes(t *testing.T) {
 	p := newPod(wire.Pod{ID: "one"}, nil, nil)
 	for i := range maxEvents {
-		p.event(wire.Event{Container: string(rune('a' + i%26)), Warning: true, Reason: "Unhealthy", Message: strings.Repeat("\x01", maxProbeOutput)})
+		p.event(wire.Event{Container: string(rune('a' + i%26)), Warning: true, Reason: "Unhealthy",
+			Message: strings.Repeat("\x01", maxProbeOutput)})
 	}
 	want := slices.Clone(p.events)
 	a, b := net.Pipe()

@@ -49,7 +49,8 @@ func TestAllThatAPodRefersToIsKnown(t *testing.T) {
 		got = append(got, r.kind+" "+r.namespace+"/"+r.name)
 	}
 	slices.Sort(got)
-	want := []string{"configmaps shop/first", "configmaps shop/kube-root-ca.crt", "configmaps shop/settings", "secrets shop/files", "secrets shop/first",
+	want := []string{"configmaps shop/first", "configmaps shop/kube-root-ca.crt", "configmaps shop/settings",
+		"secrets shop/files", "secrets shop/first",
 		"secrets shop/part", "secrets shop/password", "secrets shop/registry"}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -65,7 +66,8 @@ type asked struct {
 func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, groups := r.Header.Get("Impersonate-User"), r.Header.Values("Impersonate-Group")
 	a.mu.Lock()
-	a.all = append(a.all, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.URL.Query().Get("fieldSelector")+" as "+user+" "+strings.Join(groups, ",")))
+	a.all = append(a.all, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+r.URL.Query().Get("fieldSelector")+" as "+user+
+		" "+strings.Join(groups, ",")))
 	a.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch {
@@ -76,9 +78,11 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewDecoder(r.Body).Decode(&request) // an empty one shows in what is asked for
 		_ = json.NewEncoder(w).Encode(request)
 	case strings.HasSuffix(r.URL.Path, "/secrets"):
-		_ = json.NewEncoder(w).Encode(corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		_ = json.NewEncoder(w).Encode(corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 	default:
-		_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
+			Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 	}
 }
 
@@ -88,7 +92,8 @@ func (a *asked) saw(request string) bool {
 	return slices.Contains(a.all, request)
 }
 
-// Each object is asked for as the Node of a pod that refers to it, a token as the Node of its own pod; what no pod refers to as nobody.
+// Each object is asked for as the Node of a pod that refers to it, a token as the Node of its own pod; what no pod
+// refers to as nobody.
 func TestObjectsAreReadAsThePodsNodes(t *testing.T) {
 	seen := &asked{}
 	server := httptest.NewServer(seen)
@@ -108,7 +113,8 @@ func TestObjectsAreReadAsThePodsNodes(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	const api, token = "/behind/a/proxy/api/v1/namespaces/shop/", "POST /behind/a/proxy/api/v1/namespaces/shop/serviceaccounts/worker/token  as "
+	const api, token = "/behind/a/proxy/api/v1/namespaces/shop/",
+		"POST /behind/a/proxy/api/v1/namespaces/shop/serviceaccounts/worker/token  as "
 	for _, want := range []string{
 		token + "system:node:node-one system:nodes", token + "system:node:node-two system:nodes",
 		"GET " + api + "secrets metadata.name=files as system:node:node-one system:nodes",

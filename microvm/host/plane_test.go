@@ -85,7 +85,8 @@ func newTrial(t *testing.T) *trial {
 	if err := os.WriteFile(filepath.Join(root, "hello"), []byte("hello"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build.Layout(filepath.Join(tr.dir, "layouts", "local"), build.Options{Dir: root, Tag: "example.local/there:1", Config: v1.Config{Cmd: []string{"/hello"}}}); err != nil {
+	if _, err := build.Layout(filepath.Join(tr.dir, "layouts", "local"),
+		build.Options{Dir: root, Tag: "example.local/there:1", Config: v1.Config{Cmd: []string{"/hello"}}}); err != nil {
 		t.Fatal(err)
 	}
 	tr.start(t)
@@ -97,9 +98,11 @@ func newTrial(t *testing.T) *trial {
 func (tr *trial) start(t *testing.T) {
 	t.Helper()
 	h, err := New(Options{
-		Dir: filepath.Join(tr.dir, "microvms"), Name: "here", Kube: tr.kube, ClientCA: tr.plane.CABundle(), Recorder: &tr.events,
-		Driver: func() (vmm.Driver, error) { return broken{}, nil }, Images: image.Options{Sources: []string{filepath.Join(tr.dir, "layouts")}},
-		Pauses: Pauses{FirstPull: 100 * time.Millisecond, Config: 20 * time.Millisecond},
+		Dir: filepath.Join(tr.dir, "microvms"), Name: "here", Kube: tr.kube, ClientCA: tr.plane.CABundle(),
+		Recorder: &tr.events,
+		Driver:   func() (vmm.Driver, error) { return broken{}, nil },
+		Images:   image.Options{Sources: []string{filepath.Join(tr.dir, "layouts")}},
+		Pauses:   Pauses{FirstPull: 100 * time.Millisecond, Config: 20 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +132,14 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 	c.Name = "main"
 	pod, err := tr.kube.CoreV1().Pods(tr.namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace, Containers: []corev1.Container{c}},
+		Spec: corev1.PodSpec{SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{c}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := microvm.Spec{ID: "microvm-" + string(pod.UID), Pod: pod, Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20}}
+	spec := microvm.Spec{ID: "microvm-" + string(pod.UID), Pod: pod,
+		Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20}}
 	at, err := tr.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -170,10 +175,12 @@ func TestWhatComesBeforeAMachineIsToldAndTriedAgain(t *testing.T) {
 	tr.waits(t, misnamed.ID, "InvalidImageName", "invalid image name")
 
 	ref := corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}
-	settings, _ := tr.pod(t, "settings", corev1.Container{Image: "example.local/there:1", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &ref}}})
+	settings, _ := tr.pod(t, "settings",
+		corev1.Container{Image: "example.local/there:1", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &ref}}})
 	tr.waits(t, settings.ID, "CreateContainerConfigError", `configmap "settings" not found`)
 	tr.events.has(t, `Failed: Error: configmap "settings" not found`)
-	if _, err := tr.kube.CoreV1().ConfigMaps(tr.namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := tr.kube.CoreV1().ConfigMaps(tr.namespace).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tr.waits(t, settings.ID, "ContainerCreating", "this machine is out of order")

@@ -25,7 +25,8 @@ type account struct {
 	home     string
 }
 
-// identity resolves the user: the container's runAsUser, else the image's USER, else root. Names are looked up in the image alone.
+// identity resolves the user: the container's runAsUser, else the image's USER, else root. Names are looked up in the
+// image alone.
 func (i *Image) identity(c Container) (Identity, error) {
 	user, group, _ := strings.Cut(i.Config.User, ":")
 	if c.RunAsUser != nil {

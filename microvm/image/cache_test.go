@@ -68,11 +68,14 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 	}
 	must(t, p.Close())
 
-	// What kill -9 leaves: a file being written, a record whose disk never came, a disk cut short, a disk without a record.
+	// What kill -9 leaves: a file being written, a record whose disk never came, a disk cut short, a disk without a
+	// record.
 	other := strings.Repeat("a", 64)
 	for name, content := range map[string]string{
-		"tmp/new-1": "half", "disks/" + other + ".ext4.json": `{"format":1}`, "disks/" + strings.Repeat("b", 64) + ".ext4": "no record",
-		"disks/" + strings.Repeat("c", 64) + ".ext4": "cut", "disks/" + strings.Repeat("c", 64) + ".ext4.json": `{"format":1,"diskBytes":9999}`,
+		"tmp/new-1": "half", "disks/" + other + ".ext4.json": `{"format":1}`,
+		"disks/" + strings.Repeat("b", 64) + ".ext4":      "no record",
+		"disks/" + strings.Repeat("c", 64) + ".ext4":      "cut",
+		"disks/" + strings.Repeat("c", 64) + ".ext4.json": `{"format":1,"diskBytes":9999}`,
 	} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// bytesPerSecond is the speed, in bytes of layers as they are stored, below which making a disk is given up. One core manages twenty times as many.
+// bytesPerSecond is the speed, in bytes of layers as they are stored, below which making a disk is given up. One core
+// manages twenty times as many.
 const bytesPerSecond = 1 << 20
 
-// conversionTime is how long it may take to make a disk of an image. What an image costs is paid for by its size: a small one that
-// was made to be slow does not keep others waiting for long.
+// conversionTime is how long it may take to make a disk of an image. What an image costs is paid for by its size: a
+// small one that was made to be slow does not keep others waiting for long.
 func (p *Puller) conversionTime(f *found) time.Duration {
 	var bytes int64
 	for _, b := range f.layers {
@@ -25,7 +26,8 @@ func (p *Puller) conversionTime(f *found) time.Duration {
 	return p.convert + time.Duration(bytes/bytesPerSecond)*time.Second
 }
 
-// makeDisk makes the root disk and the record of an image, and holds the disk. It waits until few enough others do the same.
+// makeDisk makes the root disk and the record of an image, and holds the disk. It waits until few enough others do
+// the same.
 func (p *Puller) makeDisk(ctx context.Context, f *found, config *v1.ConfigFile, layers []rootdisk.Layer) error {
 	select {
 	case p.converting <- struct{}{}:
@@ -60,6 +62,7 @@ func (p *Puller) writeDisk(ctx context.Context, f *found, config *v1.ConfigFile,
 			return err
 		}
 		rec.DiskBytes = info.Size()
-		return rec.write(p.store, id) // before the disk appears: a record without a disk is swept, a disk without one is useless
+		// before the disk appears: a record without a disk is swept, a disk without one is useless
+		return rec.write(p.store, id)
 	})
 }

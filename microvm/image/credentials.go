@@ -14,8 +14,9 @@ import (
 // Keyring finds the credentials that may be used for an image, best match first. It is the kubelet's own.
 type Keyring = credentialprovider.DockerKeyring
 
-// NewKeyring collects the credentials of a pod's imagePullSecrets, and of a docker config.json of the host (nil for none) behind them.
-// Which of them fit an image is decided as in a kubelet: by host, port, path and wildcards, several for one registry tried in turn.
+// NewKeyring collects the credentials of a pod's imagePullSecrets, and of a docker config.json of the host (nil for
+// none) behind them. Which of them fit an image is decided as in a kubelet: by host, port, path and wildcards,
+// several for one registry tried in turn.
 func NewKeyring(pullSecrets []corev1.Secret, dockerConfig []byte) (Keyring, error) {
 	host := &credentialprovider.BasicDockerKeyring{}
 	if len(dockerConfig) > 0 {
@@ -40,7 +41,8 @@ func credentials(keyring Keyring, repo name.Repository) []authn.AuthConfig {
 	var fit []authn.AuthConfig
 	matches, _ := keyring.Lookup(display(repo))
 	for _, c := range matches {
-		fit = append(fit, authn.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken, RegistryToken: c.RegistryToken})
+		fit = append(fit, authn.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+			RegistryToken: c.RegistryToken})
 	}
 	return fit
 }

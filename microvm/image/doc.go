@@ -1,7 +1,7 @@
-// Package image gives a pod the root disk of its container image: it resolves the reference (local OCI layouts and docker archives
-// first, then mirrors, then the registry), downloads and verifies the layers, makes one read-only ext4 disk of them (package rootdisk)
-// and keeps disks and layers by digest in a cache of bounded size. It also says how an image's own configuration and a container's
-// spec combine into a process.
+// Package image gives a pod the root disk of its container image: it resolves the reference (local OCI layouts and
+// docker archives first, then mirrors, then the registry), downloads and verifies the layers, makes one read-only
+// ext4 disk of them (package rootdisk) and keeps disks and layers by digest in a cache of bounded size. It also says
+// how an image's own configuration and a container's spec combine into a process.
 package image
 
 import (
@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Errors of Pull, to be told apart with errors.Is. Everything else a registry, a disk or an image is to blame for comes as it is,
-// with the image's name, the cause and a remedy.
+// Errors of Pull, to be told apart with errors.Is. Everything else a registry, a disk or an image is to blame for
+// comes as it is, with the image's name, the cause and a remedy.
 var (
 	// ErrName: the reference is no image name. Reason InvalidImageName of a kubelet.
 	ErrName = errors.New("invalid image name")

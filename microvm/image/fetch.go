@@ -20,7 +20,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// Layers of one image that are downloaded at a time, as dockerd's --max-concurrent-downloads; and how often a broken download is tried.
+// Layers of one image that are downloaded at a time, as dockerd's --max-concurrent-downloads; and how often a broken
+// download is tried.
 const (
 	parallelLayers = 3
 	attempts       = 3
@@ -43,10 +44,12 @@ func readBlob(ctx context.Context, open openBlob, b blob) ([]byte, error) {
 		return nil, fmt.Errorf("read %s: %w", b.digest, err)
 	}
 	if len(data) > maxConfigBytes {
-		return nil, fmt.Errorf("%s is larger than %d bytes; build the image again with less metadata", b.digest, maxConfigBytes)
+		return nil, fmt.Errorf("%s is larger than %d bytes; build the image again with less metadata", b.digest,
+			maxConfigBytes)
 	}
 	if got, _, err := v1.SHA256(bytes.NewReader(data)); err != nil || got != b.digest {
-		return nil, fmt.Errorf("%w: %s has the digest %s; push the image again, or delete the local copy", errDamaged, b.digest, got)
+		return nil, fmt.Errorf("%w: %s has the digest %s; push the image again, or delete the local copy", errDamaged,
+			b.digest, got)
 	}
 	return data, nil
 }
@@ -69,17 +72,21 @@ func (f *found) configFile(ctx context.Context, platform v1.Platform) (*v1.Confi
 		return nil, fmt.Errorf("configuration %s is no JSON: %w; build the image again", f.config.digest, err)
 	}
 	// Builders that leave the platform out mean their own machine's.
-	if config.OS != "" && config.OS != platform.OS || config.Architecture != "" && config.Architecture != platform.Architecture {
-		return nil, platformError(platform, v1.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}.String())
+	if config.OS != "" && config.OS != platform.OS || config.Architecture != "" &&
+		config.Architecture != platform.Architecture {
+		return nil, platformError(platform,
+			v1.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}.String())
 	}
 	if len(config.RootFS.DiffIDs) != len(f.layers) {
-		return nil, fmt.Errorf("configuration %s names %d layers, the manifest %d; build the image again", f.config.digest, len(config.RootFS.DiffIDs), len(f.layers))
+		return nil, fmt.Errorf("configuration %s names %d layers, the manifest %d; build the image again",
+			f.config.digest, len(config.RootFS.DiffIDs), len(f.layers))
 	}
 	return config, nil
 }
 
 // fetch brings the image's layers into the store and holds them until release.
-func (p *Puller) fetch(ctx context.Context, f *found, config *v1.ConfigFile) (layers []rootdisk.Layer, release func(), err error) {
+func (p *Puller) fetch(ctx context.Context, f *found, config *v1.ConfigFile) (layers []rootdisk.Layer,
+	release func(), err error) {
 	held := make([]string, len(f.layers))
 	release = sync.OnceFunc(func() {
 		for _, name := range held {
@@ -168,9 +175,11 @@ func (f *found) judge(b blob, n, most int64, got string, err error) error {
 	case b.size < 0 && n > most:
 		return fmt.Errorf("is more than %d bytes; %s", most, remedyLimit)
 	case b.size >= 0 && n > most:
-		return fmt.Errorf("%w: %s sends more than the %d bytes of the manifest; push the image again", errDamaged, f.where, b.size)
+		return fmt.Errorf("%w: %s sends more than the %d bytes of the manifest; push the image again", errDamaged,
+			f.where, b.size)
 	case n < b.size:
-		return fmt.Errorf("download from %s ended after %d of %d bytes: %w; push the image again if it stays so", f.where, n, b.size, io.ErrUnexpectedEOF)
+		return fmt.Errorf("download from %s ended after %d of %d bytes: %w; push the image again if it stays so", f.where,
+			n, b.size, io.ErrUnexpectedEOF)
 	case got != b.digest.Hex:
 		return fmt.Errorf("%w: what %s has under this digest has the digest sha256:%s; push the image again, or delete the local copy", errDamaged, f.where, got)
 	case err != nil:

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// flights see to it that a file of the store is made once, however many ask for it. The work goes on while anybody waits for it: who
-// asked first may leave without spoiling it for the rest.
+// flights see to it that a file of the store is made once, however many ask for it. The work goes on while anybody
+// waits for it: who asked first may leave without spoiling it for the rest.
 type flights struct {
 	store *store
 	mu    sync.Mutex
@@ -20,7 +20,8 @@ type flight struct {
 	err     error
 }
 
-// do returns with the file held for the caller, made by fill (which holds it once, as store.create does) if there was none.
+// do returns with the file held for the caller, made by fill (which holds it once, as store.create does) if there was
+// none.
 func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Context) error) error {
 	fs.mu.Lock()
 	f := fs.under[name]

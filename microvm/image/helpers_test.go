@@ -161,7 +161,10 @@ func withLayer(t *testing.T, img v1.Image, h tar.Header) v1.Image {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())),
+			nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +185,8 @@ func forArchitecture(t *testing.T, arch string) v1.Image {
 
 func pullSecret(host, user, password string) corev1.Secret {
 	return corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
-		corev1.DockerConfigJsonKey: []byte(`{"auths":{"` + host + `":{"username":"` + user + `","password":"` + password + `"}}}`)}}
+		corev1.DockerConfigJsonKey: []byte(`{"auths":{"` + host + `":{"username":"` + user + `","password":"` + password +
+			`"}}}`)}}
 }
 
 // says fails unless the error holds every part.

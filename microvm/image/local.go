@@ -15,15 +15,15 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Names of an image in an OCI layout's index.json: the specification's annotation, and containerd's, which holds the full name where
-// the first holds the tag alone.
+// Names of an image in an OCI layout's index.json: the specification's annotation, and containerd's, which holds the
+// full name where the first holds the tag alone.
 const (
 	annotationName       = "org.opencontainers.image.ref.name"
 	annotationContainerd = "io.containerd.image.name"
 )
 
-// findLocal looks for the reference in the sources of this machine, in their order: OCI layouts, docker archives, or directories of them.
-// They are read anew each time, so a rebuilt image is seen at once. Nil means that none has it.
+// findLocal looks for the reference in the sources of this machine, in their order: OCI layouts, docker archives, or
+// directories of them. They are read anew each time, so a rebuilt image is seen at once. Nil means that none has it.
 func findLocal(sources []string, ref name.Reference, platform v1.Platform) (*found, error) {
 	for _, source := range sources {
 		places, err := expand(source)
@@ -47,7 +47,8 @@ func findLocal(sources []string, ref name.Reference, platform v1.Platform) (*fou
 	return nil, nil
 }
 
-// expand gives the layouts and archives at a path: itself, or those directly below it. A source that does not exist yet is empty.
+// expand gives the layouts and archives at a path: itself, or those directly below it. A source that does not exist
+// yet is empty.
 func expand(source string) ([]string, error) {
 	if strings.HasSuffix(source, ".tar") || isLayout(source) {
 		return []string{source}, nil
@@ -104,7 +105,8 @@ func findInLayout(dir string, ref name.Reference, platform v1.Platform) (*found,
 		if err != nil {
 			return nil, err
 		}
-		return &found{where: "OCI layout " + dir, digest: d.Digest.String(), config: config, layers: layers, open: layoutBlobs(dir)}, nil
+		return &found{where: "OCI layout " + dir, digest: d.Digest.String(), config: config, layers: layers,
+			open: layoutBlobs(dir)}, nil
 	}
 	return nil, nil
 }

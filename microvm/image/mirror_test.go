@@ -21,10 +21,12 @@ func TestMirrorsComeFirstAndTheRegistryLast(t *testing.T) {
 		t.Errorf("%s: the registry was asked %v", img.Digest, origin.requests)
 	}
 	pulled(t, p, Request{Reference: origin.host + "/rare:1"})
-	if _, err := p.Pull(t.Context(), Request{Reference: origin.host + "/none:1"}); err == nil || strings.Count(err.Error(), "does not have it") != 2 {
+	if _, err := p.Pull(t.Context(), Request{Reference: origin.host + "/none:1"}); err == nil ||
+		strings.Count(err.Error(), "does not have it") != 2 {
 		t.Errorf("an image that is nowhere: %v", err)
 	}
-	for _, bad := range []string{"", "docker.io", "docker.io=mirror", "docker.io=ftp://m", "=https://m", "docker.io=https://"} {
+	for _, bad := range []string{"", "docker.io", "docker.io=mirror", "docker.io=ftp://m", "=https://m",
+		"docker.io=https://"} {
 		_, err := ParseMirrors([]string{bad})
 		says(t, err, "REGISTRY=http")
 	}

@@ -41,7 +41,8 @@ func TestPrivateImages(t *testing.T) {
 	if _, err = p.Pull(t.Context(), Request{Reference: app}); err == nil {
 		t.Error("a pod without credentials got a private image from the cache")
 	}
-	if _, err = p.Pull(t.Context(), Request{Reference: app, Policy: Never, Keyring: ring("wrong")}); !errors.Is(err, ErrNeverPull) {
+	if _, err = p.Pull(t.Context(), Request{Reference: app, Policy: Never, Keyring: ring("wrong")}); !errors.Is(err,
+		ErrNeverPull) {
 		t.Errorf("a pod with other credentials: %v", err)
 	}
 	host, err := NewKeyring(nil, []byte(`{"auths":{"`+s.host+`/team":{"username":"dev","password":"right"}}}`))
@@ -58,13 +59,16 @@ func TestPrivateImages(t *testing.T) {
 	}
 	p = openAt(t, dir, Options{Transport: s.transport})
 	s.forget()
-	if img := pulled(t, p, Request{Reference: app, Keyring: ring("right")}); img.Pulled || s.asked("HEAD", "/manifests/") != 1 {
-		t.Errorf("after a restart: %+v, asked %v; want the credentials shown once more and nothing downloaded", img, s.requests)
+	if img := pulled(t, p, Request{Reference: app, Keyring: ring("right")}); img.Pulled ||
+		s.asked("HEAD", "/manifests/") != 1 {
+		t.Errorf("after a restart: %+v, asked %v; want the credentials shown once more and nothing downloaded", img,
+			s.requests)
 	}
 }
 
 func TestPullSecretsThatAreNone(t *testing.T) {
-	_, err := NewKeyring([]corev1.Secret{{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{")}}}, nil)
+	_, err := NewKeyring([]corev1.Secret{{Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{")}}}, nil)
 	says(t, err, "imagePullSecrets", "kubectl create secret docker-registry")
 	_, err = NewKeyring(nil, []byte("{"))
 	says(t, err, "docker configuration", "docker login")

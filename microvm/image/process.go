@@ -48,11 +48,12 @@ func (i *Image) Process(c Container) (Process, error) {
 	if c.WorkingDir != "" {
 		dir = c.WorkingDir
 	}
-	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), StopSignal: i.Config.StopSignal, Identity: who}, nil
+	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), StopSignal: i.Config.StopSignal,
+		Identity: who}, nil
 }
 
-// argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command replaces the image's
-// entrypoint and its cmd, args alone replaces cmd.
+// argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command
+// replaces the image's entrypoint and its cmd, args alone replaces cmd.
 func (c Config) argv(by Container) ([]string, error) {
 	entrypoint, args := c.Entrypoint, c.Cmd
 	if len(by.Command) > 0 {

@@ -151,7 +151,8 @@ func (p *Puller) learn(name string, id v1.Hash, o origin) error {
 	return rec.write(p.store, id)
 }
 
-// mostShown bounds the memory of shown credentials, which some clusters renew daily; forgetting one costs a question to its registry.
+// mostShown bounds the memory of shown credentials, which some clusters renew daily; forgetting one costs a question
+// to its registry.
 const mostShown = 10_000
 
 func (p *Puller) show(a access) {

@@ -61,7 +61,8 @@ func TestPolicies(t *testing.T) {
 		t.Error("Always did not resolve the tag again")
 	}
 	s.forget()
-	if img := pulled(t, p, Request{Reference: app, Policy: Always}); img.ID != two.ID || img.Pulled || s.asked("GET", "/blobs/") != 0 || s.asked("HEAD", "/manifests/") != 1 {
+	if img := pulled(t, p, Request{Reference: app, Policy: Always}); img.ID != two.ID || img.Pulled ||
+		s.asked("GET", "/blobs/") != 0 || s.asked("HEAD", "/manifests/") != 1 {
 		t.Errorf("Always with the tag unchanged: %+v, asked %v", img, s.requests)
 	}
 	if img := pulled(t, p, Request{Reference: app, Policy: IfNotPresent}); img.ID != two.ID {
@@ -77,9 +78,12 @@ func TestPolicies(t *testing.T) {
 func TestIndexGivesThisMachinesVariant(t *testing.T) {
 	s := newServer(t)
 	index := mutate.AppendManifests(empty.Index,
-		mutate.IndexAddendum{Add: forArchitecture(t, "s390x"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
-		mutate.IndexAddendum{Add: program(t, "mine"), Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
-		mutate.IndexAddendum{Add: empty.Image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
+		mutate.IndexAddendum{Add: forArchitecture(t, "s390x"),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
+		mutate.IndexAddendum{Add: program(t, "mine"),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
+		mutate.IndexAddendum{Add: empty.Image,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
 	ref, err := name.ParseReference(s.host + "/app:1")
 	if err != nil {
 		t.Fatal(err)

@@ -32,9 +32,11 @@ type Options struct {
 	Limits rootdisk.Limits
 	// Conversions are how many images are made into disks at a time. Default: half of this machine's CPUs, at least one.
 	Conversions int
-	// ConversionTime is how long that may take for an image of no size; each MiB of its layers adds a second. Default 1 minute.
+	// ConversionTime is how long that may take for an image of no size; each MiB of its layers adds a second. Default 1
+	// minute.
 	ConversionTime time.Duration
-	// Stall is how long a download may make no progress. Default 1 minute, the kubelet's former image-pull-progress-deadline.
+	// Stall is how long a download may make no progress. Default 1 minute, the kubelet's former
+	// image-pull-progress-deadline.
 	Stall time.Duration
 }
 
@@ -71,8 +73,10 @@ func Open(dir string, o Options) (*Puller, error) {
 		_ = s.close()
 		return nil, err
 	}
-	p := &Puller{store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute), records: all, shown: map[access]bool{},
-		converting: make(chan struct{}, cmp.Or(o.Conversions, max(1, runtime.NumCPU()/2))), convert: cmp.Or(o.ConversionTime, time.Minute)}
+	p := &Puller{store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute),
+		records: all, shown: map[access]bool{},
+		converting: make(chan struct{}, cmp.Or(o.Conversions, max(1, runtime.NumCPU()/2))),
+		convert:    cmp.Or(o.ConversionTime, time.Minute)}
 	p.registries = registries{mirrors: o.Mirrors, transport: o.Transport,
 		platform: v1.Platform{OS: "linux", Architecture: cmp.Or(o.Architecture, runtime.GOARCH)}}
 	if o.Transport == nil {
@@ -93,7 +97,8 @@ type Request struct {
 	Keyring   Keyring // nil: no credentials
 }
 
-// Pull gives the image, from the cache if the policy allows. The caller releases it when nothing runs on its disk any more.
+// Pull gives the image, from the cache if the policy allows. The caller releases it when nothing runs on its disk any
+// more.
 func (p *Puller) Pull(ctx context.Context, r Request) (*Image, error) {
 	ref, err := parse(r.Reference)
 	if err != nil {
@@ -134,7 +139,8 @@ func (p *Puller) image(id v1.Hash, name, digest string) (*Image, error) {
 		p.store.release(diskName(id))
 		return nil, err
 	}
-	img := &Image{Name: name, ID: id.String(), Digest: digest, Config: rec.Config, Disk: p.store.path(diskName(id)), DiskBytes: rec.DiskBytes, accounts: rec.Accounts}
+	img := &Image{Name: name, ID: id.String(), Digest: digest, Config: rec.Config, Disk: p.store.path(diskName(id)),
+		DiskBytes: rec.DiskBytes, accounts: rec.Accounts}
 	img.release = sync.OnceFunc(func() { p.store.release(diskName(id)) })
 	return img, nil
 }

@@ -31,8 +31,8 @@ type record struct {
 // origin is what a name meant when it was last resolved.
 type origin struct {
 	Digest string `json:"digest"` // of the manifest or index; empty for a docker archive
-	// Public: it was read without credentials. A private image is given from the cache only to who has shown credentials for it since
-	// this process began: credentials are never written to disk, not even as digests.
+	// Public: it was read without credentials. A private image is given from the cache only to who has shown credentials
+	// for it since this process began: credentials are never written to disk, not even as digests.
 	Public bool `json:"public"`
 }
 
@@ -40,7 +40,8 @@ func diskName(id v1.Hash) string { return filepath.Join(disks, id.Hex+".ext4") }
 
 func blobName(h v1.Hash) string { return filepath.Join(blobs, h.Hex) }
 
-// records reads what the disks of the store say, and drops disks without a fitting record: the ends of a crash, or of an older format.
+// records reads what the disks of the store say, and drops disks without a fitting record: the ends of a crash, or of
+// an older format.
 func records(s *store) (map[v1.Hash]*record, error) {
 	all := map[v1.Hash]*record{}
 	for name, f := range s.files {

@@ -31,7 +31,8 @@ type endpoint struct {
 	access string
 }
 
-// endpoints lists what to try, in order: each place with each of the credentials that fit it, without any where none fits.
+// endpoints lists what to try, in order: each place with each of the credentials that fit it, without any where none
+// fits.
 func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint, error) {
 	var refs []name.Reference
 	for _, m := range r.mirrors[ref.Context().RegistryStr()] {
@@ -93,7 +94,8 @@ func (r *registries) find(ctx context.Context, e endpoint) (*found, error) {
 		return nil, err
 	}
 	return &found{
-		where: "registry " + e.ref.Context().RegistryStr(), digest: top.String(), config: config, layers: layers, access: e.access,
+		where: "registry " + e.ref.Context().RegistryStr(), digest: top.String(), config: config, layers: layers,
+		access: e.access,
 		open: func(ctx context.Context, b blob) (io.ReadCloser, error) {
 			// By digest from this repository alone: never from the addresses that a manifest may name (descriptor.urls).
 			l, err := p.Layer(ctx, e.ref.Context().Digest(b.digest.String()))
@@ -117,18 +119,22 @@ func (r *registries) puller(e endpoint) (*remote.Puller, error) {
 func explain(err error, e endpoint, remedyMissing string) error {
 	var answer *transport.Error
 	if !errors.As(err, &answer) {
-		return fmt.Errorf("registry %s cannot be reached: %w; check the name and the network, or name a mirror", e.ref.Context().RegistryStr(), err)
+		return fmt.Errorf("registry %s cannot be reached: %w; check the name and the network, or name a mirror",
+			e.ref.Context().RegistryStr(), err)
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		if e.access == "" {
-			return fmt.Errorf("registry %s wants credentials: %w; name a secret for it in the pod's imagePullSecrets", e.ref.Context().RegistryStr(), err)
+			return fmt.Errorf("registry %s wants credentials: %w; name a secret for it in the pod's imagePullSecrets",
+				e.ref.Context().RegistryStr(), err)
 		}
-		return fmt.Errorf("registry %s refuses the credentials: %w; check the pod's imagePullSecrets", e.ref.Context().RegistryStr(), err)
+		return fmt.Errorf("registry %s refuses the credentials: %w; check the pod's imagePullSecrets",
+			e.ref.Context().RegistryStr(), err)
 	case http.StatusNotFound:
 		return fmt.Errorf("registry %s does not have it: %w; %s", e.ref.Context().RegistryStr(), err, remedyMissing)
 	case http.StatusTooManyRequests:
-		return fmt.Errorf("registry %s limits its downloads: %w; use credentials or a mirror", e.ref.Context().RegistryStr(), err)
+		return fmt.Errorf("registry %s limits its downloads: %w; use credentials or a mirror",
+			e.ref.Context().RegistryStr(), err)
 	}
 	return err
 }
@@ -140,7 +146,8 @@ type Mirror struct {
 	Plain  bool   // http without TLS
 }
 
-// ParseMirrors reads "REGISTRY=URL" as given to --registry-mirror, such as "docker.io=https://mirror.example:5000/proxy".
+// ParseMirrors reads "REGISTRY=URL" as given to --registry-mirror, such as
+// "docker.io=https://mirror.example:5000/proxy".
 func ParseMirrors(values []string) (map[string][]Mirror, error) {
 	mirrors := map[string][]Mirror{}
 	for _, v := range values {

@@ -43,7 +43,9 @@ func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 	}
 	switch {
 	case m.Config.Digest.Hex == "" || !m.Config.MediaType.IsConfig():
-		return blob{}, nil, fmt.Errorf("its manifest (%s, configuration %s) is not a container image's; name an image, not a chart or another artifact", m.MediaType, m.Config.MediaType)
+		return blob{}, nil, fmt.Errorf(
+			"its manifest (%s, configuration %s) is not a container image's; name an image, not a chart or another artifact",
+			m.MediaType, m.Config.MediaType)
 	case len(m.Layers) > maxLayers:
 		return blob{}, nil, fmt.Errorf("it has %d layers, at most %d are accepted; squash it", len(m.Layers), maxLayers)
 	}
@@ -79,5 +81,6 @@ func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 }
 
 func platformError(want v1.Platform, has string) error {
-	return fmt.Errorf("%w: it is for %s, this machine is %s; build or choose an image for %s", ErrPlatform, has, want, want)
+	return fmt.Errorf("%w: it is for %s, this machine is %s; build or choose an image for %s", ErrPlatform, has, want,
+		want)
 }

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// store keeps files by name in a directory of bounded size. What is in use stays; of the rest the least recently used goes first.
-// A file appears complete or not at all: it is written under tmp/, synced and renamed. One process owns the directory.
+// store keeps files by name in a directory of bounded size. What is in use stays; of the rest the least recently used
+// goes first. A file appears complete or not at all: it is written under tmp/, synced and renamed. One process owns
+// the directory.
 type store struct {
 	dir  string
 	max  int64
@@ -212,7 +213,8 @@ func (s *store) reserve(bytes int64) error {
 			}
 		}
 		if oldest == "" {
-			return fmt.Errorf("%w: %d of %d bytes are in use, %d more are needed; stop pods, or raise the cache's size", ErrCacheFull, used, s.max, bytes)
+			return fmt.Errorf("%w: %d of %d bytes are in use, %d more are needed; stop pods, or raise the cache's size",
+				ErrCacheFull, used, s.max, bytes)
 		}
 		used -= s.files[oldest].bytes
 		if err := s.remove(oldest); err != nil {

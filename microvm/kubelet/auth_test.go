@@ -37,7 +37,8 @@ func (c *cluster) ask(t *testing.T, pod, method, path, token string) (int, strin
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(c.plane.CABundle())
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		DisableKeepAlives: true}}
 	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+at+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func (c *cluster) ask(t *testing.T, pod, method, path, token string) (int, strin
 
 func (c *cluster) token(t *testing.T) string {
 	t.Helper()
-	r, err := c.client.CoreV1().ServiceAccounts(c.namespace).CreateToken(t.Context(), "default", &authentication.TokenRequest{}, metav1.CreateOptions{})
+	r, err := c.client.CoreV1().ServiceAccounts(c.namespace).CreateToken(t.Context(), "default",
+		&authentication.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +73,10 @@ func TestOnlyWhomTheClusterKnowsAndAllows(t *testing.T) {
 	c.measure = someStats
 	c.serve(t, "web")
 	container := "/" + c.namespace + "/web/main"
-	paths := map[string]string{"/containerLogs" + container: "GET", "/exec" + container + "?command=id&output=1": "POST", "/attach" + container + "?output=1": "POST",
-		"/portForward/" + c.namespace + "/web": "POST", "/stats/summary": "GET", "/metrics/resource": "GET", "/pods": "GET", "/runningpods/": "GET", "/healthz": "GET",
+	paths := map[string]string{"/containerLogs" + container: "GET",
+		"/exec" + container + "?command=id&output=1": "POST", "/attach" + container + "?output=1": "POST",
+		"/portForward/" + c.namespace + "/web": "POST", "/stats/summary": "GET", "/metrics/resource": "GET",
+		"/pods": "GET", "/runningpods/": "GET", "/healthz": "GET",
 		"/containerLogs/" + c.namespace + "/no-such-pod/main": "GET"}
 	token := c.token(t)
 	for path, method := range paths {
@@ -91,19 +95,22 @@ func TestOnlyWhomTheClusterKnowsAndAllows(t *testing.T) {
 	}
 }
 
-// Rights are those of RBAC on nodes/stats and nodes/metrics, as metrics-server and Prometheus have them; more is not given.
+// Rights are those of RBAC on nodes/stats and nodes/metrics, as metrics-server and Prometheus have them; more is not
+// given.
 func TestRightsAreThoseOfTheNodesSubresources(t *testing.T) {
 	c := newCluster(t)
 	c.measure = someStats
 	c.serve(t, "web")
 	c.allow(t, "nodes/stats", "nodes/metrics")
 	token := c.token(t)
-	if code, body := c.ask(t, "web", "GET", "/stats/summary", token); code != http.StatusOK || !strings.Contains(body, `"usageNanoCores":250000000`) {
+	if code, body := c.ask(t, "web", "GET", "/stats/summary", token); code != http.StatusOK ||
+		!strings.Contains(body, `"usageNanoCores":250000000`) {
 		t.Errorf("stats: %d %s", code, body)
 	}
 	code, body := c.ask(t, "web", "GET", "/metrics/resource", token)
 	for _, want := range []string{
-		"node_cpu_usage_seconds_total 12.5 1795000000000", "node_memory_working_set_bytes 6.7108864e+07 1795000000000", "resource_scrape_error 0",
+		"node_cpu_usage_seconds_total 12.5 1795000000000", "node_memory_working_set_bytes 6.7108864e+07 1795000000000",
+		"resource_scrape_error 0",
 		`container_cpu_usage_seconds_total{container="main",namespace="ns",pod="web"} 10 1795000000000`,
 		`pod_memory_working_set_bytes{namespace="ns",pod="web"} 4.194304e+07 1795000000000`,
 		`container_start_time_seconds{container="main",namespace="ns",pod="web"} 1.794e+09`,
@@ -112,7 +119,8 @@ func TestRightsAreThoseOfTheNodesSubresources(t *testing.T) {
 			t.Errorf("%d: no %s in\n%s", code, want, body)
 		}
 	}
-	if code, body := c.ask(t, "web", "GET", "/containerLogs/"+c.namespace+"/web/main", token); code != http.StatusForbidden {
+	if code, body := c.ask(t, "web", "GET", "/containerLogs/"+c.namespace+"/web/main",
+		token); code != http.StatusForbidden {
 		t.Errorf("logs with the rights of metrics: %d %s", code, body)
 	}
 }
@@ -121,21 +129,25 @@ func (c *cluster) allow(t *testing.T, resources ...string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "podkubelet-" + c.namespace}
 	if _, err := c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbac.ClusterRole{ObjectMeta: meta,
-		Rules: []rbac.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}}}, metav1.CreateOptions{}); err != nil {
+		Rules: []rbac.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: meta,
 		RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "default"}}}, metav1.CreateOptions{}); err != nil {
+		Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "default"}}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// Refusals are remembered for half a minute: ask only when the role is known.
 	planetest.Eventually(t, "the API server knows the new role", func(ctx context.Context) error {
 		group, sub, _ := strings.Cut(resources[0], "/")
-		review, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + c.namespace + ":default",
-			ResourceAttributes: &authorization.ResourceAttributes{Verb: "get", Version: "v1", Resource: group, Subresource: sub},
-		}}, metav1.CreateOptions{})
+		review, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+			&authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + c.namespace + ":default",
+				ResourceAttributes: &authorization.ResourceAttributes{Verb: "get", Version: "v1", Resource: group,
+					Subresource: sub},
+			}}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed {
 			err = errors.New(review.Status.Reason)
 		}
@@ -151,9 +163,13 @@ func someStats(node string) (*stats.Summary, error) {
 	at := metav1.NewTime(time.Unix(1795000000, 0))
 	n := func(v uint64) *uint64 { return &v }
 	return &stats.Summary{
-		Node: stats.NodeStats{NodeName: node, CPU: &stats.CPUStats{Time: at, UsageNanoCores: n(250000000), UsageCoreNanoSeconds: n(12500000000)}, Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(64 << 20)}},
-		Pods: []stats.PodStats{{PodRef: stats.PodReference{Name: "web", Namespace: "ns"}, Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(40 << 20)},
-			Containers: []stats.ContainerStats{{Name: "main", StartTime: metav1.NewTime(time.Unix(1794000000, 0)), CPU: &stats.CPUStats{Time: at, UsageCoreNanoSeconds: n(10000000000)}, Memory: &stats.MemoryStats{Time: at}}}}},
+		Node: stats.NodeStats{NodeName: node,
+			CPU:    &stats.CPUStats{Time: at, UsageNanoCores: n(250000000), UsageCoreNanoSeconds: n(12500000000)},
+			Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(64 << 20)}},
+		Pods: []stats.PodStats{{PodRef: stats.PodReference{Name: "web", Namespace: "ns"},
+			Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(40 << 20)},
+			Containers: []stats.ContainerStats{{Name: "main", StartTime: metav1.NewTime(time.Unix(1794000000, 0)),
+				CPU: &stats.CPUStats{Time: at, UsageCoreNanoSeconds: n(10000000000)}, Memory: &stats.MemoryStats{Time: at}}}}},
 	}, nil
 }
 
@@ -164,17 +180,20 @@ func TestNodesAreToldApart(t *testing.T) {
 	c.allow(t, "nodes/proxy", "nodes/pods")
 	token := c.token(t)
 	for _, pod := range []string{"one", "two"} {
-		if code, body := c.ask(t, pod, "GET", "/pods", token); code != http.StatusOK || !strings.Contains(body, `"nodeName":"`+c.node(pod)+`"`) || strings.Count(body, `"nodeName"`) != 1 {
+		if code, body := c.ask(t, pod, "GET", "/pods", token); code != http.StatusOK ||
+			!strings.Contains(body, `"nodeName":"`+c.node(pod)+`"`) || strings.Count(body, `"nodeName"`) != 1 {
 			t.Errorf("pods of %s: %d %s", c.node(pod), code, body)
 		}
 	}
 	if code, body := c.ask(t, "one", "GET", "/healthz", token); code != http.StatusOK || body != "ok" {
 		t.Errorf("healthz: %d %s", code, body)
 	}
-	if code, body := c.ask(t, "one", "GET", "/containerLogs/"+c.namespace+"/three/main", token); code != http.StatusNotFound || !strings.Contains(body, "does not exist") {
+	if code, body := c.ask(t, "one", "GET", "/containerLogs/"+c.namespace+"/three/main",
+		token); code != http.StatusNotFound || !strings.Contains(body, "does not exist") {
 		t.Errorf("logs of no pod: %d %s", code, body)
 	}
-	if code, body := c.ask(t, "one", "GET", "/containerLogs/"+c.namespace+"/one/main?tailLines=-1", token); code != http.StatusUnprocessableEntity {
+	if code, body := c.ask(t, "one", "GET", "/containerLogs/"+c.namespace+"/one/main?tailLines=-1",
+		token); code != http.StatusUnprocessableEntity {
 		t.Errorf("a bad query: %d %s", code, body)
 	}
 }
@@ -187,7 +206,8 @@ func (ownAuthority) Certificate(_ context.Context, node string, at netip.Addr) (
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{node}, IPAddresses: []net.IP{at.AsSlice()}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{node}, IPAddresses: []net.IP{at.AsSlice()}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -46,7 +46,8 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{host: newHost(t), plane: p, client: client, certificates: NewSigner(client, true), namespace: planetest.Namespace(t, p)}
+	return &cluster{host: newHost(t), plane: p, client: client, certificates: NewSigner(client, true),
+		namespace: planetest.Namespace(t, p)}
 }
 
 // serve runs the kubelet API at an address of its own for each pod's node.
@@ -86,7 +87,8 @@ func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 		Status: corev1.NodeStatus{
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(at.Port())}},
-			Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+				LastHeartbeatTime: metav1.Now()}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -99,7 +101,8 @@ func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 	p, err := c.client.CoreV1().Pods(c.namespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod},
 		Spec: corev1.PodSpec{NodeName: c.node(pod), TerminationGracePeriodSeconds: &grace,
-			Containers: []corev1.Container{{Name: "main", Image: "example.local/main", Stdin: true}, {Name: "late", Image: "example.local/late"}}},
+			Containers: []corev1.Container{{Name: "main", Image: "example.local/main", Stdin: true},
+				{Name: "late", Image: "example.local/late"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -114,7 +114,8 @@ func onTerminal(ctx context.Context, argv []string, s Streams) error {
 	defer us.Close()
 	defer them.Close()
 	size := <-s.Resize // kubectl says its size first
-	if err := unix.IoctlSetWinsize(int(us.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Height, Col: size.Width}); err != nil {
+	if err := unix.IoctlSetWinsize(int(us.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: size.Height, Col: size.Width}); err != nil {
 		return err
 	}
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)

@@ -23,7 +23,8 @@ func TestLogs(t *testing.T) {
 	c.says(t, "2026-11-22T05:00:01.000000000Z one\n2026-11-22T05:00:02.000000000Z two\n2026-11-22T05:00:03.000000000Z three\n", "logs", "web", "-c", "main", "--timestamps")
 	c.says(t, "the run before\n", "logs", "web", "-c", "main", "--previous")
 	c.says(t, "", "logs", "web", "-c", "main", "--tail=0")
-	c.refuses(t, `container "late" in pod "web" is waiting to start: trying and failing to pull image`, "logs", "web", "-c", "late")
+	c.refuses(t, `container "late" in pod "web" is waiting to start: trying and failing to pull image`, "logs", "web",
+		"-c", "late")
 	c.refuses(t, `previous terminated container "late" in pod "web" not found`, "logs", "web", "-c", "late", "--previous")
 }
 
@@ -31,7 +32,8 @@ func TestLogs(t *testing.T) {
 func TestLogsFollow(t *testing.T) {
 	c := newCluster(t)
 	c.serve(t, "web")
-	c.log(t, "web", "main", "1.log", "2026-11-22T05:00:01.000000000Z stdout F old\n2026-11-22T05:00:02.000000000Z stdout F one\n")
+	c.log(t, "web", "main", "1.log",
+		"2026-11-22T05:00:01.000000000Z stdout F old\n2026-11-22T05:00:02.000000000Z stdout F one\n")
 	cmd := c.command(t, "logs", "-f", "--tail=1", "web", "-c", "main")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

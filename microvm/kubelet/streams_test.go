@@ -21,10 +21,12 @@ func TestExec(t *testing.T) {
 		t.Run("websockets="+websockets, func(t *testing.T) {
 			t.Setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", websockets)
 			c.says(t, "a b\n", "exec", "web", "-c", "main", "--", "echo", "a b")
-			if out, code := c.kubectl(t, "", "exec", "web", "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7"); code != 7 || !strings.Contains(out, "out\n") || !strings.Contains(out, "err\n") {
+			if out, code := c.kubectl(t, "", "exec", "web", "-c", "main", "--", "sh", "-c",
+				"echo out; echo err >&2; exit 7"); code != 7 || !strings.Contains(out, "out\n") || !strings.Contains(out, "err\n") {
 				t.Errorf("a command that fails: exit %d, %q", code, out)
 			}
-			if out, code := c.kubectl(t, "to and fro", "exec", "-i", "web", "-c", "main", "--", "cat"); code != 0 || out != "to and fro" {
+			if out, code := c.kubectl(t, "to and fro", "exec", "-i", "web", "-c", "main", "--", "cat"); code != 0 ||
+				out != "to and fro" {
 				t.Errorf("cat: exit %d, %q", code, out)
 			}
 			c.refuses(t, "no-such-program", "exec", "web", "-c", "main", "--", "no-such-program")
@@ -58,7 +60,8 @@ func TestExecWithTerminal(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(us.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 33, Col: 111}); err != nil {
 		t.Fatal(err)
 	}
-	cmd := c.command(t, "exec", "-it", "web", "-c", "main", "--", "sh", "-c", "stty size; read line; echo you said $line; exit 3")
+	cmd := c.command(t, "exec", "-it", "web", "-c", "main", "--", "sh", "-c",
+		"stty size; read line; echo you said $line; exit 3")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = them, them, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -83,7 +86,8 @@ func TestExecWithTerminal(t *testing.T) {
 func TestAttach(t *testing.T) {
 	c := newCluster(t)
 	c.serve(t, "web")
-	if out, code := c.kubectl(t, "hello\n", "attach", "-i", "web", "-c", "main"); code != 0 || !strings.Contains(out, "attached\nhello\n") {
+	if out, code := c.kubectl(t, "hello\n", "attach", "-i", "web", "-c", "main"); code != 0 ||
+		!strings.Contains(out, "attached\nhello\n") {
 		t.Errorf("attach: exit %d, %q", code, out)
 	}
 }

@@ -42,15 +42,18 @@ func eachOnce(t *testing.T, all string, n int) {
 
 func TestABurstOfAThousandLinesArrivesInOrder(t *testing.T) {
 	b, c := newBench(t, 5000), newCollector(t)
-	b.outputs(c.output("http", "Format json_lines", "URI /in?key=1", "HTTP_User me", "HTTP_Passwd s3cret", "Header X-Team shop", "json_date_format epoch"))
+	b.outputs(c.output("http", "Format json_lines", "URI /in?key=1", "HTTP_User me", "HTTP_Passwd s3cret",
+		"Header X-Team shop", "json_date_format epoch"))
 	b.log.say(1000)
 	b.log.say(2345)
 	c.until(t, "the last line", has("line 3345"))
 	eachOnce(t, c.all(), 3345)
-	if user, password, ok := (&http.Request{Header: c.heads[0]}).BasicAuth(); !ok || user != "me" || password != "s3cret" || c.heads[0].Get("X-Team") != "shop" || c.paths[0] != "/in?key=1" {
+	if user, password, ok := (&http.Request{Header: c.heads[0]}).BasicAuth(); !ok || user != "me" ||
+		password != "s3cret" || c.heads[0].Get("X-Team") != "shop" || c.paths[0] != "/in?key=1" {
 		t.Errorf("%v %v", c.heads[0], c.paths)
 	}
-	if first, _, _ := strings.Cut(c.all(), "\n"); first != `{"date":0,"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}` {
+	if first, _, _ := strings.Cut(c.all(),
+		"\n"); first != `{"date":0,"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}` {
 		t.Errorf("first: %s", first)
 	}
 }
@@ -59,7 +62,8 @@ func TestLokiGetsStreamsByTheirLabels(t *testing.T) {
 	b, c := newBench(t, 10), newCollector(t)
 	b.configure(map[string]string{
 		"filters.conf": "[FILTER]\n    Name kubernetes\n    Match *\n",
-		"output.conf": c.output("loki", "labels job=fargate, ns=$kubernetes['namespace_name']", "label_keys $kubernetes['labels']['app']", "remove_keys kubernetes",
+		"output.conf": c.output("loki", "labels job=fargate, ns=$kubernetes['namespace_name']",
+			"label_keys $kubernetes['labels']['app']", "remove_keys kubernetes",
 			"drop_single_key raw", "tenant_id t1"),
 	})
 	b.log.say(1)
@@ -78,7 +82,8 @@ func TestElasticsearchGetsDocumentsAndThoseItWasTooBusyForAgain(t *testing.T) {
 	c.until(t, "the first try", has("line 3"))
 	c.answers(200, `{"errors":false,"items":[]}`)
 	b.hears("LogOutputRecovered")
-	want := `{"create":{"_index":"pods-1970.01.01"}}` + "\n" + `{"@timestamp":"1970-01-01T00:00:00.000Z","log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}` + "\n"
+	want := `{"create":{"_index":"pods-1970.01.01"}}` + "\n" +
+		`{"@timestamp":"1970-01-01T00:00:00.000Z","log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}` + "\n"
 	if last := c.bodies[len(c.bodies)-1]; last != want || c.paths[0] != "/_bulk" {
 		t.Errorf("%s got  %s\nwant %s", c.paths[0], last, want)
 	}
@@ -104,9 +109,12 @@ func TestFilesStayBelowTheRoutersDirectory(t *testing.T) {
 	c.until(t, "the other output", has("line 2"))
 	b.router.Close()
 	for name, want := range map[string]string{
-		"files/var/log/pods.log": `{"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}` + "\n" + `{"log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}` + "\n",
-		"stdout.log": "[0] " + source("app").Tag() + `: [[0.000000001, {}], {"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}]` + "\n" +
-			"[1] " + source("app").Tag() + `: [[0.000000002, {}], {"log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}]` + "\n",
+		"files/var/log/pods.log": `{"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}` + "\n" +
+			`{"log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}` + "\n",
+		"stdout.log": "[0] " + source("app").Tag() +
+			`: [[0.000000001, {}], {"log":"1970-01-01T00:00:00.000000001Z stdout F line 1"}]` + "\n" +
+			"[1] " + source("app").Tag() +
+			`: [[0.000000002, {}], {"log":"1970-01-01T00:00:00.000000002Z stdout F line 2"}]` + "\n",
 	} {
 		if got, err := os.ReadFile(filepath.Join(b.dir, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %v\ngot  %s\nwant %s", name, err, got, want)
@@ -117,14 +125,17 @@ func TestFilesStayBelowTheRoutersDirectory(t *testing.T) {
 	}
 }
 
-// An output that is away holds nobody up: lines wait where they are stored; what is forgotten there is counted, and nothing else is lost.
+// An output that is away holds nobody up: lines wait where they are stored; what is forgotten there is counted, and
+// nothing else is lost.
 func TestAnOutputThatIsAway(t *testing.T) {
 	b, away, there := newBench(t, 1500), newCollector(t), newCollector(t)
 	away.answers(503, "s3cret")
-	b.outputs(away.output("http", "Format json_lines", "URI /?token=s3cret", "HTTP_User u", "HTTP_Passwd s3cret"), there.output("http", "Format json_lines"))
+	b.outputs(away.output("http", "Format json_lines", "URI /?token=s3cret", "HTTP_User u", "HTTP_Passwd s3cret"),
+		there.output("http", "Format json_lines"))
 	b.log.say(1)
 	away.until(t, "a try", has("line 1"))
-	b.hears("LogOutputFailed: output http (output.conf line 1) to " + away.URL + ": 503 Service Unavailable; it is tried again")
+	b.hears("LogOutputFailed: output http (output.conf line 1) to " + away.URL +
+		": 503 Service Unavailable; it is tried again")
 	b.log.say(999)
 	there.until(t, "the other output", has("line 1000"))
 	for n := 2000; n <= 3000; n += 1000 { // no more at once than is stored
@@ -185,7 +196,8 @@ func TestARunningPodFollowsTheConfigMap(t *testing.T) {
 	b.outputs(second.output("http", "Format json_lines")) // changed: from where it was
 	b.log.say(1)
 	second.until(t, "the second line", has("line 2"))
-	b.outputs(second.output("http", "Format json_lines"), first.output("http", "Format json_lines", "Retry_Limit 3")) // a new one: from the beginning
+	// a new one: from the beginning
+	b.outputs(second.output("http", "Format json_lines"), first.output("http", "Format json_lines", "Retry_Limit 3"))
 	first.until(t, "all lines", has("line 2"))
 	if got := numbers(second.all()); len(got) != 1 || got[0] != "2" {
 		t.Errorf("the changed output got lines %v, want 2 alone", got)

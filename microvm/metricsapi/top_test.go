@@ -38,14 +38,16 @@ type fixed struct{ namespace string }
 
 func (f fixed) Nodes() []*corev1.Node {
 	return []*corev1.Node{
-		{ObjectMeta: metav1.ObjectMeta{Name: "fargate-one", Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "fargate-one",
+			Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "fargate-two"}},
 	}
 }
 
 func (f fixed) Pods(node string) []*corev1.Pod {
 	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{"app": name}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name,
+			Labels: map[string]string{"app": name}}}
 	}
 	return map[string][]*corev1.Pod{"fargate-one": {pod("web")}, "fargate-two": {pod("mute")}}[node]
 }
@@ -59,7 +61,8 @@ func (f fixed) Stats(_ context.Context, node string) (*stats.Summary, error) {
 	measured := func(cores, bytes uint64) (*stats.CPUStats, *stats.MemoryStats) {
 		return &stats.CPUStats{Time: at, UsageNanoCores: n(cores)}, &stats.MemoryStats{Time: at, WorkingSetBytes: n(bytes)}
 	}
-	s := &stats.Summary{Pods: []stats.PodStats{{PodRef: stats.PodReference{Namespace: f.namespace, Name: "web"}, Containers: []stats.ContainerStats{{Name: "main"}, {Name: "side"}}}}}
+	s := &stats.Summary{Pods: []stats.PodStats{{PodRef: stats.PodReference{Namespace: f.namespace, Name: "web"},
+		Containers: []stats.ContainerStats{{Name: "main"}, {Name: "side"}}}}}
 	s.Node.CPU, s.Node.Memory = measured(250_000_000, 64<<20)
 	s.Pods[0].Containers[0].CPU, s.Pods[0].Containers[0].Memory = measured(200_000_000, 30<<20)
 	s.Pods[0].Containers[1].CPU, s.Pods[0].Containers[1].Memory = measured(10_000_000, 5<<20)
@@ -113,7 +116,8 @@ func TestKubectlTop(t *testing.T) {
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
 	planetest.Eventually(t, "kubectl top node", func(context.Context) error {
-		if got := kubectl("top", "node"); !strings.Contains(got, "fargate-one 250m 25% 64Mi 50%") || !strings.Contains(got, "fargate-two <unknown>") {
+		if got := kubectl("top", "node"); !strings.Contains(got, "fargate-one 250m 25% 64Mi 50%") ||
+			!strings.Contains(got, "fargate-two <unknown>") {
 			return errors.New(got)
 		}
 		return nil
@@ -121,7 +125,8 @@ func TestKubectlTop(t *testing.T) {
 	if got, want := kubectl("top", "pod", "--no-headers"), "web 210m 35Mi"; got != want {
 		t.Errorf("top pod: %q, want %q", got, want)
 	}
-	if got := kubectl("top", "pod", "--containers", "--no-headers"); !strings.Contains(got, "web main 200m 30Mi") || !strings.Contains(got, "web side 10m 5Mi") {
+	if got := kubectl("top", "pod", "--containers", "--no-headers"); !strings.Contains(got, "web main 200m 30Mi") ||
+		!strings.Contains(got, "web side 10m 5Mi") {
 		t.Errorf("top pod --containers: %q", got)
 	}
 	if got := kubectl("top", "pod", "-l", "app=other"); strings.Contains(got, "web") {
@@ -134,7 +139,8 @@ func TestKubectlTop(t *testing.T) {
 		t.Errorf("top pod mute: %q", got)
 	}
 	// A user without rights gets nothing.
-	if got := kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes", "--as=system:serviceaccount:"+namespace+":default"); !strings.Contains(got, "forbidden") {
+	if got := kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes",
+		"--as=system:serviceaccount:"+namespace+":default"); !strings.Contains(got, "forbidden") {
 		t.Errorf("nodes for whom may not: %q", got)
 	}
 
@@ -142,7 +148,8 @@ func TestKubectlTop(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if _, err := a.ApiregistrationV1().APIServices().Get(t.Context(), apiService, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := a.ApiregistrationV1().APIServices().Get(t.Context(), apiService,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the registration stays: %v", err)
 	}
 }
@@ -155,8 +162,10 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := &registration.APIService{ObjectMeta: metav1.ObjectMeta{Name: apiService},
-		Spec: registration.APIServiceSpec{Service: &registration.ServiceReference{Namespace: namespace, Name: "metrics-server"},
-			Group: "metrics.k8s.io", Version: "v1beta1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100, VersionPriority: 100}}
+		Spec: registration.APIServiceSpec{Service: &registration.ServiceReference{Namespace: namespace,
+			Name: "metrics-server"},
+			Group: "metrics.k8s.io", Version: "v1beta1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100,
+			VersionPriority: 100}}
 	if _, err := a.ApiregistrationV1().APIServices().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,5 +182,6 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 }
 
 func resources(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory)}
 }

@@ -1,4 +1,5 @@
-// Package microvmtest gives tests what they need to run real microVMs: the guest agent built from source, a guest kernel, a root disk.
+// Package microvmtest gives tests what they need to run real microVMs: the guest agent built from source, a guest
+// kernel, a root disk.
 package microvmtest
 
 import (
@@ -47,7 +48,8 @@ func program(t testing.TB, pkg string) []byte {
 	return content
 }
 
-// QEMU is a driver with directories of its own, which go with the test. Without QEMU or a guest kernel the test is skipped.
+// QEMU is a driver with directories of its own, which go with the test. Without QEMU or a guest kernel the test is
+// skipped.
 func QEMU(t testing.TB) *vmm.QEMU {
 	t.Helper()
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
@@ -62,10 +64,12 @@ func QEMU(t testing.TB) *vmm.QEMU {
 		memory = t.TempDir()
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(memory) })
-	return &vmm.QEMU{Kernel: kernel, Agent: Agent(t), Dir: t.TempDir(), TemplateDir: memory, Accelerator: os.Getenv("NODELESS_VM_ACCELERATOR")}
+	return &vmm.QEMU{Kernel: kernel, Agent: Agent(t), Dir: t.TempDir(), TemplateDir: memory,
+		Accelerator: os.Getenv("NODELESS_VM_ACCELERATOR")}
 }
 
-// BusyboxDisk makes an ext4 root disk with Debian's static busybox and an /etc/passwd that knows root and nobody. It needs mke2fs (e2fsprogs).
+// BusyboxDisk makes an ext4 root disk with Debian's static busybox and an /etc/passwd that knows root and nobody. It
+// needs mke2fs (e2fsprogs).
 func BusyboxDisk(t testing.TB) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")
@@ -107,7 +111,8 @@ func BusyboxDisk(t testing.TB) string {
 		}
 	}
 	disk := filepath.Join(t.TempDir(), "busybox.ext4")
-	if said, err := exec.Command(mke2fs, "-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root, disk, "16M").CombinedOutput(); err != nil {
+	if said, err := exec.Command(mke2fs, "-q", "-t", "ext4", "-O", "^has_journal", "-E", "root_owner=0:0", "-d", root,
+		disk, "16M").CombinedOutput(); err != nil {
 		t.Fatalf("mke2fs: %v\n%s", err, said)
 	}
 	return disk

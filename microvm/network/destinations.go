@@ -20,7 +20,8 @@ func (n *Net) destinations(s *services.Snapshot) []ruleset.Destination {
 	if n.dns.At().Port() != dnsPort { // another program has that port: only pods must not notice
 		for _, p := range []ruleset.Protocol{ruleset.UDP, ruleset.TCP} {
 			all = append(all, ruleset.Destination{
-				Name: "names/" + p.String(), At: netip.AddrPortFrom(n.machine, dnsPort), Protocol: p, To: []netip.AddrPort{n.dns.At()},
+				Name: "names/" + p.String(), At: netip.AddrPortFrom(n.machine, dnsPort), Protocol: p,
+				To: []netip.AddrPort{n.dns.At()},
 			})
 		}
 	}
@@ -50,9 +51,10 @@ func destinationName(s services.Name, p corev1.Protocol, port uint16) string {
 	return fmt.Sprintf("service/%s/%s/%s/%d", s.Namespace, s.Name, strings.ToLower(string(p)), port)
 }
 
-// serviceDestinations are those of Services with addresses of a range. Pods that are not reached are no endpoints: those of simulated machines have
-// addresses that lead nowhere.
-func serviceDestinations(s *services.Snapshot, addresses netip.Prefix, reached, here func(netip.Addr) bool) []ruleset.Destination {
+// serviceDestinations are those of Services with addresses of a range. Pods that are not reached are no endpoints:
+// those of simulated machines have addresses that lead nowhere.
+func serviceDestinations(s *services.Snapshot, addresses netip.Prefix, reached,
+	here func(netip.Addr) bool) []ruleset.Destination {
 	var all []ruleset.Destination
 	for _, service := range s.All {
 		for _, ip := range service.IPs {
@@ -62,7 +64,8 @@ func serviceDestinations(s *services.Snapshot, addresses netip.Prefix, reached, 
 			for _, port := range service.Ports {
 				all = append(all, ruleset.Destination{
 					Name: destinationName(service.Name, port.Protocol, port.Number), At: netip.AddrPortFrom(ip, port.Number),
-					Protocol: protocols[port.Protocol], Sticky: service.Sticky, To: service.Targets(port, endpoints(service.InternalLocal, reached, here)),
+					Protocol: protocols[port.Protocol], Sticky: service.Sticky,
+					To: service.Targets(port, endpoints(service.InternalLocal, reached, here)),
 				})
 			}
 		}
@@ -78,8 +81,9 @@ func nodePorts(s *services.Snapshot, reached, here func(netip.Addr) bool) []rule
 			if port.NodePort > 0 {
 				all = append(all, ruleset.Destination{
 					Name: fmt.Sprintf("node-port/%s/%d", strings.ToLower(string(port.Protocol)), port.NodePort),
-					At:   netip.AddrPortFrom(netip.IPv4Unspecified(), port.NodePort), Protocol: protocols[port.Protocol], Sticky: service.Sticky,
-					To: service.Targets(port, endpoints(service.ExternalLocal, reached, here)),
+					At:   netip.AddrPortFrom(netip.IPv4Unspecified(), port.NodePort), Protocol: protocols[port.Protocol],
+					Sticky: service.Sticky,
+					To:     service.Targets(port, endpoints(service.ExternalLocal, reached, here)),
 				})
 			}
 		}

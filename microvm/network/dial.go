@@ -10,7 +10,8 @@ import (
 // dialLimit is how long a connection may take to be made.
 const dialLimit = 10 * time.Second
 
-// DialContext connects to an address from this machine. Names are the cluster's or, where there is no network or no such name, the machine's own.
+// DialContext connects to an address from this machine. Names are the cluster's or, where there is no network or no
+// such name, the machine's own.
 func (n *Net) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	own := net.Dialer{Timeout: dialLimit}
 	select {

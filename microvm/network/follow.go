@@ -9,8 +9,8 @@ import (
 // pause between two changes of the rules: what changes meanwhile is seen by the second.
 const pause = 50 * time.Millisecond
 
-// follow keeps rules, names and our own slices as Services and EndpointSlices say, until ctx is done; then it takes our slices back. What fails is tried
-// again.
+// follow keeps rules, names and our own slices as Services and EndpointSlices say, until ctx is done; then it takes
+// our slices back. What fails is tried again.
 func (n *Net) follow(ctx context.Context) {
 	defer n.withdraw(context.WithoutCancel(ctx))
 	regularly := time.NewTicker(n.o.Every)

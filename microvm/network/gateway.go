@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// gateway passes connections on to an address that their makers cannot reach: the API server's on loopback. It is the API server itself that asks who they
-// are.
+// gateway passes connections on to an address that their makers cannot reach: the API server's on loopback. It is the
+// API server itself that asks who they are.
 type gateway struct {
 	listener net.Listener
 	to       string

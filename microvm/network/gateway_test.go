@@ -30,7 +30,8 @@ func TestAGatewayPassesConnectionsOn(t *testing.T) {
 			}()
 		}
 	}()
-	g, err := openGateway(t.Context(), netip.MustParseAddr("127.0.0.1"), server.Addr().(*net.TCPAddr).AddrPort().Port(), server.Addr().String())
+	g, err := openGateway(t.Context(), netip.MustParseAddr("127.0.0.1"),
+		server.Addr().(*net.TCPAddr).AddrPort().Port(), server.Addr().String())
 	if err != nil {
 		t.Fatal(err) // the wanted port is the server's: any other does
 	}

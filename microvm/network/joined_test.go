@@ -18,14 +18,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// A host that is one of several is the DNS and the way to the API server for its own pods, where the cluster has nobody they reach, and says so to nobody.
+// A host that is one of several is the DNS and the way to the API server for its own pods, where the cluster has
+// nobody they reach, and says so to nobody.
 func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
 	}
 	c := newCluster(t)
 	c.options.Joined = true
-	known := &peers{synced: make(chan struct{}), list: []Peer{{netip.MustParsePrefix("10.202.32.0/20"), netip.MustParseAddrPort("192.0.2.7:8476")}}}
+	known := &peers{synced: make(chan struct{}),
+		list: []Peer{{netip.MustParsePrefix("10.202.32.0/20"), netip.MustParseAddrPort("192.0.2.7:8476")}}}
 	close(known.synced)
 	c.options.Peers, c.options.At = known, netip.MustParseAddrPort("192.0.2.1:8476")
 	c.options.Reached = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
@@ -66,21 +68,26 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	if err != nil || own != "10.96.0.1" {
 		t.Errorf("there: %q, %v", own, err)
 	}
-	if _, err := c.kube.CoreV1().Services("kube-system").Create(ctx, dnsService(netip.MustParseAddr("10.96.0.10")), metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.CoreV1().Services("kube-system").Create(ctx, dnsService(netip.MustParseAddr("10.96.0.10")),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// What another host's process is, it is for its own pods.
-	elsewhere := slice(dnsNamespace, dnsName, netip.MustParseAddrPort("10.202.240.1:53"), discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)})
-	if _, err := c.kube.DiscoveryV1().EndpointSlices(dnsNamespace).Create(ctx, elsewhere, metav1.CreateOptions{}); err != nil {
+	elsewhere := slice(dnsNamespace, dnsName, netip.MustParseAddrPort("10.202.240.1:53"),
+		discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)})
+	if _, err := c.kube.DiscoveryV1().EndpointSlices(dnsNamespace).Create(ctx, elsewhere,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ask := func() (string, error) {
 		return c.second.Call("resolve", "10.96.0.10:53", "kubernetes.default.svc.cluster.local.")
 	}
 	eventually(t, "the Service of the cluster's DNS", "10.96.0.1", ask)
-	c.slice(t, "kube-system", "kube-dns", "192.0.2.7", discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To[int32](53), Protocol: ptr.To(corev1.ProtocolUDP)})
+	c.slice(t, "kube-system", "kube-dns", "192.0.2.7",
+		discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To[int32](53), Protocol: ptr.To(corev1.ProtocolUDP)})
 	eventually(t, "a DNS that runs elsewhere and is reached", "192.0.2.80", ask)
-	slices, err := c.kube.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + manager})
+	slices, err := c.kube.DiscoveryV1().EndpointSlices("").List(ctx,
+		metav1.ListOptions{LabelSelector: discoveryv1.LabelManagedBy + "=" + manager})
 	if err != nil || len(slices.Items) != 1 {
 		t.Errorf("slices of ours: %v, %v; want the one of the test", slices.Items, err)
 	}
@@ -132,7 +139,9 @@ func TestPeersAreNearOrFar(t *testing.T) {
 	near := []Peer{{prefix("10.202.16.0/20"), at("127.3.0.2:8476")}, {prefix("10.202.32.0/20"), at("192.0.2.1:8477")}}
 	far := Peer{prefix("10.202.48.0/20"), at("192.0.2.9:8476")}
 	own := []netip.Addr{addr("192.0.2.1"), addr("10.202.16.1"), addr("10.202.32.1")}
-	none := []Peer{{prefix("10.202.96.0/20"), at("127.0.0.1:8476")}, {prefix("10.202.0.0/24"), at("192.0.2.10:8476")}, {prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")}, {prefix("fd00::/64"), at("192.0.2.11:8476")}, {Pods: prefix("10.202.80.0/20")}}
+	none := []Peer{{prefix("10.202.96.0/20"), at("127.0.0.1:8476")}, {prefix("10.202.0.0/24"), at("192.0.2.10:8476")},
+		{prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")}, {prefix("fd00::/64"), at("192.0.2.11:8476")},
+		{Pods: prefix("10.202.80.0/20")}}
 	all := slices.Concat([]Peer{far}, near, none)
 	s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), own)
 	if !slices.Equal(s.near, near) || !slices.Equal(s.far, []Peer{far}) {

@@ -17,7 +17,8 @@ type kernel struct{ proc string }
 // links are the names of microVMs' interfaces, other clusters' on this machine included: each looks after its own.
 var links = regexp.MustCompile(`^nl[0-9a-f]{8}(-([0-9a-f]+|x))?$`)
 
-// waysOut are the other interfaces that the main table's routes lead to. Lines of /proc/net/route begin with the interface.
+// waysOut are the other interfaces that the main table's routes lead to. Lines of /proc/net/route begin with the
+// interface.
 func (k kernel) waysOut() ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(k.proc, "net/route"))
 	if err != nil {

@@ -62,7 +62,8 @@ func serveNames(at, address string) error {
 	}
 	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		reply := new(dns.Msg).SetReply(r)
-		reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}, A: net.ParseIP(address)}}
+		reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA,
+			Class: dns.ClassINET}, A: net.ParseIP(address)}}
 		_ = w.WriteMsg(reply)
 	})}
 	go func() { _ = server.ActivateAndServe() }()
@@ -104,7 +105,8 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{kube: kube, ca: string(p.CABundle()), namespace: planetest.Namespace(t, p), outside: netlab.New(t, "outside", "outside")}
+	c := &cluster{kube: kube, ca: string(p.CABundle()), namespace: planetest.Namespace(t, p),
+		outside: netlab.New(t, "outside", "outside")}
 	netlab.IP(t, "addr", "add", "192.0.2.1/24", "dev", "outside")
 	netlab.IP(t, "route", "add", "default", "via", "192.0.2.7")
 	c.outside.IP(t, "addr", "add", "192.0.2.7/24", "dev", "eth0")
@@ -130,8 +132,9 @@ func newCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.options = Options{
-		Dir: dir, Kube: kube, Bridge: b, Services: netip.MustParsePrefix(p.ServiceCIDR()), APIServer: server.Host, ResolvConf: resolvConf,
-		Every: 100 * time.Millisecond,
+		Dir: dir, Kube: kube, Bridge: b, Services: netip.MustParsePrefix(p.ServiceCIDR()), APIServer: server.Host,
+		ResolvConf: resolvConf,
+		Every:      100 * time.Millisecond,
 	}
 	return c
 }
@@ -176,18 +179,22 @@ func (c *cluster) service(t *testing.T, name, endpoint string) *corev1.Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.slice(t, c.namespace, name, endpoint, discoveryv1.EndpointPort{Name: ptr.To(""), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)})
+	c.slice(t, c.namespace, name, endpoint,
+		discoveryv1.EndpointPort{Name: ptr.To(""), Port: ptr.To[int32](8080), Protocol: ptr.To(corev1.ProtocolTCP)})
 	return s
 }
 
 func (c *cluster) slice(t *testing.T, namespace, service, endpoint string, port discoveryv1.EndpointPort) {
 	t.Helper()
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: service + "-test", Labels: map[string]string{discoveryv1.LabelServiceName: service}}, AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:     []discoveryv1.EndpointPort{port},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "p"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: service + "-test",
+			Labels: map[string]string{discoveryv1.LabelServiceName: service}}, AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{port},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "p"}}},
 	}
-	if _, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Create(context.Background(), s,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -212,25 +219,32 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 	web := c.service(t, "web", "10.202.16.2")
 	far := c.service(t, "far", "10.0.3.4") // a pod of a simulated machine
 
-	eventually(t, "a pod asks a Service", "a saw 10.202.16.3", func() (string, error) { return c.second.Ask("tcp", web.Spec.ClusterIP+":80") })
-	eventually(t, "this machine asks a Service", "a saw 10.202.16.1", func() (string, error) { return netlab.Ask("tcp", web.Spec.ClusterIP+":80") })
+	eventually(t, "a pod asks a Service", "a saw 10.202.16.3",
+		func() (string, error) { return c.second.Ask("tcp", web.Spec.ClusterIP+":80") })
+	eventually(t, "this machine asks a Service", "a saw 10.202.16.1",
+		func() (string, error) { return netlab.Ask("tcp", web.Spec.ClusterIP+":80") })
 	eventually(t, "the Service's name", web.Spec.ClusterIP, func() (string, error) {
 		return c.second.Call("resolve", "10.96.0.10:53", "web."+c.namespace+".svc.cluster.local.")
 	})
-	eventually(t, "another's name", "192.0.2.80", func() (string, error) { return c.second.Call("resolve", "10.96.0.10:53", "www.example.com.") })
+	eventually(t, "another's name", "192.0.2.80",
+		func() (string, error) { return c.second.Call("resolve", "10.96.0.10:53", "www.example.com.") })
 	eventually(t, "this machine resolves", web.Spec.ClusterIP, func() (string, error) {
 		return resolve([]string{"10.96.0.10:53", "web." + c.namespace + ".svc.cluster.local."})
 	})
 	eventually(t, "the API server", "ok", func() (string, error) { return c.second.Call("livez", "10.96.0.1:443", c.ca) })
-	eventually(t, "outside", "outside saw 192.0.2.1", func() (string, error) { return c.second.Ask("tcp", "192.0.2.7:7000") })
+	eventually(t, "outside", "outside saw 192.0.2.1",
+		func() (string, error) { return c.second.Ask("tcp", "192.0.2.7:7000") })
 	if got, err := c.second.Ask("tcp", far.Spec.ClusterIP+":80"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("a Service whose pods run nowhere: %q, %v; want a refusal", got, err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace}}
-	if l := n.lines(pod); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != fmt.Sprintf("[10.96.0.10] [%s.svc.cluster.local svc.cluster.local cluster.local] [ndots:5]", c.namespace) {
+	if l := n.lines(pod); fmt.Sprint(l.Nameservers, l.Searches,
+		l.Options) != fmt.Sprintf("[10.96.0.10] [%s.svc.cluster.local svc.cluster.local cluster.local] [ndots:5]",
+		c.namespace) {
 		t.Errorf("resolv.conf of a pod: %+v", l)
 	}
-	if got := strings.Join(n.Variables(pod), " "); !strings.Contains(got, "KUBERNETES_SERVICE_HOST=10.96.0.1") || !strings.Contains(got, "WEB_SERVICE_HOST="+web.Spec.ClusterIP) {
+	if got := strings.Join(n.Variables(pod), " "); !strings.Contains(got, "KUBERNETES_SERVICE_HOST=10.96.0.1") ||
+		!strings.Contains(got, "WEB_SERVICE_HOST="+web.Spec.ClusterIP) {
 		t.Error("variables of a pod:", got)
 	}
 	if b, _ := os.ReadFile("/proc/sys/net/ipv4/ip_forward"); string(b) != "0\n" {
@@ -243,7 +257,8 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 	}
 	c.nothingLeft(t)
 	for namespace, name := range map[string]string{"default": "kubernetes-nodeless", "kube-system": "kube-dns-nodeless"} {
-		if _, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Get(context.Background(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Get(context.Background(), name,
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("EndpointSlice %s/%s is left: %v", namespace, name, err)
 		}
 	}
@@ -287,21 +302,25 @@ func TestADeployedDNSIsAskedInsteadOfOurs(t *testing.T) {
 	if _, err := c.first.Call("names", ":8053", "192.0.2.99"); err != nil {
 		t.Fatal(err)
 	}
-	c.slice(t, "kube-system", "kube-dns", "10.202.16.2", discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To[int32](8053), Protocol: ptr.To(corev1.ProtocolUDP)})
+	c.slice(t, "kube-system", "kube-dns", "10.202.16.2",
+		discoveryv1.EndpointPort{Name: ptr.To("dns"), Port: ptr.To[int32](8053), Protocol: ptr.To(corev1.ProtocolUDP)})
 	eventually(t, "the deployed one", "192.0.2.99", ask)
 	planetest.Eventually(t, "ours is not announced any more", func(ctx context.Context) error {
-		if _, err := c.kube.DiscoveryV1().EndpointSlices("kube-system").Get(ctx, "kube-dns-nodeless", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		if _, err := c.kube.DiscoveryV1().EndpointSlices("kube-system").Get(ctx, "kube-dns-nodeless",
+			metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %v", err)
 		}
 		return nil
 	})
-	if err := c.kube.DiscoveryV1().EndpointSlices("kube-system").Delete(context.Background(), "kube-dns-test", metav1.DeleteOptions{}); err != nil {
+	if err := c.kube.DiscoveryV1().EndpointSlices("kube-system").Delete(context.Background(), "kube-dns-test",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "ours again", "10.96.0.1", ask)
 }
 
-// A process that was killed takes nothing away. The next one takes its place, or somebody cleans up; and who flushes the firewall gets us back.
+// A process that was killed takes nothing away. The next one takes its place, or somebody cleans up; and who flushes
+// the firewall gets us back.
 func TestAfterAKill(t *testing.T) {
 	if !netlab.Inside(t) {
 		return

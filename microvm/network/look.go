@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/ruleset"
 )
 
-// look makes the machine forward the pods' packets and gives the kernel its rules. Interfaces come and go, and others rewrite the firewall: it is done
-// again and again, and does nothing where all is as it should be.
+// look makes the machine forward the pods' packets and gives the kernel its rules. Interfaces come and go, and others
+// rewrite the firewall: it is done again and again, and does nothing where all is as it should be.
 func (n *Net) look() error {
 	failed := n.connect()
 	if failed != nil && failed.Error() == n.apart {
@@ -25,8 +25,8 @@ func (n *Net) look() error {
 	return errors.Join(failed, n.program())
 }
 
-// forward switches forwarding on where it is needed: on the bridge and where packets leave. The machine as a whole does not become a router: that would
-// also lead others through it.
+// forward switches forwarding on where it is needed: on the bridge and where packets leave. The machine as a whole
+// does not become a router: that would also lead others through it.
 func (n *Net) forward() error {
 	if err := n.kernel.set(forwardingOf(n.name), "1"); err != nil {
 		return fmt.Errorf("forward the pods' packets: %w", err)
@@ -100,8 +100,10 @@ func (n *Net) program() error {
 // config is what the rules are made from.
 func (n *Net) config() ruleset.Config {
 	return ruleset.Config{
-		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened, Near: prefixes(n.seen.near), Tunnel: n.tunnelRules(), Overlay: n.seen.networks,
-		Destinations: n.destinations(n.snapshot.Load()), NodePorts: nodePorts(n.snapshot.Load(), n.reaches, n.pods.Contains), Public: n.o.Joined,
+		Table: n.name, Links: n.name, Pods: n.pods, Host: n.machine, Services: n.o.Services, Opened: n.state.Opened,
+		Near: prefixes(n.seen.near), Tunnel: n.tunnelRules(), Overlay: n.seen.networks,
+		Destinations: n.destinations(n.snapshot.Load()),
+		NodePorts:    nodePorts(n.snapshot.Load(), n.reaches, n.pods.Contains), Public: n.o.Joined,
 	}
 }
 

@@ -28,11 +28,13 @@ const (
 // manager is who writes our slices.
 const manager = "nodeless.sh"
 
-// dnsService is the Service of the cluster's DNS. It has no selector: its endpoints are in a slice of ours until somebody gives it one.
+// dnsService is the Service of the cluster's DNS. It has no selector: its endpoints are in a slice of ours until
+// somebody gives it one.
 func dnsService(address netip.Addr) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: dnsNamespace, Name: dnsName,
-		Labels: map[string]string{"k8s-app": dnsName, "kubernetes.io/cluster-service": "true", "kubernetes.io/name": "CoreDNS"},
+		Labels: map[string]string{"k8s-app": dnsName, "kubernetes.io/cluster-service": "true",
+			"kubernetes.io/name": "CoreDNS"},
 	}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
 		{Name: "dns", Port: dnsPort, Protocol: corev1.ProtocolUDP},
 		{Name: "dns-tcp", Port: dnsPort, Protocol: corev1.ProtocolTCP},
@@ -63,7 +65,8 @@ func slice(namespace, service string, at netip.AddrPort, ports ...discoveryv1.En
 			Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: manager},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: ports,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}
 }
 
@@ -79,7 +82,8 @@ func (n *Net) dnsSlice() *discoveryv1.EndpointSlice {
 
 // apiSlice says that this process is the way to the API server.
 func (n *Net) apiSlice() *discoveryv1.EndpointSlice {
-	return slice(apiNamespace, apiName, n.api.At(), discoveryv1.EndpointPort{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP)})
+	return slice(apiNamespace, apiName, n.api.At(),
+		discoveryv1.EndpointPort{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP)})
 }
 
 // publish makes the Service of the DNS and our slices what they should be.
@@ -93,7 +97,8 @@ func (n *Net) publish(ctx context.Context) error {
 	}
 	failed = append(failed, n.put(ctx, n.apiSlice()))
 	own := n.dnsSlice()
-	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others, n.reaches) {
+	if others, err := n.watch.Slices.EndpointSlices(dnsNamespace).List(labels.SelectorFromSet(
+		labels.Set{discoveryv1.LabelServiceName: dnsName})); err == nil && anyReady(others, n.reaches) {
 		failed = append(failed, n.remove(ctx, own))
 	} else {
 		failed = append(failed, n.put(ctx, own))
@@ -101,8 +106,8 @@ func (n *Net) publish(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// anyReady says whether slices of somebody else's have an endpoint that answers. A pod that is not reached does not: coredns on simulated nodes is Ready
-// and is no DNS.
+// anyReady says whether slices of somebody else's have an endpoint that answers. A pod that is not reached does not:
+// coredns on simulated nodes is Ready and is no DNS.
 func anyReady(all []*discoveryv1.EndpointSlice, reached func(netip.Addr) bool) bool {
 	for _, s := range all {
 		if ours(s) {
@@ -148,13 +153,15 @@ func (n *Net) put(ctx context.Context, want *discoveryv1.EndpointSlice) error {
 		}
 		return nil
 	}
-	if err != nil || equality.Semantic.DeepEqual(have.Endpoints, want.Endpoints) && equality.Semantic.DeepEqual(have.Ports, want.Ports) &&
+	if err != nil || equality.Semantic.DeepEqual(have.Endpoints, want.Endpoints) &&
+		equality.Semantic.DeepEqual(have.Ports, want.Ports) &&
 		equality.Semantic.DeepEqual(have.Labels, want.Labels) {
 		return err
 	}
 	next := have.DeepCopy()
 	next.Endpoints, next.Ports, next.Labels = want.Endpoints, want.Ports, want.Labels
-	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) { // then it is seen anew
+	// then it is seen anew
+	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("update EndpointSlice %s/%s: %w", want.Namespace, want.Name, err)
 	}
 	return nil
@@ -165,7 +172,8 @@ func (n *Net) remove(ctx context.Context, s *discoveryv1.EndpointSlice) error {
 	if _, err := n.watch.Slices.EndpointSlices(s.Namespace).Get(s.Name); err != nil {
 		return nil //nolint:nilerr // a cache says nothing but that there is none
 	}
-	if err := n.o.Kube.DiscoveryV1().EndpointSlices(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := n.o.Kube.DiscoveryV1().EndpointSlices(s.Namespace).Delete(ctx, s.Name,
+		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete EndpointSlice %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return nil

@@ -45,13 +45,17 @@ func prefixes(peers []Peer) []netip.Prefix {
 	return all
 }
 
-// reaches says whether packets to an address find their way to a pod: on this host, on others, or where else the options say.
+// reaches says whether packets to an address find their way to a pod: on this host, on others, or where else the
+// options say.
 func (n *Net) reaches(a netip.Addr) bool {
-	return n.pods.Contains(a) || slices.ContainsFunc(slices.Concat(prefixes(n.seen.near), prefixes(n.seen.far), n.o.Reached), func(p netip.Prefix) bool { return p.Contains(a) })
+	return n.pods.Contains(a) ||
+		slices.ContainsFunc(slices.Concat(prefixes(n.seen.near), prefixes(n.seen.far), n.o.Reached),
+			func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// divide sorts the peers by how they are reached from a machine with these addresses. Those that claim our own pods' addresses are none. Near are those whose
-// bridge is here: that a host says it is on loopback may mean that it reaches the API server there, on whatever machine.
+// divide sorts the peers by how they are reached from a machine with these addresses. Those that claim our own pods'
+// addresses are none. Near are those whose bridge is here: that a host says it is on loopback may mean that it
+// reaches the API server there, on whatever machine.
 func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr) (s neighbours) {
 	slices.SortFunc(peers, func(a, b Peer) int { return a.Pods.Addr().Compare(b.Pods.Addr()) })
 	for _, p := range peers {
@@ -102,7 +106,8 @@ func (n *Net) connect() error {
 
 // tunnel makes the way out to other machines, or takes up what is there.
 func (n *Net) tunnel() (*overlay.Tunnel, error) {
-	c := overlay.Config{Name: n.tunnelName(), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(), MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead}
+	c := overlay.Config{Name: n.tunnelName(), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
+		MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead}
 	if own, err := ownAddresses(); err == nil && !slices.Contains(own, c.Local) {
 		c.Local = netip.Addr{} // others know this machine by an address that somebody translates
 	}

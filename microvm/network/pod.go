@@ -31,8 +31,8 @@ func (n *Net) lines(pod *corev1.Pod) podspec.Lines {
 	return r.Of(pod)
 }
 
-// machineLines are the machine's own, for pods. A name server on loopback is the machine's alone: where there is one, a pod asks the machine at its address
-// among the pods, where the cluster's DNS passes the question on.
+// machineLines are the machine's own, for pods. A name server on loopback is the machine's alone: where there is one,
+// a pod asks the machine at its address among the pods, where the cluster's DNS passes the question on.
 func machineLines(file string, machine netip.Addr) podspec.Lines {
 	config, err := dns.ClientConfigFromFile(file)
 	if err != nil {
@@ -73,7 +73,8 @@ func (n *Net) Resolve(pod *corev1.Pod, told *wire.Network) {
 		return // there is no network
 	}
 	l := n.lines(pod)
-	told.Nameservers, told.Searches, told.Options, told.Domain = l.Nameservers, l.Searches, l.Options, podspec.HostDomain(pod, n.o.Domain)
+	told.Nameservers, told.Searches, told.Options, told.Domain = l.Nameservers, l.Searches, l.Options,
+		podspec.HostDomain(pod, n.o.Domain)
 }
 
 // Variables are those that tell a pod of Services, as NAME=value. It waits until Services are known.
@@ -83,8 +84,8 @@ func (n *Net) Variables(pod *corev1.Pod) []string {
 	return variables(pod, all)
 }
 
-// variables are those that tell a pod of Services: of the API server's always, of its namespace's unless it does not want them (a kubelet's
-// getServiceEnvVarMap).
+// variables are those that tell a pod of Services: of the API server's always, of its namespace's unless it does not
+// want them (a kubelet's getServiceEnvVarMap).
 func variables(pod *corev1.Pod, all []*corev1.Service) []string {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	told := map[string]*corev1.Service{}

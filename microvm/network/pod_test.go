@@ -33,20 +33,23 @@ func TestTheMachinesLinesForPods(t *testing.T) {
 }
 
 func service(namespace, name, ip string, port int32) *corev1.Service {
-	s := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Name: "main", Port: port, Protocol: corev1.ProtocolTCP}}}}
+	s := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: ip,
+		Ports: []corev1.ServicePort{{Name: "main", Port: port, Protocol: corev1.ProtocolTCP}}}}
 	s.Namespace, s.Name = namespace, name
 	return s
 }
 
 func TestVariablesOfServices(t *testing.T) {
 	all := []*corev1.Service{
-		service("default", "kubernetes", "10.96.0.1", 443), service("default", "other", "10.96.0.2", 80), service("shop", "web", "10.96.0.3", 80),
+		service("default", "kubernetes", "10.96.0.1", 443), service("default", "other", "10.96.0.2", 80),
+		service("shop", "web", "10.96.0.3", 80),
 		service("shop", "headless", corev1.ClusterIPNone, 80),
 	}
 	pod := &corev1.Pod{}
 	pod.Namespace = "shop"
 	with := strings.Join(variables(pod, all), " ")
-	for _, want := range []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443", "WEB_SERVICE_HOST=10.96.0.3", "WEB_PORT_80_TCP=tcp://10.96.0.3:80"} {
+	for _, want := range []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
+		"WEB_SERVICE_HOST=10.96.0.3", "WEB_PORT_80_TCP=tcp://10.96.0.3:80"} {
 		if !strings.Contains(with, want) {
 			t.Errorf("%s is not in %s", want, with)
 		}
@@ -56,7 +59,8 @@ func TestVariablesOfServices(t *testing.T) {
 	}
 	no := false
 	pod.Spec.EnableServiceLinks = &no
-	if without := strings.Join(variables(pod, all), " "); strings.Contains(without, "WEB") || !strings.Contains(without, "KUBERNETES_SERVICE_HOST=10.96.0.1") {
+	if without := strings.Join(variables(pod, all), " "); strings.Contains(without, "WEB") ||
+		!strings.Contains(without, "KUBERNETES_SERVICE_HOST=10.96.0.1") {
 		t.Error("without links:", without)
 	}
 }

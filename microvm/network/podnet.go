@@ -1,12 +1,14 @@
-// Package network is the network of pods in microVMs on this machine: addresses that pods and the machine reach each other by, the way out, Services and
-// names. It needs root: a bridge for the microVMs (microvm/sandbox), rules of the kernel's firewall (package ruleset), and, in this process, the cluster's DNS
-// (package clusterdns) and a gateway to the API server, which listens on loopback.
+// Package network is the network of pods in microVMs on this machine: addresses that pods and the machine reach each
+// other by, the way out, Services and names. It needs root: a bridge for the microVMs (microvm/sandbox), rules of the
+// kernel's firewall (package ruleset), and, in this process, the cluster's DNS (package clusterdns) and a gateway to
+// the API server, which listens on loopback.
 //
-// All follows from Services and EndpointSlices. The cluster's DNS and the API server are themselves endpoints in slices that this package writes: everybody
-// finds them as they find anything else, and a DNS that is deployed into the cluster takes their place by having endpoints of its own.
+// All follows from Services and EndpointSlices. The cluster's DNS and the API server are themselves endpoints in
+// slices that this package writes: everybody finds them as they find anything else, and a DNS that is deployed into
+// the cluster takes their place by having endpoints of its own.
 //
-// What is made outside of this process (firewall table, forwarding) has its name in the state directory, and is taken up again, or
-// removed, by whoever comes after a process that was killed.
+// What is made outside of this process (firewall table, forwarding) has its name in the state directory, and is taken
+// up again, or removed, by whoever comes after a process that was killed.
 package network
 
 import (
@@ -42,8 +44,9 @@ type Options struct {
 	Services netip.Prefix
 	// APIServer is how this machine reaches it, as host:port.
 	APIServer string
-	// Joined: this machine is one of several, of a cluster that is not its own. It writes nothing there; the cluster's DNS and the API server are behind
-	// their Services what the cluster says or, where this machine reaches none of that, this process.
+	// Joined: this machine is one of several, of a cluster that is not its own. It writes nothing there; the cluster's
+	// DNS and the API server are behind their Services what the cluster says or, where this machine reaches none of
+	// that, this process.
 	Joined bool
 	// Peers are the other hosts; nil: there are none. At is where they send what is for pods here.
 	Peers Peers
@@ -106,8 +109,9 @@ func New(o Options) *Net {
 	return n
 }
 
-// Run makes the network, or takes it up where an earlier process left it, and serves it until ctx is done. It stays: microVMs go on, and reach what they
-// reached but the API server and names. CleanUp takes it away. Run may be called once.
+// Run makes the network, or takes it up where an earlier process left it, and serves it until ctx is done. It stays:
+// microVMs go on, and reach what they reached but the API server and names. CleanUp takes it away. Run may be called
+// once.
 func (n *Net) Run(ctx context.Context) error {
 	defer n.isReady() // nobody is to wait for what has failed
 	if n.o.Wanted != nil && n.o.Wanted(ctx) != nil {
@@ -128,7 +132,8 @@ func (n *Net) Ready() <-chan struct{} { return n.ready }
 
 func (n *Net) isReady() { n.once.Do(func() { close(n.ready) }) }
 
-// open makes what is outside of this process, and listens. If it fails it leaves what was there, for pods that go on by it, and nothing of its own.
+// open makes what is outside of this process, and listens. If it fails it leaves what was there, for pods that go on
+// by it, and nothing of its own.
 func (n *Net) open(ctx context.Context) (err error) {
 	if err := ruleset.Possible(); err != nil {
 		return err
@@ -149,12 +154,14 @@ func (n *Net) open(ctx context.Context) (err error) {
 			err = errors.Join(err, n.close())
 		}
 	}()
-	// Packets to Services are on their way to the pods: a machine without a default route would not know where else they go.
+	// Packets to Services are on their way to the pods: a machine without a default route would not know where else they
+	// go.
 	if err := n.o.Bridge.AddRoute(n.o.Services); err != nil {
 		return err
 	}
 	zone := clusterdns.Zone{Domain: n.o.Domain + ".", Ranges: []netip.Prefix{n.o.Services, n.pods}}
-	if n.dns, err = clusterdns.Listen(ctx, n.machine, zone, n.snapshot.Load, clusterdns.NewResolvers(n.o.ResolvConf, n.machine)); err != nil {
+	if n.dns, err = clusterdns.Listen(ctx, n.machine, zone, n.snapshot.Load,
+		clusterdns.NewResolvers(n.o.ResolvConf, n.machine)); err != nil {
 		return err
 	}
 	if n.api, err = openGateway(ctx, n.machine, 6443, n.o.APIServer); err != nil {
@@ -201,7 +208,8 @@ func (n *Net) close() error {
 	return errors.Join(n.o.Bridge.DeleteRoute(n.o.Services), cleanUp(n.o.Dir, n.state, n.kernel))
 }
 
-// CleanUp takes away what a process that was killed has left of the network with this state directory. That there is nothing is no error.
+// CleanUp takes away what a process that was killed has left of the network with this state directory. That there is
+// nothing is no error.
 func CleanUp(dir string) error {
 	s, err := loadState(dir)
 	if err != nil || s.Table == "" {
@@ -211,7 +219,8 @@ func CleanUp(dir string) error {
 }
 
 func cleanUp(dir string, s state, k kernel) error {
-	if err := errors.Join(ruleset.Remove(s.Table), overlay.Delete(tunnelOf(s.Table)), k.stopForwarding(s.Opened)); err != nil {
+	if err := errors.Join(ruleset.Remove(s.Table), overlay.Delete(tunnelOf(s.Table)),
+		k.stopForwarding(s.Opened)); err != nil {
 		return err
 	}
 	return forgetState(dir)

@@ -29,7 +29,8 @@ func loadState(dir string) (s state, err error) {
 		err = json.Unmarshal(b, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s cannot be read: %w; remove it, and the firewall's table nl…, if that is there", stateFile(dir), err)
+		return s, fmt.Errorf("%s cannot be read: %w; remove it, and the firewall's table nl…, if that is there",
+			stateFile(dir), err)
 	}
 	return s, nil
 }

@@ -24,7 +24,8 @@ type cluster struct{}
 func (cluster) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 	switch name {
 	case "settings":
-		return &corev1.ConfigMap{Data: map[string]string{"COLOUR": "blue", "SIZE": "12"}, BinaryData: map[string][]byte{"raw": {0, 1}}}, nil
+		return &corev1.ConfigMap{Data: map[string]string{"COLOUR": "blue", "SIZE": "12"},
+			BinaryData: map[string][]byte{"raw": {0, 1}}}, nil
 	case "unreachable":
 		return nil, errors.New("the API server is away")
 	}
@@ -50,7 +51,8 @@ func (busybox) Process(c image.Container) (image.Process, error) {
 	if len(argv) == 0 {
 		argv = []string{"sh"}
 	}
-	p := image.Process{Argv: argv, Env: append([]string{"PATH=/bin"}, c.Env...), Dir: "/" + strings.TrimPrefix(c.WorkingDir, "/")}
+	p := image.Process{Argv: argv, Env: append([]string{"PATH=/bin"}, c.Env...),
+		Dir: "/" + strings.TrimPrefix(c.WorkingDir, "/")}
 	if c.RunAsUser != nil {
 		p.UID = uint32(*c.RunAsUser)
 	}
@@ -72,8 +74,9 @@ func translated(t *testing.T, text string) (wire.Pod, error) {
 	t.Helper()
 	p := read(t, text)
 	o := Options{
-		Objects: cluster{}, PodIP: "10.0.0.7", HostIP: "10.0.0.7", CPUMilli: 1500, MemoryBytes: 1 << 30, Services: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"},
-		Disks: map[string]string{}, Images: map[string]interface {
+		Objects: cluster{}, PodIP: "10.0.0.7", HostIP: "10.0.0.7", CPUMilli: 1500, MemoryBytes: 1 << 30,
+		Services: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"},
+		Disks:    map[string]string{}, Images: map[string]interface {
 			Process(image.Container) (image.Process, error)
 		}{},
 	}
@@ -115,8 +118,10 @@ spec:
 	}
 	c := got.Containers[0]
 	want := []string{
-		"PATH=/bin", "HOSTNAME=web-0", "KUBERNETES_SERVICE_HOST=10.96.0.1", "COLOUR=red", "SIZE=12", "raw=\x00\x01", "K_password=s3cret",
-		"OWN=at 10.96.0.1", "ADDRESS=10.0.0.7", "NAME=web-0", "APP=web", "NODE=fargate-1", "CPUS=2", "REQUESTED=250", "MEMORY=128", "PASSWORD=s3cret",
+		"PATH=/bin", "HOSTNAME=web-0", "KUBERNETES_SERVICE_HOST=10.96.0.1", "COLOUR=red", "SIZE=12", "raw=\x00\x01",
+		"K_password=s3cret",
+		"OWN=at 10.96.0.1", "ADDRESS=10.0.0.7", "NAME=web-0", "APP=web", "NODE=fargate-1", "CPUS=2", "REQUESTED=250",
+		"MEMORY=128", "PASSWORD=s3cret",
 	}
 	if !slices.Equal(c.Env, want) {
 		t.Errorf("got  %q\nwant %q", c.Env, want)
@@ -163,7 +168,9 @@ spec:
 	want := []wire.Volume{
 		{Name: "scratch"},
 		{Name: "ram", Memory: true, SizeLimit: 10 << 20},
-		{Name: "config", Projected: true, Files: []wire.File{{Path: "a/size", Mode: 0o400, Data: []byte("12")}, {Path: "colour", Mode: 0o440, Data: []byte("blue")}}},
+		{Name: "config", Projected: true,
+			Files: []wire.File{{Path: "a/size", Mode: 0o400, Data: []byte("12")},
+				{Path: "colour", Mode: 0o440, Data: []byte("blue")}}},
 		{Name: "maybe", Projected: true},
 		{Name: "all", Projected: true, Files: []wire.File{
 			{Path: "token", Mode: 0o644, Data: []byte("token of sa for api 10m0s")},
@@ -177,7 +184,8 @@ spec:
 			t.Errorf("got  %+v\nwant %+v", got.Volumes[i], want[i])
 		}
 	}
-	mounts := []wire.Mount{{Volume: "scratch", Path: "/data", SubPath: "x/logs"}, {Volume: "all", Path: "/etc/all", ReadOnly: true}}
+	mounts := []wire.Mount{{Volume: "scratch", Path: "/data", SubPath: "x/logs"},
+		{Volume: "all", Path: "/etc/all", ReadOnly: true}}
 	if !reflect.DeepEqual(got.Containers[0].Mounts, mounts) {
 		t.Errorf("got %+v", got.Containers[0].Mounts)
 	}
@@ -215,8 +223,10 @@ spec:
 			t.Errorf("%s is %s, want %s", got.Containers[i].Name, got.Containers[i].Kind, k)
 		}
 	}
-	if got.Hostname != "named" || got.GracePeriod != 5*time.Second || !got.ShareProcessNamespace || got.RestartPolicy != wire.RestartOnFailure || *got.FSGroup != 2000 ||
-		got.Sysctls["net.core.somaxconn"] != "1" || !reflect.DeepEqual(got.Network.Hosts, []wire.HostAlias{{IP: "10.1.1.1", Names: []string{"db"}}}) {
+	if got.Hostname != "named" || got.GracePeriod != 5*time.Second || !got.ShareProcessNamespace ||
+		got.RestartPolicy != wire.RestartOnFailure || *got.FSGroup != 2000 ||
+		got.Sysctls["net.core.somaxconn"] != "1" ||
+		!reflect.DeepEqual(got.Network.Hosts, []wire.HostAlias{{IP: "10.1.1.1", Names: []string{"db"}}}) {
 		t.Errorf("got %+v", got)
 	}
 	same := func(a string, b corev1.Capability) bool { return a == string(b) }
@@ -225,17 +235,24 @@ spec:
 		t.Errorf("the init container: %+v", got.Containers[0])
 	}
 	c := got.Containers[2]
-	if *c.User.UID != 7 || !slices.Equal(c.User.Groups, []int64{10, 2000, 3000}) || !c.NoNewPrivileges || !c.ReadOnlyRoot || !c.TTY || !slices.Equal(c.Capabilities, []string{"NET_BIND_SERVICE"}) {
+	if *c.User.UID != 7 || !slices.Equal(c.User.Groups, []int64{10, 2000, 3000}) || !c.NoNewPrivileges ||
+		!c.ReadOnlyRoot || !c.TTY || !slices.Equal(c.Capabilities, []string{"NET_BIND_SERVICE"}) {
 		t.Errorf("got %+v", c)
 	}
 	grace := time.Second
 	for what, pair := range map[string][2]any{
-		"liveness": {c.LivenessProbe, &wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Scheme: "https", Port: 8080, Path: "/ok", Headers: []wire.Header{{Name: "X", Value: "v"}}}},
-			Period: 3 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}},
-		"readiness": {c.ReadinessProbe, &wire.Probe{Action: wire.Action{Exec: []string{"true"}}, InitialDelay: 2 * time.Second, Period: 10 * time.Second, Timeout: time.Second,
-			SuccessThreshold: 1, FailureThreshold: 3, GracePeriod: &grace}},
-		"startup": {c.StartupProbe, &wire.Probe{Action: wire.Action{GRPC: &wire.GRPCHealth{Port: 9, Service: "s"}}, Period: 10 * time.Second, Timeout: time.Second,
-			SuccessThreshold: 1, FailureThreshold: 30}},
+		"liveness": {c.LivenessProbe,
+			&wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Scheme: "https", Port: 8080, Path: "/ok",
+				Headers: []wire.Header{{Name: "X", Value: "v"}}}},
+				Period: 3 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}},
+		"readiness": {c.ReadinessProbe,
+			&wire.Probe{Action: wire.Action{Exec: []string{"true"}}, InitialDelay: 2 * time.Second, Period: 10 * time.Second,
+				Timeout:          time.Second,
+				SuccessThreshold: 1, FailureThreshold: 3, GracePeriod: &grace}},
+		"startup": {c.StartupProbe,
+			&wire.Probe{Action: wire.Action{GRPC: &wire.GRPCHealth{Port: 9, Service: "s"}}, Period: 10 * time.Second,
+				Timeout:          time.Second,
+				SuccessThreshold: 1, FailureThreshold: 30}},
 		"preStop":   {c.PreStop, &wire.Action{Sleep: 2 * time.Second}},
 		"postStart": {c.PostStart, &wire.Action{TCP: &wire.TCPSocket{Port: 81}}},
 	} {
@@ -251,15 +268,20 @@ func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 		want    string
 		missing bool
 	}{
-		"a ConfigMap that is not there": {`{containers: [{name: c, envFrom: [{configMapRef: {name: absent}}]}]}`, `container c: configmap "absent" not found`, true},
-		"a key that is not there":       {`{containers: [{name: c, env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: other}}}]}]}`, `container c: variable X: key "other in configmap settings" not found`, true},
-		"a Secret of a volume":          {`{containers: [{name: c}], volumes: [{name: v, secret: {secretName: absent}}]}`, `volume v: secret "absent" not found`, true},
-		"an item of a volume":           {`{containers: [{name: c}], volumes: [{name: v, configMap: {name: settings, items: [{key: other, path: x}]}}]}`, `volume v: key "other" not found`, true},
-		"an API server that is away":    {`{containers: [{name: c, envFrom: [{configMapRef: {name: unreachable}}]}]}`, `read configmap "unreachable": the API server is away`, false},
-		"a field that is none":          {`{containers: [{name: c, env: [{name: X, valueFrom: {fieldRef: {fieldPath: spec.none}}}]}]}`, "field spec.none", false},
-		"a volume of the node":          {`{containers: [{name: c}], volumes: [{name: v, hostPath: {path: /}}]}`, "volume v: its type is not supported by microVMs", false},
-		"a way out of a volume":         {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
-		"a port that has no number":     {`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`, `livenessProbe: port "web" is none of the container's`, false},
+		"a ConfigMap that is not there": {`{containers: [{name: c, envFrom: [{configMapRef: {name: absent}}]}]}`,
+			`container c: configmap "absent" not found`, true},
+		"a key that is not there": {`{containers: [{name: c, env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: other}}}]}]}`, `container c: variable X: key "other in configmap settings" not found`, true},
+		"a Secret of a volume": {`{containers: [{name: c}], volumes: [{name: v, secret: {secretName: absent}}]}`,
+			`volume v: secret "absent" not found`, true},
+		"an item of a volume": {`{containers: [{name: c}], volumes: [{name: v, configMap: {name: settings, items: [{key: other, path: x}]}}]}`, `volume v: key "other" not found`, true},
+		"an API server that is away": {`{containers: [{name: c, envFrom: [{configMapRef: {name: unreachable}}]}]}`,
+			`read configmap "unreachable": the API server is away`, false},
+		"a field that is none": {`{containers: [{name: c, env: [{name: X, valueFrom: {fieldRef: {fieldPath: spec.none}}}]}]}`, "field spec.none", false},
+		"a volume of the node": {`{containers: [{name: c}], volumes: [{name: v, hostPath: {path: /}}]}`,
+			"volume v: its type is not supported by microVMs", false},
+		"a way out of a volume": {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
+		"a port that has no number": {`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`,
+			`livenessProbe: port "web" is none of the container's`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := translated(t, "metadata: {name: p, namespace: n}\nspec: "+c.spec)
@@ -285,9 +307,11 @@ func TestHowAPodIsDoing(t *testing.T) {
 		return wire.ContainerStatus{Name: "c", State: wire.Running, Started: now, Ready: ready, StartupDone: true}
 	}
 	exited := func(name string, code int) wire.ContainerStatus {
-		return wire.ContainerStatus{Name: name, State: wire.Terminated, Exit: &wire.Exit{Code: code, Reason: "x", Started: now, Finished: now}}
+		return wire.ContainerStatus{Name: name, State: wire.Terminated,
+			Exit: &wire.Exit{Code: code, Reason: "x", Started: now, Finished: now}}
 	}
-	plain, staged := `{containers: [{name: c}]}`, `{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: c}]}`
+	plain, staged := `{containers: [{name: c}]}`,
+		`{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: c}]}`
 	for name, c := range map[string]struct {
 		spec  string
 		a     Account
@@ -298,28 +322,55 @@ func TestHowAPodIsDoing(t *testing.T) {
 		"nothing is known": {plain, Account{}, "Pending", "FalseContainersNotReady", func(s corev1.PodStatus) bool {
 			return s.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating"
 		}},
-		"its image cannot be had": {plain, Account{Waiting: map[string]corev1.ContainerStateWaiting{"c": {Reason: "ErrImagePull", Message: "no"}}}, "Pending", "FalseContainersNotReady",
+		"its image cannot be had": {plain,
+			Account{Waiting: map[string]corev1.ContainerStateWaiting{"c": {Reason: "ErrImagePull", Message: "no"}}},
+			"Pending", "FalseContainersNotReady",
 			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].State.Waiting.Reason == "ErrImagePull" }},
-		"init containers run": {staged, Account{Pod: wire.PodStatus{Containers: []wire.ContainerStatus{{Name: "i", State: wire.Running, Started: now}}}}, "Pending", "FalseContainersNotReady",
+		"init containers run": {staged,
+			Account{Pod: wire.PodStatus{Containers: []wire.ContainerStatus{{Name: "i", State: wire.Running, Started: now}}}},
+			"Pending", "FalseContainersNotReady",
 			func(s corev1.PodStatus) bool {
-				return s.ContainerStatuses[0].State.Waiting.Reason == "PodInitializing" && condition(s, corev1.PodInitialized) == "FalseContainersNotInitialized"
+				return s.ContainerStatuses[0].State.Waiting.Reason == "PodInitializing" &&
+					condition(s, corev1.PodInitialized) == "FalseContainersNotInitialized"
 			}},
-		"it runs": {plain, Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(false)}}}, "Running", "FalseContainersNotReady",
+		"it runs": {plain, Account{Pod: wire.PodStatus{Initialized: true,
+			Containers: []wire.ContainerStatus{running(false)}}}, "Running", "FalseContainersNotReady",
 			func(s corev1.PodStatus) bool { return *s.ContainerStatuses[0].Started }},
-		"it is ready": {plain, Account{ImageIDs: map[string]string{"c": "sha"}, Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running", "True",
+		"it is ready": {plain, Account{ImageIDs: map[string]string{"c": "sha"},
+			Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running", "True",
 			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].ImageID == "sha" }},
-		"a gate is not met":      {`{readinessGates: [{conditionType: x/y}], containers: [{name: c}]}`, Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running", "FalseReadinessGatesNotReady", nil},
-		"a sidecar is not ready": {staged, Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("i", 0), {Name: "s", State: wire.Running}, running(true)}}}, "Running", "FalseContainersNotReady", nil},
-		"it crashed and waits": {plain, Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{{Name: "c", State: wire.Waiting, Reason: "CrashLoopBackOff", Restarts: 2, LastExit: &wire.Exit{Code: 1}}}}},
+		"a gate is not met": {`{readinessGates: [{conditionType: x/y}], containers: [{name: c}]}`,
+			Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running",
+			"FalseReadinessGatesNotReady", nil},
+		"a sidecar is not ready": {staged,
+			Account{Pod: wire.PodStatus{Initialized: true,
+				Containers: []wire.ContainerStatus{exited("i", 0), {Name: "s", State: wire.Running}, running(true)}}},
+			"Running", "FalseContainersNotReady", nil},
+		"it crashed and waits": {plain,
+			Account{Pod: wire.PodStatus{Initialized: true,
+				Containers: []wire.ContainerStatus{{Name: "c", State: wire.Waiting, Reason: "CrashLoopBackOff", Restarts: 2,
+					LastExit: &wire.Exit{Code: 1}}}}},
 			"Running", "FalseContainersNotReady", func(s corev1.PodStatus) bool {
-				return s.ContainerStatuses[0].RestartCount == 2 && s.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode == 1
+				return s.ContainerStatuses[0].RestartCount == 2 &&
+					s.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode == 1
 			}},
-		"it is done":      {plain, Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true, Containers: []wire.ContainerStatus{exited("c", 0)}}}, "Succeeded", "FalsePodCompleted", nil},
-		"it failed":       {plain, Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true, Containers: []wire.ContainerStatus{exited("c", 3)}}}, "Failed", "FalsePodCompleted", nil},
-		"its init failed": {staged, Account{Pod: wire.PodStatus{Done: true, Containers: []wire.ContainerStatus{exited("i", 1)}}}, "Failed", "FalsePodCompleted", nil},
-		"a sidecar that is killed at the end is no failure": {staged, Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true, Containers: []wire.ContainerStatus{exited("i", 0), exited("s", 137), exited("c", 0)}}},
+		"it is done": {plain,
+			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("c", 0)}}}, "Succeeded", "FalsePodCompleted", nil},
+		"it failed": {plain,
+			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("c", 3)}}}, "Failed", "FalsePodCompleted", nil},
+		"its init failed": {staged,
+			Account{Pod: wire.PodStatus{Done: true, Containers: []wire.ContainerStatus{exited("i", 1)}}}, "Failed",
+			"FalsePodCompleted", nil},
+		"a sidecar that is killed at the end is no failure": {staged,
+			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("i", 0), exited("s", 137), exited("c", 0)}}},
 			"Succeeded", "FalsePodCompleted", nil},
-		"its kernel panicked": {plain, Account{Ended: true, Failure: "the virtual machine ended: panic", Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("c", 137)}}}, "Failed", "FalsePodCompleted",
+		"its kernel panicked": {plain,
+			Account{Ended: true, Failure: "the virtual machine ended: panic",
+				Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("c", 137)}}}, "Failed",
+			"FalsePodCompleted",
 			func(s corev1.PodStatus) bool { return s.Message == "the virtual machine ended: panic" }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,8 @@ func TestStopSignals(t *testing.T) {
 		}
 	}
 	own := corev1.Signal("SIGUSR1")
-	if got, err := stopSignal(&corev1.Container{Lifecycle: &corev1.Lifecycle{StopSignal: &own}}, "SIGQUIT"); err != nil || got != 10 {
+	if got, err := stopSignal(&corev1.Container{Lifecycle: &corev1.Lifecycle{StopSignal: &own}},
+		"SIGQUIT"); err != nil || got != 10 {
 		t.Errorf("the pod's own word gives %d, %v", got, err)
 	}
 }

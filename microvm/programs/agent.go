@@ -1,5 +1,6 @@
-// Package programs holds the guest's programs inside the nodeless binary, so that a host needs nothing beside it but a VMM and a kernel. They are built from
-// microvm/guest by scripts/guest-agent, which scripts/build runs first; a binary built without them says so when it is asked for them (ADR 15).
+// Package programs holds the guest's programs inside the nodeless binary, so that a host needs nothing beside it but
+// a VMM and a kernel. They are built from microvm/guest by scripts/guest-agent, which scripts/build runs first; a
+// binary built without them says so when it is asked for them (ADR 15).
 package programs
 
 import (

@@ -10,7 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A pod whose machine was killed is run again at the same place: runs are counted on, the log of the one before is there, and who has done their work rests.
+// A pod whose machine was killed is run again at the same place: runs are counted on, the log of the one before is
+// there, and who has done their work rests.
 func TestAPodIsRunAgain(t *testing.T) { withEachDriver(t, aPodIsRunAgain) }
 
 func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
@@ -21,7 +22,8 @@ func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
 	w.ScratchBytes = 64 << 20
 	first := run(t, h, w)
 	await(t, first, "one runs, one is done", func(s Status) bool {
-		return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].State == wire.Running && s.Pod.Containers[1].State == wire.Terminated
+		return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].State == wire.Running &&
+			s.Pod.Containers[1].State == wire.Terminated
 	})
 	awaitLog(t, first, "main", "a run")
 	w.After = first
@@ -36,9 +38,11 @@ func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
 	w.Pod.Containers[0].Earlier = &wire.Earlier{Runs: 1, LastExit: main.Exit}
 	w.Pod.Containers[1].Earlier = &wire.Earlier{Runs: 1, LastExit: done.Exit, Over: true}
 	second := run(t, h, w)
-	s = await(t, second, "it runs again", func(s Status) bool { return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].State == wire.Running })
+	s = await(t, second, "it runs again",
+		func(s Status) bool { return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].State == wire.Running })
 	main, done = s.Pod.Containers[0], s.Pod.Containers[1]
-	if main.Restarts != 1 || main.LastExit == nil || main.LastExit.Reason != "ContainerStatusUnknown" || done.Restarts != 0 || done.State != wire.Terminated || done.Exit == nil || done.Exit.Code != 0 {
+	if main.Restarts != 1 || main.LastExit == nil || main.LastExit.Reason != "ContainerStatusUnknown" ||
+		done.Restarts != 0 || done.State != wire.Terminated || done.Exit == nil || done.Exit.Code != 0 {
 		t.Errorf("%+v", s.Pod.Containers)
 	}
 	if got := log(t, second, LogOptions{Container: "main", Previous: true}); got != "a run\n" {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// bareBoot is the floor: the same VMM, kernel and memory with a static busybox as the whole guest, from the start of the process to its first word.
+// bareBoot is the floor: the same VMM, kernel and memory with a static busybox as the whole guest, from the start of
+// the process to its first word.
 func bareBoot(t *testing.T, cpuAndKernel ...string) start {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,8 +33,10 @@ cd root; %s find . | %s cpio -o -H newc > ../initrd 2>/dev/null`, dir, busybox, 
 	defer func() { _ = l.Close() }()
 	q := driver(t)
 	began := time.Now()
-	args := append(cpuAndKernel, "-M", "microvm,isa-serial=on", "-m", strconv.Itoa(shape.MemoryMiB), "-initrd", filepath.Join(dir, "initrd"), "-nodefaults",
-		"-no-user-config", "-no-reboot", "-display", "none", "-chardev", "socket,id=c,path="+filepath.Join(dir, "console"), "-serial", "chardev:c")
+	args := append(cpuAndKernel, "-M", "microvm,isa-serial=on", "-m", strconv.Itoa(shape.MemoryMiB), "-initrd",
+		filepath.Join(dir, "initrd"), "-nodefaults",
+		"-no-user-config", "-no-reboot", "-display", "none", "-chardev",
+		"socket,id=c,path="+filepath.Join(dir, "console"), "-serial", "chardev:c")
 	cmd := exec.Command(q.Binary, args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

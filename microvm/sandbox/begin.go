@@ -15,7 +15,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// vmRecord is what a later host process needs to know of a VM. It holds no content of the pod: secrets are in the guest's memory alone.
+// vmRecord is what a later host process needs to know of a VM. It holds no content of the pod: secrets are in the
+// guest's memory alone.
 type vmRecord struct {
 	ID           string
 	Grace        time.Duration
@@ -110,8 +111,8 @@ func (vm *VM) begin(ctx context.Context, w Workload) (err error) {
 	return nil
 }
 
-// podDisks adds the pod's disks to spec: the root disks, and, in dir, the scratch disk if it wants one. The answer is the root
-// disks' serials, in the order of spec.
+// podDisks adds the pod's disks to spec: the root disks, and, in dir, the scratch disk if it wants one. The answer is
+// the root disks' serials, in the order of spec.
 func podDisks(ctx context.Context, dir string, w Workload, spec *vmm.Spec) (roots []string, err error) {
 	for serial := range w.Roots {
 		roots = append(roots, serial)
@@ -153,7 +154,8 @@ func (vm *VM) makeDir(again bool) error {
 	return nil
 }
 
-// attach connects the machine to the network in the way its driver can use. release is to be called when it has started.
+// attach connects the machine to the network in the way its driver can use. release is to be called when it has
+// started.
 func (vm *VM) attach(ctx context.Context, spec *vmm.Spec, at wire.Network) (release func(), err error) {
 	network := vm.host.config.Network
 	able, err := vm.host.config.Driver.Probe(ctx)

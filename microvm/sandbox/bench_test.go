@@ -14,15 +14,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// TestBench is `make bench-podvm`: it measures and judges nothing but leaks. NODELESS_BENCH is the number of starts of each kind, NODELESS_BENCH_PODS of the
-// pods that come and go.
+// TestBench is `make bench-podvm`: it measures and judges nothing but leaks. NODELESS_BENCH is the number of starts
+// of each kind, NODELESS_BENCH_PODS of the pods that come and go.
 func TestBench(t *testing.T) {
 	n, pods := count("NODELESS_BENCH"), count("NODELESS_BENCH_PODS")
 	if n == 0 {
 		t.Skip("a measurement: make bench-podvm")
 	}
 	q := driver(t)
-	t.Logf("%s, %s, kernel %s, %d CPUs, load %s", q.Capabilities().Version, q.Capabilities().Accelerator, filepath.Base(q.Kernel.Image), shape.CPUs, read("/proc/loadavg"))
+	t.Logf("%s, %s, kernel %s, %d CPUs, load %s", q.Capabilities().Version, q.Capabilities().Accelerator,
+		filepath.Base(q.Kernel.Image), shape.CPUs, read("/proc/loadavg"))
 	h := open(t, Config{})
 	benchStarts(t, h, n)
 	benchDensity(t, h)
@@ -38,11 +39,13 @@ func TestBench(t *testing.T) {
 	if now := openFiles(t); len(now) > len(files) {
 		t.Errorf("%d open files before, %d after: %q", len(files), len(now), now)
 	}
-	t.Logf("%d pods came and went %d times, %d at a time, in %s; nothing is left; load %s", pods, rounds, together, time.Since(began).Round(time.Second), read("/proc/loadavg"))
+	t.Logf("%d pods came and went %d times, %d at a time, in %s; nothing is left; load %s", pods, rounds, together,
+		time.Since(began).Round(time.Second), read("/proc/loadavg"))
 }
 
-// benchStarts starts guests of each kind in turn, so that a load of others is the same for all. Beside the floor of QEMU with the kernel as it is
-// installed there is one that has the kernel unpacked and the CPU that pods have: what those save is no merit of what runs inside.
+// benchStarts starts guests of each kind in turn, so that a load of others is the same for all. Beside the floor of
+// QEMU with the kernel as it is installed there is one that has the kernel unpacked and the CPU that pods have: what
+// those save is no merit of what runs inside.
 func benchStarts(t *testing.T, h *Host, n int) {
 	t.Helper()
 	q := driver(t)
@@ -50,7 +53,8 @@ func benchStarts(t *testing.T, h *Host, n int) {
 	unprepared.MemoryMiB++ // no template is of this shape
 	var floor, tuned, cold, warm []start
 	for i := range n {
-		floor = append(floor, bareBoot(t, "-accel", q.Capabilities().Accelerator, "-cpu", "max", "-kernel", q.Kernel.Image, "-append", q.KernelArguments()))
+		floor = append(floor, bareBoot(t, "-accel", q.Capabilities().Accelerator, "-cpu", "max", "-kernel",
+			q.Kernel.Image, "-append", q.KernelArguments()))
 		tuned = append(tuned, bareBoot(t, q.CPUAndKernel()...))
 		w := workload(fmt.Sprintf("cold-%d", i), wire.Pod{})
 		w.Shape = unprepared
@@ -60,17 +64,21 @@ func benchStarts(t *testing.T, h *Host, n int) {
 	for _, kind := range []struct {
 		name string
 		took []start
-	}{{"bare QEMU, same kernel, busybox says a word", floor}, {"the same with the pods' CPU and unpacked kernel", tuned}, {"pod to first stored output, cold", cold}, {"pod to first stored output, from a template", warm}} {
+	}{{"bare QEMU, same kernel, busybox says a word", floor},
+		{"the same with the pods' CPU and unpacked kernel", tuned}, {"pod to first stored output, cold", cold},
+		{"pod to first stored output, from a template", warm}} {
 		for _, of := range []struct {
 			name string
 			by   func(start) float64
-		}{{"time", func(s start) float64 { return s.took.Seconds() }}, {"CPU of the VMM", func(s start) float64 { return s.cpu.Seconds() }}} {
+		}{{"time", func(s start) float64 { return s.took.Seconds() }},
+			{"CPU of the VMM", func(s start) float64 { return s.cpu.Seconds() }}} {
 			var all []float64
 			for _, s := range kind.took {
 				all = append(all, of.by(s))
 			}
 			slices.Sort(all)
-			t.Logf("%-47s %-14s median %6.2fs  p99 %6.2fs  beside the bare guests of its turn, median: %.2f and %.2f", kind.name, of.name,
+			t.Logf("%-47s %-14s median %6.2fs  p99 %6.2fs  beside the bare guests of its turn, median: %.2f and %.2f",
+				kind.name, of.name,
 				at(all, 50), at(all, 99), beside(kind.took, floor, of.by), beside(kind.took, tuned, of.by))
 		}
 	}
@@ -105,7 +113,8 @@ func benchDensity(t *testing.T, h *Host) {
 	const pods = 12
 	var pids []int
 	for i := range pods {
-		vm := run(t, h, workload(fmt.Sprintf("dense-%d", i), wire.Pod{Containers: []wire.Container{container("main", "sleep 1000")}}))
+		vm := run(t, h, workload(fmt.Sprintf("dense-%d", i),
+			wire.Pod{Containers: []wire.Container{container("main", "sleep 1000")}}))
 		pids = append(pids, vm.machine.PID())
 	}
 	for _, vm := range h.VMs() {
@@ -117,13 +126,15 @@ func benchDensity(t *testing.T, h *Host) {
 		shared += rollup(pid, "Pss")
 		before += ticks(pid)
 	}
-	t.Logf("%d at once, guests of %d MiB: private dirty %d MiB each, proportional set %d MiB each", pods, shape.MemoryMiB, private/pods>>10, shared/pods>>10)
+	t.Logf("%d at once, guests of %d MiB: private dirty %d MiB each, proportional set %d MiB each", pods,
+		shape.MemoryMiB, private/pods>>10, shared/pods>>10)
 	time.Sleep(idleFor)
 	used := -before
 	for _, pid := range pids {
 		used += ticks(pid)
 	}
-	t.Logf("%d at once that do nothing: %.2f %% of a CPU each", pods, float64(used)/ticksPerSecond/idleFor.Seconds()*100/pods)
+	t.Logf("%d at once that do nothing: %.2f %% of a CPU each", pods,
+		float64(used)/ticksPerSecond/idleFor.Seconds()*100/pods)
 	for _, vm := range h.VMs() {
 		vm.Remove()
 	}
@@ -169,7 +180,9 @@ func churn(t *testing.T, h *Host, round, from, to int) {
 	t.Helper()
 	var vms []*VM
 	for i := from; i < to; i++ {
-		vms = append(vms, run(t, h, workload(fmt.Sprintf("churn-%d-%d", round, i), wire.Pod{Containers: []wire.Container{container("main", "echo done")}})))
+		vms = append(vms, run(t, h,
+			workload(fmt.Sprintf("churn-%d-%d", round, i),
+				wire.Pod{Containers: []wire.Container{container("main", "echo done")}})))
 	}
 	for _, vm := range vms {
 		if s := await(t, vm, "the end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Bridge connects machines with each other and with the host by a bridge and a tap for each; it needs root. Taps are not persistent: they go with the
-// machines' processes.
+// Bridge connects machines with each other and with the host by a bridge and a tap for each; it needs root. Taps are
+// not persistent: they go with the machines' processes.
 type Bridge struct {
 	places
 	name string
@@ -34,7 +34,8 @@ func NewBridge(name string, prefix netip.Prefix) (*Bridge, error) {
 			return fmt.Errorf("make it: %w", err)
 		}
 		mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-prefix.Bits()))
-		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, host.AsSlice()), setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
+		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, host.AsSlice()),
+			setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
 			return fmt.Errorf("give it the address %s: %w", host, err)
 		}
 		return errors.Join(withoutIPv6(name), setUp(fd, name))

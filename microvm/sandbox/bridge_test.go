@@ -19,7 +19,10 @@ func TestABridge(t *testing.T) {
 
 // The same is true of pods that see nothing but the host, which forwards.
 func TestRoutedTaps(t *testing.T) {
-	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} }) })
+	withEachDriver(t, func(t *testing.T,
+		d vmm.Driver) {
+		reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} })
+	})
 }
 
 func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
@@ -43,11 +46,15 @@ func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 	s := await(t, server, "running", isRunning)
 	w := workload("client", wire.Pod{})
 	w.Resolve = func(address string) (wire.Pod, error) {
-		return workload("client", wire.Pod{Containers: []wire.Container{container("main", fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/ 2>/dev/null; do sleep 0.5; done", address, s.Address))}}).Pod, nil
+		return workload("client",
+			wire.Pod{Containers: []wire.Container{container("main",
+				fmt.Sprintf("echo %s; until wget -q -O - http://%s:8080/ 2>/dev/null; do sleep 0.5; done", address,
+					s.Address))}}).Pod, nil
 	}
 	client := run(t, h, w)
 	c := await(t, client, "the client's end", ended)
-	if got := log(t, client, LogOptions{Container: "main"}); got != c.Address+"\nhello\n" || c.Pod.Containers[0].Exit.Code != 0 {
+	if got := log(t, client, LogOptions{Container: "main"}); got != c.Address+"\nhello\n" ||
+		c.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("the client got %q: %+v", got, c)
 	}
 	if c.Address == s.Address || c.Address == "" {

@@ -40,8 +40,10 @@ func TestMachinesDie(t *testing.T) {
 	}{
 		{"killed", "the virtual machine ended", 0, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGKILL) }},
 		{"panic", "sysrq triggered crash", 0, inside("echo c > /proc/sysrq-trigger")},
-		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the guest's kernel go on.
-		{"agent", "taken for hung", soon, inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs")},
+		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the
+		// guest's kernel go on.
+		{"agent", "taken for hung", soon,
+			inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs")},
 		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
@@ -51,7 +53,8 @@ func TestMachinesDie(t *testing.T) {
 			go fault.strike(vm)
 			s := await(t, vm, "the end", ended)
 			exit := s.Pod.Containers[0].Exit
-			if !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" || exit.Code != 137 {
+			if !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" ||
+				exit.Code != 137 {
 				t.Errorf("status %+v, exit %+v", s, exit)
 			}
 			vm.Remove()
@@ -59,7 +62,8 @@ func TestMachinesDie(t *testing.T) {
 	}
 }
 
-// The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there is room again.
+// The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there
+// is room again.
 func TestTheHostsDiskIsFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
@@ -71,7 +75,8 @@ func TestTheHostsDiskIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := open(t, Config{Dir: filepath.Join(dir, "host")})
-	w := workload("full", wire.Pod{Containers: []wire.Container{container("main", "dd if=/dev/zero of=/fill bs=1M count=64 conv=fsync 2>/dev/null || echo refused; echo alive")}})
+	w := workload("full", wire.Pod{Containers: []wire.Container{container("main",
+		"dd if=/dev/zero of=/fill bs=1M count=64 conv=fsync 2>/dev/null || echo refused; echo alive")}})
 	w.ScratchBytes = 1 << 30
 	vm := run(t, h, w)
 	await(t, vm, "the container's end", func(s Status) bool { return s.Pod.Done })
@@ -131,7 +136,8 @@ func TestAHostProcessIsKilled(t *testing.T) {
 	q := driver(t)
 	t.Run("machines", func(t *testing.T) {
 		aHostProcessIsKilled(t, given{QEMU: &vmm.QEMU{
-			Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir, Accelerator: q.Capabilities().Accelerator,
+			Binary: q.Binary, Kernel: q.Kernel, Agent: q.Agent, Dir: q.Dir, TemplateDir: q.TemplateDir,
+			Accelerator: q.Capabilities().Accelerator,
 		}})
 	})
 	t.Run("namespaces", func(t *testing.T) { aHostProcessIsKilled(t, given{Namespaces: namespaces(t)}) })
@@ -159,7 +165,8 @@ func aHostProcessIsKilled(t *testing.T, g given) {
 	for deadline := time.Now().Add(patience); lines() < 20 && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()}); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := Open(Config{Dir: filepath.Join(dir, "host"), Driver: g.driver()}); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second host in the same directory: %v", err)
 	}
 	_ = child.Process.Kill()

@@ -1,8 +1,10 @@
-// Package sandbox runs pods in virtual machines of their own on this machine. A pod's life is its guest's business (package guest); the host starts the
-// machine, keeps what the pod logs, passes exec, attach, port-forward and file updates on, notices when a machine dies or hangs, and cleans up.
+// Package sandbox runs pods in virtual machines of their own on this machine. A pod's life is its guest's business
+// (package guest); the host starts the machine, keeps what the pod logs, passes exec, attach, port-forward and file
+// updates on, notices when a machine dies or hangs, and cleans up.
 //
-// The machines do not need the host process. When it ends, or is killed, they go on; the next one takes them up again by their state directories and
-// loses neither status nor log lines. What has no state directory, or a directory that no machine goes with, is removed.
+// The machines do not need the host process. When it ends, or is killed, they go on; the next one takes them up again
+// by their state directories and loses neither status nor log lines. What has no state directory, or a directory that
+// no machine goes with, is removed.
 package sandbox
 
 import (
@@ -58,8 +60,8 @@ type Host struct {
 	vms map[string]*VM
 }
 
-// Open takes charge of a state directory: machines that still run are taken up again, all else that was left behind is removed. Whether the driver can
-// start machines is not asked: see Capabilities.
+// Open takes charge of a state directory: machines that still run are taken up again, all else that was left behind
+// is removed. Whether the driver can start machines is not asked: see Capabilities.
 func Open(c Config) (*Host, error) {
 	if c.HangLimit == 0 {
 		c.HangLimit = time.Minute
@@ -184,12 +186,13 @@ type Workload struct {
 	Roots map[string]string
 	// ScratchBytes is the size of the disk for writable layers and emptyDirs; 0 keeps them in the guest's memory.
 	ScratchBytes int64
-	// Place is the machine's in the network, taken by the caller and given back by it when the machine is gone; nil takes one for as long as the VM is
-	// known.
+	// Place is the machine's in the network, taken by the caller and given back by it when the machine is gone; nil
+	// takes one for as long as the VM is known.
 	Place *wire.Network
 	// Pod is what runs. The host fills in ID, Disks, Scratch, Network addresses, time, entropy and machine id.
 	Pod wire.Pod
-	// After is the pod's VM before this one, whose machine has ended: the new one takes its name, its place and its logs. nil: there was none.
+	// After is the pod's VM before this one, whose machine has ended: the new one takes its name, its place and its
+	// logs. nil: there was none.
 	After *VM `json:"-"`
 	// Resolve, if set, gives Pod once the pod's address is known, for what refers to it.
 	Resolve func(address string) (wire.Pod, error) `json:"-"`
@@ -197,13 +200,15 @@ type Workload struct {
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]{0,62}$`)
 
-// Run starts a machine for a pod and returns when its process runs; the VM's status tells the rest. An error leaves nothing behind.
+// Run starts a machine for a pod and returns when its process runs; the VM's status tells the rest. An error leaves
+// nothing behind.
 func (h *Host) Run(ctx context.Context, w Workload) (*VM, error) {
 	if !idPattern.MatchString(w.ID) {
 		return nil, fmt.Errorf("run %q: a machine's name is 1 to 63 letters, digits, dots and hyphens", w.ID)
 	}
 	if w.Shape.MemoryMiB < MinimalMemoryMiB || w.Shape.CPUs < 1 {
-		return nil, fmt.Errorf("run %s: a guest needs a CPU and %d MiB of memory at least, not %d and %d MiB", w.ID, MinimalMemoryMiB, w.Shape.CPUs, w.Shape.MemoryMiB)
+		return nil, fmt.Errorf("run %s: a guest needs a CPU and %d MiB of memory at least, not %d and %d MiB", w.ID,
+			MinimalMemoryMiB, w.Shape.CPUs, w.Shape.MemoryMiB)
 	}
 	dir := filepath.Join(h.machines(), w.ID)
 	vm := newVM(h, dir, vmRecord{ID: w.ID})

@@ -20,8 +20,9 @@ import (
 // Bounds of stored logs, kubelet's defaults: a file is put aside at this size, and one that was put aside is kept.
 const maxLogFile = 10 << 20
 
-// logFiles stores what containers logged, one file for each run of a container, in the format of the Kubernetes container runtime interface:
-// "TIME STREAM F|P TEXT". The runs kept are the last two, which is what kubectl logs and its --previous show.
+// logFiles stores what containers logged, one file for each run of a container, in the format of the Kubernetes
+// container runtime interface: "TIME STREAM F|P TEXT". The runs kept are the last two, which is what kubectl logs and
+// its --previous show.
 type logFiles struct {
 	dir   string
 	names []string // of the containers
@@ -40,7 +41,8 @@ type logFile struct {
 }
 
 func newLogFiles(dir string, names []string) *logFiles {
-	return &logFiles{dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{}, changed: make(chan struct{})}
+	return &logFiles{dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{},
+		changed: make(chan struct{})}
 }
 
 func (l *logFiles) path(container string, restart uint32) string {
@@ -89,7 +91,8 @@ func (l *logFiles) close() {
 // fullPause is between attempts to store a log on a disk that is full.
 const fullPause = time.Second
 
-// writeWhenRoom is write that waits for a full disk until it is over: what the guest has to say waits there, and a pod need not end for its log.
+// writeWhenRoom is write that waits for a full disk until it is over: what the guest has to say waits there, and a
+// pod need not end for its log.
 func (l *logFiles) writeWhenRoom(r wire.LogRecord, over <-chan struct{}) error {
 	for {
 		err := l.write(r)
@@ -107,7 +110,8 @@ func (l *logFiles) writeWhenRoom(r wire.LogRecord, over <-chan struct{}) error {
 // write appends a record to its file.
 func (l *logFiles) write(r wire.LogRecord) error {
 	if int(r.Container) >= len(l.names) || r.Restart > math.MaxInt32 {
-		return fmt.Errorf("the guest was ended: %w", &wire.ProtocolError{Rule: "a log record of a container, or a run, that the pod does not have"})
+		return fmt.Errorf("the guest was ended: %w",
+			&wire.ProtocolError{Rule: "a log record of a container, or a run, that the pod does not have"})
 	}
 	var b bytes.Buffer
 	b.WriteString(time.Unix(0, r.Nanos).UTC().Format(logTime))
@@ -173,8 +177,8 @@ func (l *logFiles) create(path string, r wire.LogRecord) (*logFile, error) {
 	return l.open[path], nil
 }
 
-// forgetRuns forgets all runs of a container but one and the last of the others. It is the guest that numbers them, and silent ones have no file. l.mu is
-// held.
+// forgetRuns forgets all runs of a container but one and the last of the others. It is the guest that numbers them,
+// and silent ones have no file. l.mu is held.
 func (l *logFiles) forgetRuns(container string, but uint32) error {
 	var others []part
 	for above := -1; ; {
@@ -198,8 +202,8 @@ func (l *logFiles) forgetRuns(container string, but uint32) error {
 	return nil
 }
 
-// LogFile is where the log of a container's run is stored, in the format of CRI, and is there when this returns; the first run is 0. What the file is
-// renamed to when it has grown too large has the suffix ".old".
+// LogFile is where the log of a container's run is stored, in the format of CRI, and is there when this returns; the
+// first run is 0. What the file is renamed to when it has grown too large has the suffix ".old".
 func (vm *VM) LogFile(container string, run int) (string, error) {
 	if !slices.Contains(vm.record.Containers, container) || run < 0 {
 		return "", fmt.Errorf("pod %s has no container %q with a run %d", vm.ID(), container, run)
@@ -218,7 +222,8 @@ func (vm *VM) LogFile(container string, run int) (string, error) {
 // logTime is RFC 3339 with all nine digits.
 const logTime = "2006-01-02T15:04:05.000000000Z07:00"
 
-// last is the time of the newest record that is stored. A line that a killed host left unfinished is cut off: the guest sends it again.
+// last is the time of the newest record that is stored. A line that a killed host left unfinished is cut off: the
+// guest sends it again.
 func (l *logFiles) last() (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -74,7 +74,8 @@ func driver(t *testing.T) *vmm.QEMU {
 	return machine.driver
 }
 
-// open is a host of its own on the shared driver. What it ran is removed after the test, and it is checked that nothing is left.
+// open is a host of its own on the shared driver. What it ran is removed after the test, and it is checked that
+// nothing is left.
 func open(t *testing.T, c Config) *Host {
 	t.Helper()
 	if c.Driver == nil {
@@ -168,7 +169,8 @@ func noneOpen(t *testing.T, h *Host) {
 
 // container runs a shell script on the busybox disk.
 func container(name, script string) wire.Container {
-	return wire.Container{Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script}, Capabilities: []string{"CHOWN", "KILL", "SETUID", "SETGID"}}
+	return wire.Container{Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script},
+		Capabilities: []string{"CHOWN", "KILL", "SETUID", "SETGID"}}
 }
 
 // unique is a machine's name on this computer: cgroups go by it, and the same tests may run twice at once.
@@ -245,7 +247,8 @@ func awaitLog(t *testing.T, vm *VM, container, line string) {
 		select {
 		case <-logged:
 		case <-vm.Ended():
-			t.Fatalf("container %s ended, and did not log %q but %q", container, line, log(t, vm, LogOptions{Container: container}))
+			t.Fatalf("container %s ended, and did not log %q but %q", container, line,
+				log(t, vm, LogOptions{Container: container}))
 		case <-ctx.Done():
 			t.Fatalf("container %s did not log %q within %s, but %q", container, line, patience, got)
 		}

@@ -19,9 +19,11 @@ func TestNamespacesDie(t *testing.T) {
 		name, says string
 		limit      time.Duration
 		signal     unix.Signal
-	}{{"killed", "the virtual machine ended", 0, unix.SIGKILL}, {"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP}} {
+	}{{"killed", "the virtual machine ended", 0, unix.SIGKILL},
+		{"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP}} {
 		h := open(t, Config{Driver: namespaces(t), HangLimit: fault.limit})
-		w := workload(fault.name, wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
+		w := workload(fault.name,
+			wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
 		w.ScratchBytes = 64 << 20
 		vm := run(t, h, w)
 		await(t, vm, "running", isRunning)
@@ -29,13 +31,15 @@ func TestNamespacesDie(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := await(t, vm, "the end", ended)
-		if exit := s.Pod.Containers[0].Exit; !strings.Contains(s.Failure, fault.says) || exit == nil || exit.Reason != "ContainerStatusUnknown" {
+		if exit := s.Pod.Containers[0].Exit; !strings.Contains(s.Failure, fault.says) || exit == nil ||
+			exit.Reason != "ContainerStatusUnknown" {
 			t.Errorf("status %+v", s)
 		}
 	}
 }
 
-// An agent that is in the cgroup namespace of this machine makes its groups among this machine's own, and has no limits.
+// An agent that is in the cgroup namespace of this machine makes its groups among this machine's own, and has no
+// limits.
 func TestAgentsPartFromTheHostsCgroups(t *testing.T) {
 	for range 20 {
 		if _, err := namespaces(t).Probe(t.Context()); err != nil {
@@ -49,7 +53,8 @@ func TestAgentsPartFromTheHostsCgroups(t *testing.T) {
 	}
 }
 
-// What would be root on this machine is refused, and what a container does to devices and the kernel does nothing to this machine's.
+// What would be root on this machine is refused, and what a container does to devices and the kernel does nothing to
+// this machine's.
 func TestWhatNamespacesRefuse(t *testing.T) {
 	h := open(t, Config{Driver: namespaces(t)})
 	privileged := container("privileged", "true")
@@ -74,10 +79,14 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	})
 	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
 	waits := container("waits", "until [ -e /looked ]; do sleep 0.1; done")
-	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main, waits}, Volumes: []wire.Volume{{Name: "shared"}}})
+	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main, waits},
+		Volumes: []wire.Volume{{Name: "shared"}}})
 	w.ScratchBytes = 64 << 20
 	vm := run(t, h, w)
-	await(t, vm, "running", func(s Status) bool { return len(s.Pod.Containers) == 5 && s.Pod.Containers[4].State == wire.Running })
+	await(t, vm, "running", func(s Status) bool {
+		return len(s.Pod.Containers) == 5 &&
+			s.Pod.Containers[4].State == wire.Running
+	})
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", vm.machine.PID()))
 	if err != nil || !regexp.MustCompile(`(?m) /enter ro,`).Match(mounts) {
 		t.Errorf("a container can write to the program that all pods start with: %v\n%s", err, mounts)
@@ -89,7 +98,8 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	if after, err := os.Stat("/dev/null"); err != nil || after.Mode() != before.Mode() {
 		t.Errorf("a container has changed this machine's /dev/null: %v, %v", after.Mode(), err)
 	}
-	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host", "container admin has capability SYS_ADMIN", "container tracer has capability SYS_PTRACE"} {
+	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host",
+		"container admin has capability SYS_ADMIN", "container tracer has capability SYS_PTRACE"} {
 		if e := s.Pod.Containers[i].Exit; e == nil || e.Reason != "StartError" || !strings.Contains(e.Message, says) {
 			t.Errorf("%+v, want %q", e, says)
 		}
@@ -97,8 +107,10 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	if got := log(t, vm, LogOptions{Container: "main"}); got != "no devices\n1\nnot permitted\nno kernel\nno mounts\n3\nrefused\n" {
 		t.Errorf("it found %q", got)
 	}
-	settings := workload("settings", wire.Pod{Containers: []wire.Container{container("main", "true")}, Sysctls: map[string]string{"kernel.panic": "1"}})
-	if s := await(t, run(t, h, settings), "the end", ended); !strings.Contains(s.Failure, "sysctl kernel.panic is of the host's whole kernel") {
+	settings := workload("settings",
+		wire.Pod{Containers: []wire.Container{container("main", "true")}, Sysctls: map[string]string{"kernel.panic": "1"}})
+	if s := await(t, run(t, h, settings), "the end", ended); !strings.Contains(s.Failure,
+		"sysctl kernel.panic is of the host's whole kernel") {
 		t.Errorf("%+v", s)
 	}
 }

@@ -28,14 +28,16 @@ type Network interface {
 	Release(wire.Network)
 }
 
-// UserMode is QEMU's own network stack: it needs no privileges. Each pod is alone in a network, has an address that no other has, reaches out through
-// the host (TCP and UDP, no ICMP), and cannot be reached but by port-forward. It does not reach the host's loopback; see vmm.UserNet.
+// UserMode is QEMU's own network stack: it needs no privileges. Each pod is alone in a network, has an address that
+// no other has, reaches out through the host (TCP and UDP, no ICMP), and cannot be reached but by port-forward. It
+// does not reach the host's loopback; see vmm.UserNet.
 type UserMode struct {
 	places
 	dns netip.Addr
 }
 
-// NewUserMode gives out the addresses of a prefix but for its first two, which are the gateway and a name server that asks the host's.
+// NewUserMode gives out the addresses of a prefix but for its first two, which are the gateway and a name server that
+// asks the host's.
 func NewUserMode(prefix netip.Prefix) (*UserMode, error) {
 	prefix = prefix.Masked()
 	if !prefix.Addr().Is4() || prefix.Bits() > 29 {

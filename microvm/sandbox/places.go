@@ -39,7 +39,8 @@ func (p *places) take() (wire.Network, error) {
 		ip := a.As4()
 		return wire.Network{
 			Address: netip.PrefixFrom(a, p.prefix.Bits()).String(), Gateway: p.gateway.String(),
-			MAC: fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3]), // follows from the address: as unique as that
+			// follows from the address: as unique as that
+			MAC: fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", ip[0], ip[1], ip[2], ip[3]),
 		}, nil
 	}
 	return wire.Network{}, fmt.Errorf("all addresses of %s are taken", p.prefix)

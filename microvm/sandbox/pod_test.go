@@ -28,7 +28,8 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	main.User = wire.User{UID: &uid, Groups: []int64{4242}}
 	main.Env = []string{"GREETING=good day"}
 	main.WorkingDir = "/tmp/made"
-	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared", ReadOnly: true}, {Volume: "conf", Path: "/conf", ReadOnly: true}}
+	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared", ReadOnly: true},
+		{Volume: "conf", Path: "/conf", ReadOnly: true}}
 	main.TerminationMessagePath = "/dev/termination-log"
 	missing := container("missing", "")
 	missing.Args = []string{"/no/such/program"}
@@ -77,16 +78,19 @@ func TestAPodIsUsed(t *testing.T) { withEachDriver(t, aPodIsUsed) }
 
 func aPodIsUsed(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
-	main := container("main", `trap 'echo bye; exit 9' TERM; mkdir -p /www; echo page > /www/index.html; httpd -p 8080 -h /www; echo up; while :; do sleep 0.1; done`)
+	main := container("main",
+		`trap 'echo bye; exit 9' TERM; mkdir -p /www; echo page > /www/index.html; httpd -p 8080 -h /www; echo up; while :; do sleep 0.1; done`)
 	main.Mounts = []wire.Mount{{Volume: "conf", Path: "/conf"}, {Volume: "conf", Path: "/etc/one", SubPath: "key"}}
-	main.ReadinessProbe = &wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Port: 8080, Path: "/index.html", Host: "127.0.0.1"}}, Period: 200 * time.Millisecond,
+	main.ReadinessProbe = &wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Port: 8080, Path: "/index.html",
+		Host: "127.0.0.1"}}, Period: 200 * time.Millisecond,
 		Timeout: 30 * time.Second, SuccessThreshold: 1, FailureThreshold: 3}
 	main.PreStop = &wire.Action{Exec: []string{"sh", "-c", "echo stopping > /proc/1/fd/1"}}
 	listener := container("listener", "while read word; do echo got $word; done")
 	listener.Stdin, listener.StdinOnce, listener.StopSignal = true, true, int(unix.SIGKILL)
 	vm := run(t, h, workload("used", wire.Pod{
 		Containers: []wire.Container{main, listener}, RestartPolicy: wire.RestartAlways,
-		Volumes: []wire.Volume{{Name: "conf", Projected: true, Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("old")}}}},
+		Volumes: []wire.Volume{{Name: "conf", Projected: true,
+			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("old")}}}},
 	}))
 	await(t, vm, "ready", func(s Status) bool {
 		return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].Ready && s.Pod.Containers[1].Ready
@@ -109,20 +113,25 @@ func aPodIsUsed(t *testing.T, d vmm.Driver) {
 	if got, code := exec(big, false, "cat"); got != big || code != 0 {
 		t.Errorf("cat gave %d bytes of %d, code %d", len(got), len(big), code)
 	}
-	if got, code := exec("", false, "sh", "-c", "echo out; echo err >&2; cat /conf/key /etc/one; exit 4"); code != 4 || sorted(got) != sorted("out\nerr\noldold") {
+	if got, code := exec("", false, "sh", "-c", "echo out; echo err >&2; cat /conf/key /etc/one; exit 4"); code != 4 ||
+		sorted(got) != sorted("out\nerr\noldold") {
 		t.Errorf("%q, code %d", got, code)
 	}
 	if got, code := exec("", true, "sh", "-c", "tty; stty size"); code != 0 || !strings.HasPrefix(got, "/dev/pts/") {
 		t.Errorf("terminal: %q, code %d", got, code)
 	}
-	if err := vm.UpdateFiles(ctx, wire.Volume{Name: "conf", Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("new")}, {Path: "sub/b", Mode: 0o444}}}); err != nil {
+	if err := vm.UpdateFiles(ctx,
+		wire.Volume{Name: "conf",
+			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("new")}, {Path: "sub/b", Mode: 0o444}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := exec("", false, "sh", "-c", "cat /conf/key; ls -A /conf/sub; cat /etc/one"); got != "newb\nold" {
 		t.Errorf("after the update %q; a sub-path stays as it was", got)
 	}
 	var heard bytes.Buffer
-	if err := vm.Attach(ctx, "listener", Streams{Stdin: strings.NewReader("one\ntwo\n"), Stdout: &heard}); err != nil || heard.String() != "got one\ngot two\n" {
+	if err := vm.Attach(ctx, "listener",
+		Streams{Stdin: strings.NewReader("one\ntwo\n"), Stdout: &heard}); err != nil ||
+		heard.String() != "got one\ngot two\n" {
 		t.Errorf("attached: %q, %v", heard.String(), err)
 	}
 	page := forwarded(t, vm)
@@ -130,10 +139,12 @@ func aPodIsUsed(t *testing.T, d vmm.Driver) {
 		t.Errorf("port-forward: %q", page)
 	}
 	stats, err := vm.Stats(ctx)
-	if err != nil || len(stats.Containers) == 0 || stats.Containers[0].Memory.WorkingSet == 0 || stats.CPUNanos == 0 || stats.Memory.Total < 100<<20 {
+	if err != nil || len(stats.Containers) == 0 || stats.Containers[0].Memory.WorkingSet == 0 || stats.CPUNanos == 0 ||
+		stats.Memory.Total < 100<<20 {
 		t.Errorf("stats: %+v, %v", stats, err)
 	}
-	if _, err := vm.Exec(ctx, "other", []string{"true"}, false, Streams{}); err == nil || !strings.Contains(err.Error(), `container "other" is not in the pod`) {
+	if _, err := vm.Exec(ctx, "other", []string{"true"}, false, Streams{}); err == nil ||
+		!strings.Contains(err.Error(), `container "other" is not in the pod`) {
 		t.Errorf("exec in a container that is not there: %v", err)
 	}
 	if err := vm.Stop(ctx, -1); err != nil {
@@ -172,7 +183,8 @@ func TestContainersLives(t *testing.T) { withEachDriver(t, containersLives) }
 func containersLives(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
 	soon := func(a wire.Action, failures int) *wire.Probe {
-		return &wire.Probe{Action: a, Period: 100 * time.Millisecond, Timeout: 30 * time.Second, SuccessThreshold: 1, FailureThreshold: failures}
+		return &wire.Probe{Action: a, Period: 100 * time.Millisecond, Timeout: 30 * time.Second, SuccessThreshold: 1,
+			FailureThreshold: failures}
 	}
 	sidecar := container("sidecar", "trap 'echo sidecar ends; exit 0' TERM; echo sidecar up; while :; do sleep 0.1; done")
 	sidecar.Kind = wire.KindSidecar
@@ -188,7 +200,8 @@ func containersLives(t *testing.T, d vmm.Driver) {
 		grace = time.Second
 	}
 	vm := run(t, h, workload("lives", wire.Pod{
-		Containers: []wire.Container{sidecar, crash, sick, hungry, hook}, RestartPolicy: wire.RestartOnFailure, GracePeriod: grace,
+		Containers: []wire.Container{sidecar, crash, sick, hungry, hook}, RestartPolicy: wire.RestartOnFailure,
+		GracePeriod: grace,
 	}))
 	restarted := func(s Status, i int) *wire.Exit {
 		if len(s.Pod.Containers) <= i || s.Pod.Containers[i].Restarts == 0 {

@@ -26,7 +26,8 @@ type rtentry struct {
 	_                     [6]byte
 }
 
-// AddRoute makes this machine send packets to a prefix into the bridge. The route goes with the bridge; that it is there is no error.
+// AddRoute makes this machine send packets to a prefix into the bridge. The route goes with the bridge; that it is
+// there is no error.
 func (b *Bridge) AddRoute(to netip.Prefix) error { return changeRoute(unix.SIOCADDRT, b.name, to) }
 
 // DeleteRoute takes it back; that it is not there is no error.

@@ -13,9 +13,10 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Routed connects each machine with this one alone, by a tap of its own that is in no bridge: packets between machines are routed, so that all of this
-// machine's rules for packets apply to them, and none can answer for another or send in its name. The bridge holds the addresses and this machine's
-// own among them; it has no ports. Whoever uses it switches forwarding on where packets leave this machine.
+// Routed connects each machine with this one alone, by a tap of its own that is in no bridge: packets between
+// machines are routed, so that all of this machine's rules for packets apply to them, and none can answer for another
+// or send in its name. The bridge holds the addresses and this machine's own among them; it has no ports. Whoever
+// uses it switches forwarding on where packets leave this machine.
 type Routed struct{ *Bridge }
 
 // Take takes the next free address. The guest sees nothing but its gateway.
@@ -43,9 +44,11 @@ func (r Routed) connect(socket int, name string, at wire.Network) error {
 	if err != nil {
 		return err
 	}
-	// It has this machine's address before it is up: with the mask of the address's class it would get a route to all of that.
+	// It has this machine's address before it is up: with the mask of the address's class it would get a route to all of
+	// that.
 	if err := errors.Join(
-		setInet4(socket, name, unix.SIOCSIFADDR, r.gateway.AsSlice()), setInet4(socket, name, unix.SIOCSIFNETMASK, []byte{255, 255, 255, 255}),
+		setInet4(socket, name, unix.SIOCSIFADDR, r.gateway.AsSlice()),
+		setInet4(socket, name, unix.SIOCSIFNETMASK, []byte{255, 255, 255, 255}),
 		setIPv4(name, "forwarding"), setIPv4(name, "rp_filter"), withoutIPv6(name),
 	); err != nil {
 		return err
@@ -61,7 +64,8 @@ func setIPv4(device, setting string) error {
 	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", device, setting), []byte("1"), 0o644)
 }
 
-// withoutIPv6 keeps an interface's neighbours from announcing themselves to this machine as routers. A kernel may have no IPv6.
+// withoutIPv6 keeps an interface's neighbours from announcing themselves to this machine as routers. A kernel may
+// have no IPv6.
 func withoutIPv6(device string) error {
 	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", device, "disable_ipv6"), []byte("1"), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {

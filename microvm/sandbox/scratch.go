@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// makeScratch makes an empty ext4 file system of the given size in a sparse file: it takes the host's disk as it is written. It needs mke2fs
-// (e2fsprogs, which Debian always has).
+// makeScratch makes an empty ext4 file system of the given size in a sparse file: it takes the host's disk as it is
+// written. It needs mke2fs (e2fsprogs, which Debian always has).
 func makeScratch(ctx context.Context, path string, size int64) error {
 	mke2fs, err := exec.LookPath("mke2fs")
 	if err != nil {
@@ -28,7 +28,8 @@ func makeScratch(ctx context.Context, path string, size int64) error {
 		return fmt.Errorf("make the scratch disk: %w", err)
 	}
 	// No journal: the disk ends with its pod. Inode tables are not written, the file is all zeros.
-	cmd := exec.CommandContext(ctx, mke2fs, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", path)
+	cmd := exec.CommandContext(ctx, mke2fs, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E",
+		"lazy_itable_init=1,nodiscard,root_owner=0:0", path)
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make the scratch disk: %w: %s", err, said)
 	}

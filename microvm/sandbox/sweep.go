@@ -12,8 +12,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. Their pods have their grace before, for as long
-// as ctx is not done. What the next process has to know of them stays: to it they are machines that were lost.
+// Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. Their pods
+// have their grace before, for as long as ctx is not done. What the next process has to know of them stays: to it
+// they are machines that were lost.
 func Sweep(ctx context.Context, dir string) (ended int, err error) {
 	machines := filepath.Join(dir, machinesDir)
 	if _, err := os.Stat(machines); errors.Is(err, os.ErrNotExist) {

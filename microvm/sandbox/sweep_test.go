@@ -10,7 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Machines that are swept away end their pods first, who do what they do at the end. To the next process they are lost, so that it may begin the pods anew.
+// Machines that are swept away end their pods first, who do what they do at the end. To the next process they are
+// lost, so that it may begin the pods anew.
 func TestSweptPodsHaveTheirGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
 
 func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
@@ -80,7 +81,8 @@ func aGraceOutlivesItsHost(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// leftBehind is the state directory of a host process that has ended, and whose pod has a word to say at its end, in container c.
+// leftBehind is the state directory of a host process that has ended, and whose pod has a word to say at its end, in
+// container c.
 func leftBehind(t *testing.T, d vmm.Driver, id string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

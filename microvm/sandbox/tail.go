@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Tail reads a container's log from its oldest line that is stored, through all its runs. It never holds up who writes: what is forgotten before it was
-// read is counted. It is for one goroutine at a time.
+// Tail reads a container's log from its oldest line that is stored, through all its runs. It never holds up who
+// writes: what is forgotten before it was read is counted. It is for one goroutine at a time.
 type Tail struct {
 	logs      *logFiles
 	container string
@@ -124,7 +124,8 @@ func (t *Tail) leave() {
 	}
 }
 
-// part is one file of a container's log. Parts have ranks, later ones higher ones: that of a run which was put aside, and then the run's own.
+// part is one file of a container's log. Parts have ranks, later ones higher ones: that of a run which was put aside,
+// and then the run's own.
 type part struct {
 	path string
 	rank int

@@ -54,7 +54,8 @@ func (vm *VM) UpdateFiles(ctx context.Context, v wire.Volume) error {
 	return vm.call(ctx, wire.KindFiles, v, nil)
 }
 
-// Flush waits until all is stored that the guest's agent has read of what the containers have logged; of a container that has ended, that is all.
+// Flush waits until all is stored that the guest's agent has read of what the containers have logged; of a container
+// that has ended, that is all.
 func (vm *VM) Flush(ctx context.Context) error {
 	return vm.call(ctx, wire.KindFlush, nil, nil)
 }
@@ -80,7 +81,8 @@ func (vm *VM) Exec(ctx context.Context, container string, args []string, tty boo
 
 // Attach connects to a container's first process until it ends or ctx does.
 func (vm *VM) Attach(ctx context.Context, container string, s Streams) error {
-	_, err := vm.interact(ctx, wire.KindAttach, wire.Attach{Container: container, Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil}, s)
+	_, err := vm.interact(ctx, wire.KindAttach,
+		wire.Attach{Container: container, Stdin: s.Stdin != nil, Stdout: s.Stdout != nil, Stderr: s.Stderr != nil}, s)
 	return err
 }
 
@@ -172,9 +174,10 @@ func (vm *VM) PortForward(ctx context.Context, port int, conn io.ReadWriteCloser
 	}
 }
 
-// Stop ends the pod within the grace period (negative: the pod's own) and then the machine. The VM stays known, with its status and logs, until it is
-// removed. A pod that was never handed to its guest has nothing to end; one that was taken up a moment ago may have to be reached first. When
-// ctx ends before, the machine is left as it is, with what its pod was told.
+// Stop ends the pod within the grace period (negative: the pod's own) and then the machine. The VM stays known, with
+// its status and logs, until it is removed. A pod that was never handed to its guest has nothing to end; one that was
+// taken up a moment ago may have to be reached first. When ctx ends before, the machine is left as it is, with what
+// its pod was told.
 func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	if grace < 0 {
 		grace = vm.record.Grace
@@ -207,7 +210,8 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// sayStop has the guest end its pod, and waits until what it says of that has been heard: the last status ends the machine (finish).
+// sayStop has the guest end its pod, and waits until what it says of that has been heard: the last status ends the
+// machine (finish).
 func (vm *VM) sayStop(ctx context.Context, conn *wire.Conn, grace time.Duration) {
 	if err := conn.Call(ctx, wire.KindStop, wire.Stop{Grace: grace}, nil); err != nil {
 		return

@@ -42,15 +42,17 @@ func outside(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() && !defaultUserMode().prefix.Overlaps(p) {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() &&
+			!defaultUserMode().prefix.Overlaps(p) {
 			return p.Addr().String()
 		}
 	}
 	return ""
 }
 
-// A pod without a network of its own, as of a host that is not root, does not reach what listens on the host's loopback: not by its gateway, its name
-// server or any other address of its network, and not by loopback's own when it sends such packets out, as a pod with all rights can. It reaches others.
+// A pod without a network of its own, as of a host that is not root, does not reach what listens on the host's
+// loopback: not by its gateway, its name server or any other address of its network, and not by loopback's own when
+// it sends such packets out, as a pod with all rights can. It reaches others.
 func TestGuestsInUserModeDoNotReachLoopback(t *testing.T) {
 	h := open(t, Config{Driver: driver(t)})
 	inside, seen := greeting(t, "127.0.0.1")
@@ -69,7 +71,8 @@ echo "by $gateway, $name"
 ip addr del 127.0.0.1/8 dev lo; ip route add 127.0.0.0/8 via $gateway && echo "sends loopback out"
 try 127.0.0.1 %d
 `, inside)
-	want := []string{"by 10.0.2.1, 10.0.2.2", "not 10.0.2.1", "not 10.0.2.2", "not 10.0.2.254", "not 10.0.2.77", "sends loopback out", "not 127.0.0.1"}
+	want := []string{"by 10.0.2.1, 10.0.2.2", "not 10.0.2.1", "not 10.0.2.2", "not 10.0.2.254", "not 10.0.2.77",
+		"sends loopback out", "not 127.0.0.1"}
 	if at := outside(t); at != "" {
 		port, _ := greeting(t, at)
 		script, want = script+fmt.Sprintf("try %s %d 60\n", at, port), append(want, "reached "+at)

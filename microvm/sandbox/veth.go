@@ -11,10 +11,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Linker is a Network that also connects network namespaces, by a pair of virtual Ethernet devices: for pods without a virtual machine. What a guest sees,
-// and what the host does with the other end, is as with a tap.
+// Linker is a Network that also connects network namespaces, by a pair of virtual Ethernet devices: for pods without
+// a virtual machine. What a guest sees, and what the host does with the other end, is as with a tap.
 type Linker interface {
-	// Link gives the network namespace of a process its device eth0, which belongs to a place that was taken. The pair goes with the namespace.
+	// Link gives the network namespace of a process its device eth0, which belongs to a place that was taken. The pair
+	// goes with the namespace.
 	Link(at wire.Network, pid int) error
 	// Unlink takes the pair of a place away at once. That there is none is no error.
 	Unlink(at wire.Network) error
@@ -135,7 +136,8 @@ func askRoute(kind netlink.HeaderType, flags netlink.HeaderFlags, ae *netlink.At
 	defer func() { _ = c.Close() }()
 	info := make([]byte, unix.SizeofIfInfomsg)
 	_, err = c.Execute(netlink.Message{
-		Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Acknowledge | flags}, Data: append(info, attributes...),
+		Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Acknowledge | flags},
+		Data:   append(info, attributes...),
 	})
 	return err
 }

@@ -51,7 +51,8 @@ type VM struct {
 }
 
 func newVM(h *Host, dir string, r vmRecord) *VM {
-	vm := &VM{host: h, dir: dir, record: r, logs: newLogFiles(dir, r.Containers), changed: make(chan struct{}), ended: make(chan struct{})}
+	vm := &VM{host: h, dir: dir, record: r, logs: newLogFiles(dir, r.Containers), changed: make(chan struct{}),
+		ended: make(chan struct{})}
 	vm.status.Phase = Starting
 	return vm
 }
@@ -62,7 +63,8 @@ func (vm *VM) ID() string { return vm.record.ID }
 // FromTemplate reports whether the guest was restored from a template.
 func (vm *VM) FromTemplate() bool { return vm.record.FromTemplate }
 
-// Lost reports whether the machine ended while no host process ran, such as by a restart of the whole host: nobody can say how.
+// Lost reports whether the machine ended while no host process ran, such as by a restart of the whole host: nobody
+// can say how.
 func (vm *VM) Lost() bool { return vm.lost }
 
 // Status of the VM, and a channel that is closed when it changes.
@@ -141,10 +143,12 @@ func (vm *VM) lead() {
 
 var errMachineEnded = errors.New("the machine ended")
 
-// lastBreath is how long a machine whose session failed gets to end by itself, so that it is not blamed for what killed it.
+// lastBreath is how long a machine whose session failed gets to end by itself, so that it is not blamed for what
+// killed it.
 const lastBreath = time.Second
 
-// session holds one session with the guest. An error means that the machine is of no use any more; nil, to begin another one.
+// session holds one session with the guest. An error means that the machine is of no use any more; nil, to begin
+// another one.
 func (vm *VM) session(ctx context.Context) error {
 	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
 	defer cancel()
@@ -262,7 +266,8 @@ func (vm *VM) ping(ctx context.Context, conn *wire.Conn) error {
 		err := conn.Call(ctx, wire.KindPing, wire.Ping{UnixNano: time.Now().UnixNano()}, nil)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("the guest's agent has not answered for %s: it was taken for hung and ended", vm.host.config.HangLimit)
+			return fmt.Errorf("the guest's agent has not answered for %s: it was taken for hung and ended",
+				vm.host.config.HangLimit)
 		}
 		if err != nil {
 			return err
@@ -302,7 +307,8 @@ func (vm *VM) end(failure string) {
 			}
 			if c.State != wire.Terminated {
 				c.State, c.Reason, c.Message, c.Ready = wire.Terminated, "", "", false
-				c.Exit = &wire.Exit{Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started, Finished: now}
+				c.Exit = &wire.Exit{Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started,
+					Finished: now}
 			}
 		}
 		ended := vm.status

@@ -144,7 +144,8 @@ func TestHowPodsEnd(t *testing.T) {
 	late.Spec.ActiveDeadlineSeconds, late.Spec.TerminationGracePeriodSeconds = &second, &grace
 	w.create(t, late)
 	w.pods(t, "its time is over: it was stopped and has failed, and says why", 1, func(p *corev1.Pod) error {
-		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "DeadlineExceeded" || p.Status.Message != "Pod was active on the node longer than the specified deadline" {
+		if p.Status.Phase != corev1.PodFailed || p.Status.Reason != "DeadlineExceeded" ||
+			p.Status.Message != "Pod was active on the node longer than the specified deadline" {
 			return fmt.Errorf("phase %s, %s: %s", p.Status.Phase, p.Status.Reason, p.Status.Message)
 		}
 		return nil

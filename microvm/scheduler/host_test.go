@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// memoryHost is a host whose microVMs are only noted: their containers run from the moment they are started until they are
-// stopped.
+// memoryHost is a host whose microVMs are only noted: their containers run from the moment they are started until
+// they are stopped.
 type memoryHost struct {
 	mu      sync.Mutex
 	d       microvm.Description
@@ -39,7 +39,8 @@ func newHost(name, address string) *memoryHost {
 	able := fargate.DefaultAbilities()
 	able.Volumes = append(able.Volumes, fargate.EFS)
 	return &memoryHost{vms: map[string]*memoryVM{}, next: netip.MustParseAddr(address), d: microvm.Description{
-		Name: name, Region: "eu-west-1", Zone: "eu-west-1a", Arch: "amd64", Engine: "TCG", Capacity: fargate.Size{MilliCPU: 4000, MemoryBytes: 8 << 30}, MaxPods: 100,
+		Name: name, Region: "eu-west-1", Zone: "eu-west-1a", Arch: "amd64", Engine: "TCG",
+		Capacity: fargate.Size{MilliCPU: 4000, MemoryBytes: 8 << 30}, MaxPods: 100,
 		Abilities: able, Version: "v1.36.2", Kernel: "6.1.0", Ready: true,
 	}}
 }
@@ -97,9 +98,12 @@ func (h *memoryHost) Status(_ context.Context, id string) (microvm.Status, error
 	for _, c := range vm.spec.Pod.Spec.Containers {
 		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: vm.spec.Pod.CreationTimestamp}}
 		if !running {
-			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", FinishedAt: vm.exited}}
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
+				FinishedAt: vm.exited}}
 		}
-		s.Pod.ContainerStatuses = append(s.Pod.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "memory", Ready: running, Started: &running, State: state})
+		s.Pod.ContainerStatuses = append(s.Pod.ContainerStatuses,
+			corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "memory", Ready: running, Started: &running,
+				State: state})
 	}
 	return s, nil
 }

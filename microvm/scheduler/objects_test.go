@@ -12,13 +12,15 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// The pod is bound right after its Node is made. A taint of effect NoExecute, even one that is gone a moment later, would
-// let Kubernetes' taint eviction delete it (ADR 11).
+// The pod is bound right after its Node is made. A taint of effect NoExecute, even one that is gone a moment later,
+// would let Kubernetes' taint eviction delete it (ADR 11).
 func TestANewNodeEvictsNobody(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "web", Labels: map[string]string{labelPod: string(types.UID("u"))}, Annotations: map[string]string{annotationPod: "shop/web"},
+		Name: "web", Labels: map[string]string{labelPod: string(types.UID("u"))},
+		Annotations: map[string]string{annotationPod: "shop/web"},
 	}}
-	node := newNode(claim, microvm.Description{Name: "h1", Arch: "amd64", Engine: "KVM"}, netip.MustParseAddr("10.77.1.2"), metav1.Now())
+	node := newNode(claim, microvm.Description{Name: "h1", Arch: "amd64", Engine: "KVM"},
+		netip.MustParseAddr("10.77.1.2"), metav1.Now())
 	keys := map[string]bool{}
 	for _, taint := range node.Spec.Taints {
 		keys[taint.Key] = true

@@ -49,7 +49,8 @@ func start(t *testing.T) *state {
 	t.Helper()
 	w := &state{Stack: stacktest.Start(t)}
 	w.namespace = planetest.Namespace(t, w.Plane)
-	for _, o := range rbac.Objects(w.namespace, controller.DefaultLease) { // everything here happens under the roles that "nodeless rbac" prints
+	// everything here happens under the roles that "nodeless rbac" prints
+	for _, o := range rbac.Objects(w.namespace, controller.DefaultLease) {
 		w.create(t, o)
 	}
 	w.profile = &v1alpha1.FargateProfile{ObjectMeta: metav1.ObjectMeta{Name: "apps"}}
@@ -85,10 +86,12 @@ func (w *state) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Repli
 	r := w.Controller(t, func(o *controller.Options) {
 		o.REST = rest.CopyConfig(o.REST)
 		o.REST.Impersonate = rest.ImpersonationConfig{
-			UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name,
+			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderNamespace = w.namespace
-		o.Fargate = &controller.Fargate{Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at, Listener: listener}
+		o.Fargate = &controller.Fargate{Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at,
+			Listener: listener}
 	})
 	<-r.Leads
 	planetest.Eventually(t, "pods are changed", func(ctx context.Context) error {
@@ -159,7 +162,8 @@ func runs(p *corev1.Pod) error {
 func waits(reason, text string) func(*corev1.Pod) error {
 	return func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == reason && strings.Contains(c.Message, text) {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == reason &&
+				strings.Contains(c.Message, text) {
 				return nil
 			}
 		}
@@ -196,7 +200,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 	names := map[string]bool{}
 	for _, p := range w.pods(t, "three pods run", 3, runs) {
 		names[p.Spec.NodeName] = true
-		if p.Status.HostIP != p.Status.PodIP || p.Spec.PriorityClassName != "system-node-critical" || p.Annotations["CapacityProvisioned"] != "0.25vCPU 0.5GB" {
+		if p.Status.HostIP != p.Status.PodIP || p.Spec.PriorityClassName != "system-node-critical" ||
+			p.Annotations["CapacityProvisioned"] != "0.25vCPU 0.5GB" {
 			t.Errorf("%s: host %s, pod %s, %+v", p.Name, p.Status.HostIP, p.Status.PodIP, p.Annotations)
 		}
 		node := &corev1.Node{}
@@ -204,7 +209,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "fargate-ip-" + strings.ReplaceAll(p.Status.PodIP, ".", "-") + ".eu-west-1.compute.internal"
-		if node.Name != want || node.Labels["eks.amazonaws.com/compute-type"] != "fargate" || node.Labels["topology.kubernetes.io/zone"] != "eu-west-1a" {
+		if node.Name != want || node.Labels["eks.amazonaws.com/compute-type"] != "fargate" ||
+			node.Labels["topology.kubernetes.io/zone"] != "eu-west-1a" {
 			t.Errorf("Node %s, want %s; labels %v", node.Name, want, node.Labels)
 		}
 		if node.Labels[corev1.LabelHostname] != strings.TrimPrefix(want, "fargate-") {
@@ -217,7 +223,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 				return err
 			}
-			if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].ToString() != "eks.amazonaws.com/compute-type=fargate:NoSchedule" {
+			if len(node.Spec.Taints) != 1 ||
+				node.Spec.Taints[0].ToString() != "eks.amazonaws.com/compute-type=fargate:NoSchedule" {
 				return fmt.Errorf("taints %v", node.Spec.Taints)
 			}
 			return nil
@@ -233,7 +240,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 		}
 		for i := range claims.Items {
 			c := &claims.Items[i]
-			if !c.StatusConditions().Root().IsTrue() || !names[c.Status.NodeName] || c.Labels[corev1.LabelInstanceTypeStable] != "0.25vCPU-0.5GB" {
+			if !c.StatusConditions().Root().IsTrue() || !names[c.Status.NodeName] ||
+				c.Labels[corev1.LabelInstanceTypeStable] != "0.25vCPU-0.5GB" {
 				return fmt.Errorf("%s: Node %q, labels %v, conditions %v", c.Name, c.Status.NodeName, c.Labels, c.Status.Conditions)
 			}
 		}
@@ -247,7 +255,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.profile), p); err != nil {
 			return err
 		}
-		if s := p.Status; s.Pods != 3 || s.Pending != 0 || s.Resources.Cpu().String() != "750m" || !apimeta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
+		if s := p.Status; s.Pods != 3 || s.Pending != 0 || s.Resources.Cpu().String() != "750m" ||
+			!apimeta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionReady) {
 			return fmt.Errorf("status %+v", s)
 		}
 		return nil
@@ -315,12 +324,16 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 	none := ""
 	size := corev1.ResourceList{"storage": resource.MustParse("1Gi")}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "data"}}
-	claim.Spec.StorageClassName, claim.Spec.AccessModes, claim.Spec.Resources.Requests = &none, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, size
+	claim.Spec.StorageClassName, claim.Spec.AccessModes, claim.Spec.Resources.Requests = &none,
+		[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, size
 	w.create(t, claim)
 	stores := w.pod("stores", "100m")
-	stores.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	stores.Spec.Volumes = []corev1.Volume{{Name: "d",
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
 	w.create(t, stores)
-	w.pods(t, "the pod waits for its volume", 1, waits("POD_UNSUPPORTED_ON_FARGATE", "Pod not supported on Fargate: volumes not supported: d not supported because: PVC data not bound"))
+	w.pods(t, "the pod waits for its volume", 1,
+		waits("POD_UNSUPPORTED_ON_FARGATE",
+			"Pod not supported on Fargate: volumes not supported: d not supported because: PVC data not bound"))
 	w.hears(t, "Pod not supported on Fargate: volumes not supported: d not supported because: PVC data not bound")
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "efs-" + w.namespace}}
 	volume.Spec.Capacity, volume.Spec.AccessModes = size, claim.Spec.AccessModes
@@ -335,7 +348,8 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 	privileged, yes := w.pod("privileged", "100m"), true
 	privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: &yes}
 	w.create(t, privileged)
-	w.pods(t, "Fargate has no privileges", 1, waits("POD_UNSUPPORTED_ON_FARGATE", "invalid SecurityContext fields: Privileged"))
+	w.pods(t, "Fargate has no privileges", 1,
+		waits("POD_UNSUPPORTED_ON_FARGATE", "invalid SecurityContext fields: Privileged"))
 	w.edit(t, func(s *v1alpha1.FargateProfileSpec) { s.Sizing = v1alpha1.SizingExact })
 	w.pods(t, "the profile allows them: the pod runs", 1, runs)
 	if err := w.Client.Delete(ctx, privileged); err != nil {
@@ -351,7 +365,8 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "larger"}, p); err != nil {
 			return err
 		}
-		return waits("Unschedulable", "Fargate capacity is unavailable at this time. Please try again later or in a different availability zone (h1: 1000m CPU are free, the pod gets 3500m)")(p)
+		return waits("Unschedulable",
+			"Fargate capacity is unavailable at this time. Please try again later or in a different availability zone (h1: 1000m CPU are free, the pod gets 3500m)")(p)
 	})
 	if err := w.Client.Delete(ctx, w.pod("large", "3")); err != nil {
 		t.Fatal(err)
@@ -387,7 +402,8 @@ func (w *state) read(t *testing.T) {
 		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(w.profile), w.profile); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(w.profile.Status.Conditions, func(c metav1.Condition) bool { return c.ObservedGeneration == w.profile.Generation }) {
+		if !slices.ContainsFunc(w.profile.Status.Conditions,
+			func(c metav1.Condition) bool { return c.ObservedGeneration == w.profile.Generation }) {
 			return fmt.Errorf("conditions %v, generation %d", w.profile.Status.Conditions, w.profile.Generation)
 		}
 		return nil

@@ -55,7 +55,8 @@ func (w *state) joins(t *testing.T, name, first, pods string) *remote {
 	t.Helper()
 	r := &remote{memoryHost: newHost(name, first), t: t, w: w, pods: pods}
 	var err error
-	r.token, err = agent.Enrol(t.Context(), w.Plane.RESTConfig(), agent.Enrolment{Host: name, PodCIDR: pods, TTL: time.Hour})
+	r.token, err = agent.Enrol(t.Context(), w.Plane.RESTConfig(),
+		agent.Enrolment{Host: name, PodCIDR: pods, TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func (w *state) joins(t *testing.T, name, first, pods string) *remote {
 }
 
 func (r *remote) joinConfig() *rest.Config {
-	return &rest.Config{Host: r.w.Plane.RESTConfig().Host, BearerToken: r.token, TLSClientConfig: rest.TLSClientConfig{CAData: r.w.Plane.CABundle()}}
+	return &rest.Config{Host: r.w.Plane.RESTConfig().Host, BearerToken: r.token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: r.w.Plane.CABundle()}}
 }
 
 // as is the host, speaking as a Node.
@@ -82,9 +84,10 @@ func (r *remote) as(node string) kubernetes.Interface {
 // run is the host's process.
 func (r *remote) run() {
 	r.t.Helper()
-	a, err := agent.New(agent.Options{REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost, Every: 200 * time.Millisecond, Kubelets: microvm.KubeletEndpoints{
-		Host: netip.MustParseAddr("192.0.2.7"), FirstPort: 20000, Pods: netip.MustParsePrefix(r.pods),
-	}})
+	a, err := agent.New(agent.Options{REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost,
+		Every: 200 * time.Millisecond, Kubelets: microvm.KubeletEndpoints{
+			Host: netip.MustParseAddr("192.0.2.7"), FirstPort: 20000, Pods: netip.MustParsePrefix(r.pods),
+		}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -121,8 +124,8 @@ func (w *state) forget(t *testing.T, name string) {
 	}
 }
 
-// Two machines join with tokens. Pods are spread over them by what is free, run, stop with their grace, and go to the other one when one is stopped. The one
-// that comes back takes away what it has no orders for any more.
+// Two machines join with tokens. Pods are spread over them by what is free, run, stop with their grace, and go to the
+// other one when one is stopped. The one that comes back takes away what it has no orders for any more.
 func TestMachinesThatJoinRunPods(t *testing.T) {
 	w := takesHosts(t)
 	w.controller(t)
@@ -137,8 +140,10 @@ func TestMachinesThatJoinRunPods(t *testing.T) {
 			t.Fatal(err)
 		}
 		port := 20000 + int32(netip.MustParseAddr(p.Status.PodIP).As4()[3])
-		if a := node.Status.Addresses; len(a) == 0 || a[0].Type != corev1.NodeInternalIP || a[0].Address != "192.0.2.7" || node.Status.DaemonEndpoints.KubeletEndpoint.Port != port {
-			t.Errorf("pod %s: the API server looks for its kubelet at %v, port %d", p.Status.PodIP, a, node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+		if a := node.Status.Addresses; len(a) == 0 || a[0].Type != corev1.NodeInternalIP || a[0].Address != "192.0.2.7" ||
+			node.Status.DaemonEndpoints.KubeletEndpoint.Port != port {
+			t.Errorf("pod %s: the API server looks for its kubelet at %v, port %d", p.Status.PodIP, a,
+				node.Status.DaemonEndpoints.KubeletEndpoint.Port)
 		}
 	}
 	first, _ := one.List(t.Context())
@@ -167,8 +172,8 @@ func TestMachinesThatJoinRunPods(t *testing.T) {
 	w.empty(t, one.memoryHost, two.memoryHost)
 }
 
-// A host reads what its pods refer to, as their Nodes, and nothing else; it writes nothing as them; the controller reads nothing of it. The host's first token
-// is good once.
+// A host reads what its pods refer to, as their Nodes, and nothing else; it writes nothing as them; the controller
+// reads nothing of it. The host's first token is good once.
 func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	w := takesHosts(t)
 	w.controller(t)
@@ -180,7 +185,8 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "its"}}}}
 	w.create(t, pod)
 	pods := w.pods(t, "the pod runs", 1, runs)
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "elsewhere"}, Spec: w.pod("", "1m").Spec}
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "elsewhere"},
+		Spec: w.pod("", "1m").Spec}
 	other.Spec.NodeName = "not-a-host"
 	w.create(t, other)
 
@@ -191,7 +197,8 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	}
 	token := func(kube kubernetes.Interface, bound *authenticationv1.BoundObjectReference) error {
 		_, err := kube.CoreV1().ServiceAccounts(w.namespace).CreateToken(t.Context(), "default",
-			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})
+			&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: bound}},
+			metav1.CreateOptions{})
 		return err
 	}
 	boundTo := func(pod *corev1.Pod) *authenticationv1.BoundObjectReference {
@@ -201,8 +208,10 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 		t.Errorf("what the pod refers to: %v", err)
 	}
 	controller := rest.CopyConfig(w.Plane.RESTConfig())
-	controller.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
-	for who, kube := range map[string]kubernetes.Interface{"the host, not as a Node": kube, "the controller": kubernetes.NewForConfigOrDie(controller)} {
+	controller.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + w.namespace + ":" +
+		rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	for who, kube := range map[string]kubernetes.Interface{"the host, not as a Node": kube,
+		"the controller": kubernetes.NewForConfigOrDie(controller)} {
 		if err := get(kube, "its"); !apierrors.IsForbidden(err) {
 			t.Errorf("%s reads a Secret: %v", who, err)
 		}
@@ -221,19 +230,23 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 		"a Secret as a Node of another host":   get(h.as("fargate-ip-10-77-0-1"), "its"),
 		"a Secret as an administrator": func() error {
 			cfg := rest.CopyConfig(h.id.REST)
-			cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + pods[0].Spec.NodeName, Groups: []string{"system:masters"}}
+			cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + pods[0].Spec.NodeName,
+				Groups: []string{"system:masters"}}
 			return get(kubernetes.NewForConfigOrDie(cfg), "others")
 		}(),
 		"a Node of its own making": func() error {
-			_, err := h.as("fargate-ip-10-77-32-99").CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fargate-ip-10-77-32-99"}}, metav1.CreateOptions{})
+			_, err := h.as("fargate-ip-10-77-32-99").CoreV1().Nodes().Create(t.Context(),
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "fargate-ip-10-77-32-99"}}, metav1.CreateOptions{})
 			return err
 		}(),
 		"its Node's labels": func() error {
-			_, err := node.CoreV1().Nodes().Patch(t.Context(), pods[0].Spec.NodeName, types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
+			_, err := node.CoreV1().Nodes().Patch(t.Context(), pods[0].Spec.NodeName, types.MergePatchType,
+				[]byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
 			return err
 		}(),
 		"its pod's status": func() error {
-			_, err := node.CoreV1().Pods(w.namespace).Patch(t.Context(), "reads", types.MergePatchType, []byte(`{"status": {"reason": "x"}}`), metav1.PatchOptions{}, "status")
+			_, err := node.CoreV1().Pods(w.namespace).Patch(t.Context(), "reads", types.MergePatchType,
+				[]byte(`{"status": {"reason": "x"}}`), metav1.PatchOptions{}, "status")
 			return err
 		}(),
 		"its pod's end": node.CoreV1().Pods(w.namespace).Delete(t.Context(), "reads", metav1.DeleteOptions{}),
@@ -242,9 +255,12 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 			return err
 		}(),
 		"nodes": func() error { _, err := kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); return err }(),
-		"what another host says": kube.CoreV1().RESTClient().Patch(types.MergePatchType).Body([]byte(`{"status": {"address": "10.0.0.66"}}`)).
-			AbsPath("/apis/nodeless.sh/v1alpha1/namespaces", v1alpha1.HostNamespace("one"), "microvmhosts/one/status").Do(t.Context()).Error(),
-		"the end of a host": kube.CoreV1().Namespaces().Delete(t.Context(), v1alpha1.HostNamespace("three"), metav1.DeleteOptions{}),
+		"what another host says": kube.CoreV1().RESTClient().Patch(types.MergePatchType).Body([]byte(
+			`{"status": {"address": "10.0.0.66"}}`)).
+			AbsPath("/apis/nodeless.sh/v1alpha1/namespaces", v1alpha1.HostNamespace("one"),
+				"microvmhosts/one/status").Do(t.Context()).Error(),
+		"the end of a host": kube.CoreV1().Namespaces().Delete(t.Context(), v1alpha1.HostNamespace("three"),
+			metav1.DeleteOptions{}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v; want that it is forbidden", what, err)
@@ -254,7 +270,8 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := agent.Join(t.Context(), h.joinConfig(), t.TempDir(), time.Now())
-	if err = agent.Explain(err, "https://here", "three", time.Now()); err == nil || !strings.Contains(err.Error(), "was used before") {
+	if err = agent.Explain(err, "https://here", "three", time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "was used before") {
 		t.Errorf("joining twice: %v", err)
 	}
 

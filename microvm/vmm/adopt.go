@@ -40,9 +40,9 @@ func Adopt(dir string) (*Machine, error) {
 	return m, nil
 }
 
-// Reap kills every VMM process of the given state root whose machine keep does not name, and removes the cgroups of these machines, and of those that have
-// a directory there. It finds processes by their command line and their working directory, so that one is found even if its starter was killed before it
-// could write anything down.
+// Reap kills every VMM process of the given state root whose machine keep does not name, and removes the cgroups of
+// these machines, and of those that have a directory there. It finds processes by their command line and their
+// working directory, so that one is found even if its starter was killed before it could write anything down.
 func Reap(root string, keep map[string]bool) (killed int, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -82,15 +82,15 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 	return killed, nil
 }
 
-// machineOf says which machine has a directory, if that is right below root. In namespaces a container's process can have any command line, such as one with
-// "..", by which a cgroup would be found that is no machine's.
+// machineOf says which machine has a directory, if that is right below root. In namespaces a container's process can
+// have any command line, such as one with "..", by which a cgroup would be found that is no machine's.
 func machineOf(root, dir string) (id string, ours bool) {
 	id = filepath.Base(dir)
 	return id, filepath.Join(root, id) == dir
 }
 
-// stateDir is that of the machine of a VMM process: an agent in namespaces, which sees no directory of this machine, has it as its argument, others work in
-// it.
+// stateDir is that of the machine of a VMM process: an agent in namespaces, which sees no directory of this machine,
+// has it as its argument, others work in it.
 func stateDir(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if args := strings.Split(string(b), "\x00"); len(args) > 2 && args[0] == processMark {

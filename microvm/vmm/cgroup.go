@@ -15,7 +15,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// group is a cgroup of a machine: one directory with cgroup v2, one for each controller with v1, none where they cannot be written.
+// group is a cgroup of a machine: one directory with cgroup v2, one for each controller with v1, none where they
+// cannot be written.
 type group struct {
 	dirs []string
 	v2   bool
@@ -29,15 +30,18 @@ type bounds struct {
 
 // files are what holds the bounds, by the controller.
 func (b bounds) files(v2 bool) map[string]map[string]string {
-	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu), map[string]string{"pids.max": strconv.Itoa(b.processes)}
+	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu),
+		map[string]string{"pids.max": strconv.Itoa(b.processes)}
 	if v2 {
-		return map[string]map[string]string{"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"}, "pids": processes}
+		return map[string]map[string]string{"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"},
+			"pids": processes}
 	}
-	return map[string]map[string]string{"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu}, "pids": processes}
+	return map[string]map[string]string{"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu},
+		"pids": processes}
 }
 
-// makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its controllers. It makes what it can also
-// when it fails.
+// makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its
+// controllers. It makes what it can also when it fails.
 func makeGroup(id string, b bounds) (g group, version1 []string, err error) {
 	root, failed := version2Root()
 	g.v2 = root == cgroupRoot
@@ -102,7 +106,8 @@ func handDown(root string) error {
 			case slices.Contains(strings.Fields(string(there)), c):
 				failed = append(failed, enable(c, dir))
 			case dir == root: // else it was said
-				failed = append(failed, fmt.Errorf("the kernel does not give the cgroup controller %s: switch it on when it is booted (such as cgroup_enable=memory)", c))
+				failed = append(failed, fmt.Errorf(
+					"the kernel does not give the cgroup controller %s: switch it on when it is booted (such as cgroup_enable=memory)", c))
 			}
 		}
 	}
@@ -151,7 +156,8 @@ func (g group) add(pid int) error {
 	return nil
 }
 
-// remove takes the group away, with those that were made below it, once its processes have gone, which takes the kernel a moment.
+// remove takes the group away, with those that were made below it, once its processes have gone, which takes the
+// kernel a moment.
 func (g group) remove() {
 	for _, dir := range g.dirs {
 		for range 100 {

@@ -65,8 +65,8 @@ func writeFileAtomically(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// archive is a cpio archive in the "newc" format (Linux, Documentation/driver-api/early-userspace/buffer-format.rst), not compressed: emulated guests
-// copy faster than they decompress.
+// archive is a cpio archive in the "newc" format (Linux, Documentation/driver-api/early-userspace/buffer-format.rst),
+// not compressed: emulated guests copy faster than they decompress.
 type archive struct {
 	bytes.Buffer
 	inode int
@@ -74,7 +74,8 @@ type archive struct {
 
 func (a *archive) add(name string, mode uint32, content []byte, major, minor int) {
 	a.inode++
-	fmt.Fprintf(a, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x", a.inode, mode, 0, 0, 1, 0, len(content), 0, 0, major, minor, len(name)+1, 0)
+	fmt.Fprintf(a, "070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x", a.inode, mode, 0, 0, 1, 0,
+		len(content), 0, 0, major, minor, len(name)+1, 0)
 	a.WriteString(name + "\x00")
 	a.pad()
 	a.Write(content)

@@ -17,8 +17,8 @@ type Kernel struct {
 	Modules string // the directory of one version under lib/modules; "" when everything needed is built in
 }
 
-// FindKernel looks for a guest kernel: in dir (if not ""), then in the installed system. Debian's linux-image-cloud-amd64 is the one that is
-// tested; unpacked it has boot/ and lib/modules/ (or usr/lib/modules/).
+// FindKernel looks for a guest kernel: in dir (if not ""), then in the installed system. Debian's
+// linux-image-cloud-amd64 is the one that is tested; unpacked it has boot/ and lib/modules/ (or usr/lib/modules/).
 func FindKernel(dir string) (Kernel, error) {
 	roots := []string{dir}
 	if dir == "" {
@@ -36,8 +36,8 @@ func FindKernel(dir string) (Kernel, error) {
 	return Kernel{}, fmt.Errorf("%w in %s: run scripts/guest-kernel (it unpacks Debian's linux-image-cloud-amd64) or install that package", ErrNoKernel, strings.Join(roots, ", "))
 }
 
-// kernelIn takes the newest kernel for clouds below a root directory, else, outside /, the newest of any kind: the kernel of the host itself may lack
-// what a guest needs.
+// kernelIn takes the newest kernel for clouds below a root directory, else, outside /, the newest of any kind: the
+// kernel of the host itself may lack what a guest needs.
 func kernelIn(root string) (Kernel, bool) {
 	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*cloud*")) // the pattern is well formed
 	if len(images) == 0 && root != "/" {
@@ -78,7 +78,8 @@ func isDir(path string) bool {
 // guestModules are loaded by the agent in this order, each after those it depends on.
 var guestModules = []string{"virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "overlay"}
 
-// moduleFiles gives the paths of the modules a guest needs, dependencies first. Modules that are not there are taken as built in.
+// moduleFiles gives the paths of the modules a guest needs, dependencies first. Modules that are not there are taken
+// as built in.
 func (k Kernel) moduleFiles() ([]string, error) {
 	if k.Modules == "" {
 		return nil, nil
@@ -123,7 +124,8 @@ func (k Kernel) moduleFiles() ([]string, error) {
 	return order, nil
 }
 
-// dependencies reads the modules a module needs from its own .modinfo: a package that was unpacked and not installed has no modules.dep.
+// dependencies reads the modules a module needs from its own .modinfo: a package that was unpacked and not installed
+// has no modules.dep.
 func dependencies(path string) ([]string, error) {
 	if !strings.HasSuffix(path, ".ko") {
 		return nil, fmt.Errorf("kernel module %s is compressed: unpack it (Debian 12's are not compressed)", path)

@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// lz4Magic begins LZ4's legacy frame, in which kernels are packed: blocks, each after its size in four bytes (LZ4 Frame Format Description, section
-// "Legacy frame").
+// lz4Magic begins LZ4's legacy frame, in which kernels are packed: blocks, each after its size in four bytes (LZ4
+// Frame Format Description, section "Legacy frame").
 const lz4Magic = "\x02\x21\x4c\x18"
 
 var errLZ4 = errors.New("broken LZ4 data")
@@ -34,7 +34,8 @@ func unpackLZ4(blocks []byte, size int) ([]byte, error) {
 	return out, nil
 }
 
-// unpackBlock appends a block to out, up to limit bytes in all (LZ4 Block Format Description). Blocks of a legacy frame do not refer to earlier ones.
+// unpackBlock appends a block to out, up to limit bytes in all (LZ4 Block Format Description). Blocks of a legacy
+// frame do not refer to earlier ones.
 func unpackBlock(out, in []byte, limit int) ([]byte, error) {
 	begin := len(out)
 	for len(in) > 0 {

@@ -26,7 +26,8 @@ const (
 	vmmLogFile  = "vmm.log"
 )
 
-// record is what a later process needs to find a machine again. A process is known by its id and its start time: ids are used again.
+// record is what a later process needs to find a machine again. A process is known by its id and its start time: ids
+// are used again.
 type record struct {
 	ID        string
 	Driver    string
@@ -125,11 +126,12 @@ func (m *Machine) TrimConsole() {
 	}
 }
 
-// LastWords are what the VMM complained of and the end of the guest's console, for a message that says why a machine ended: of a
-// kernel that panicked the line that says why, else the last 2,000 bytes.
+// LastWords are what the VMM complained of and the end of the guest's console, for a message that says why a machine
+// ended: of a kernel that panicked the line that says why, else the last 2,000 bytes.
 func (m *Machine) LastWords() string { return lastWords(m.Dir) }
 
-// panicLine is how Linux begins the line that says why it ends; what comes after it, a trace, may be longer than the line is far.
+// panicLine is how Linux begins the line that says why it ends; what comes after it, a trace, may be longer than the
+// line is far.
 const panicLine = "Kernel panic - not syncing: "
 
 func lastWords(dir string) string {
@@ -161,13 +163,15 @@ func tail(path string, n int64) string {
 	return string(b)
 }
 
-// Time limits of an attempt to begin a session: the first may have to wait for a boot; later ones assume that a killed host left half a frame behind.
+// Time limits of an attempt to begin a session: the first may have to wait for a boot; later ones assume that a
+// killed host left half a frame behind.
 const (
 	bootTime   = 30 * time.Second
 	answerTime = 5 * time.Second
 )
 
-// Dial begins a session with the guest's agent; it waits for a guest that is booting until ctx ends. One session at a time.
+// Dial begins a session with the guest's agent; it waits for a guest that is booting until ctx ends. One session at a
+// time.
 func (m *Machine) Dial(ctx context.Context) (*wire.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -224,7 +228,8 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	}
 }
 
-// again pauses before another attempt: a VMM has made its socket a moment before it listens on it. It is false when ctx has ended.
+// again pauses before another attempt: a VMM has made its socket a moment before it listens on it. It is false when
+// ctx has ended.
 func again(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -242,7 +247,8 @@ func (r record) save(dir string) error {
 	return writeFileAtomically(filepath.Join(dir, recordFile), b)
 }
 
-// startTime of a process, in clock ticks since boot: field 22 of /proc/PID/stat, counted after the command's closing parenthesis.
+// startTime of a process, in clock ticks since boot: field 22 of /proc/PID/stat, counted after the command's closing
+// parenthesis.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -94,8 +94,8 @@ func (n *Namespaces) startAgent(dir string, log *os.File, files []*os.File) (*os
 	return startProcess(n.program.init, []string{processMark, dir, wire.GroundArgument}, cmd)
 }
 
-// ground is what the agent will stand on. The disks are open, and the first will be the agent's file number fd; they are
-// to be closed, also when there is an error.
+// ground is what the agent will stand on. The disks are open, and the first will be the agent's file number fd; they
+// are to be closed, also when there is an error.
 func (n *Namespaces) ground(dir string, disks []Disk, fd int) (g wire.Ground, open []*os.File, err error) {
 	g = wire.Ground{Root: filepath.Join(dir, "root"), Enter: n.program.enter}
 	if err := os.Mkdir(g.Root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -179,7 +179,8 @@ func listenControl(dir string) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = d.Close() }()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), controlFile), Net: "unix"})
+	l, err := net.ListenUnix("unix",
+		&net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), controlFile), Net: "unix"})
 	if err != nil {
 		return nil, fmt.Errorf("make the control socket: %w", err)
 	}

@@ -14,10 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespaces runs pods without virtual machines, for machines that cannot run any: the same agent is the first process of Linux namespaces instead of a
-// guest's, in the same cgroup and with the same control port. It is no security boundary, and its Capabilities say so.
+// Namespaces runs pods without virtual machines, for machines that cannot run any: the same agent is the first
+// process of Linux namespaces instead of a guest's, in the same cgroup and with the same control port. It is no
+// security boundary, and its Capabilities say so.
 //
-// The kernel takes namespaces down when their first process ends, however that comes about: processes, mounts, loop devices and network devices go with it.
+// The kernel takes namespaces down when their first process ends, however that comes about: processes, mounts, loop
+// devices and network devices go with it.
 type Namespaces struct {
 	Agent Agent
 	// Dir holds the agent's programs. It is private to this user.
@@ -54,8 +56,9 @@ func (n *Namespaces) Probe(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, err
 	}
 	n.found = Capabilities{
-		Driver: DriverNamespace, Accelerator: "none", Version: "Linux " + unix.ByteSliceToString(name.Release[:]), SharesKernel: true,
-		Warning: namespacesWarning, Boot: time.Since(began),
+		Driver: DriverNamespace, Accelerator: "none", Version: "Linux " + unix.ByteSliceToString(name.Release[:]),
+		SharesKernel: true,
+		Warning:      namespacesWarning, Boot: time.Since(began),
 	}
 	n.probed = true
 	return n.found, nil

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle machine; one on KVM boots in far less or, where KVM only pretends, never.
+// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle machine; one on KVM boots in far less
+// or, where KVM only pretends, never.
 const (
 	kvmProbeLimit = 2 * time.Second
 	tcgProbeLimit = 60 * time.Second
@@ -23,7 +24,8 @@ var probeShape = Shape{CPUs: 1, MemoryMiB: 128}
 
 const tcgWarning = "microVMs run under pure emulation (TCG), since no guest boots with KVM here: 10 to 20 times slower, and NOT a security boundary. Use it to try things out."
 
-// Probe boots a guest with each accelerator, the fastest first, and takes the one whose agent answers. That /dev/kvm can be opened says nothing.
+// Probe boots a guest with each accelerator, the fastest first, and takes the one whose agent answers. That /dev/kvm
+// can be opened says nothing.
 func (q *QEMU) Probe(ctx context.Context) (Capabilities, error) {
 	q.once.Do(func() { q.found, q.foundErr = q.probe(ctx) })
 	return q.found, q.foundErr
@@ -31,7 +33,8 @@ func (q *QEMU) Probe(ctx context.Context) (Capabilities, error) {
 
 func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
 	if runtime.GOARCH != "amd64" {
-		return Capabilities{}, fmt.Errorf("%w: QEMU's microvm machine is for x86-64, this machine is %s", ErrNoVMM, runtime.GOARCH)
+		return Capabilities{}, fmt.Errorf("%w: QEMU's microvm machine is for x86-64, this machine is %s", ErrNoVMM,
+			runtime.GOARCH)
 	}
 	if err := q.setUp(); err != nil {
 		return Capabilities{}, err

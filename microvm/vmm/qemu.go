@@ -70,7 +70,8 @@ func (q *QEMU) basis() (string, error) {
 		return "", fmt.Errorf("%w: %w", ErrNoKernel, err)
 	}
 	accelerator, cpu := q.processor()
-	all := fmt.Sprintf("%s|%s|%s|%s|%v|%d|%s|%s|%s", q.found.Version, accelerator, cpu, q.Kernel.Image, kernel.ModTime(), kernel.Size(), q.kernel, q.initrd, bootID())
+	all := fmt.Sprintf("%s|%s|%s|%s|%v|%d|%s|%s|%s", q.found.Version, accelerator, cpu, q.Kernel.Image,
+		kernel.ModTime(), kernel.Size(), q.kernel, q.initrd, bootID())
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:16], nil
 }
 
@@ -84,8 +85,9 @@ type command struct {
 	incoming int      // descriptor of the VMM that holds a device state; 0: none
 }
 
-// arguments of QEMU. All machines have the same devices, used or not, so that any can be restored from a template of its shape. There is no balloon:
-// giving memory back would punch holes into the template's memory file, which others share. There is no virtio-rng: the host sends entropy.
+// arguments of QEMU. All machines have the same devices, used or not, so that any can be restored from a template of
+// its shape. There is no balloon: giving memory back would punch holes into the template's memory file, which others
+// share. There is no virtio-rng: the host sends entropy.
 func (q *QEMU) arguments(c command) []string {
 	machine := "microvm,isa-serial=on"
 	args := []string{"-name", processMark, "-m", fmt.Sprint(c.shape.MemoryMiB), "-smp", fmt.Sprint(c.shape.CPUs)}
@@ -95,7 +97,8 @@ func (q *QEMU) arguments(c command) []string {
 		if c.share {
 			share = "on"
 		}
-		args = append(args, "-object", fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share),
+		args = append(args, "-object",
+			fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share),
 			"-qmp", "unix:"+qmpFile+",server=on,wait=off")
 	}
 	args = append(args, "-M", machine, "-initrd", q.initrd)
@@ -115,13 +118,15 @@ func (q *QEMU) arguments(c command) []string {
 		backend, serial, readOnly := "driver=null-co,read-zeroes=on,size=1048576", "", "on"
 		if i < len(c.disks) {
 			d := c.disks[i]
-			backend, serial = "driver=raw,discard=unmap,file.driver=file,file.locking=off,file.filename="+strings.ReplaceAll(d.Path, ",", ",,"), d.Serial
+			backend, serial = "driver=raw,discard=unmap,file.driver=file,file.locking=off,file.filename="+
+				strings.ReplaceAll(d.Path, ",", ",,"), d.Serial
 			if !d.ReadOnly {
 				readOnly = "off"
 			}
 		}
 		node := fmt.Sprintf("disk%d", i)
-		// Errors are the guest's to hear, also that the host's disk is full: QEMU would stop the machine then, which looks as if it hung.
+		// Errors are the guest's to hear, also that the host's disk is full: QEMU would stop the machine then, which looks
+		// as if it hung.
 		args = append(args, "-blockdev", fmt.Sprintf("%s,node-name=%s,read-only=%s", backend, node, readOnly),
 			"-device", fmt.Sprintf("virtio-blk-device,drive=%s,serial=%s,werror=report,rerror=report", node, serial))
 	}
@@ -136,9 +141,10 @@ func (q *QEMU) processor() (accelerator, cpu string) {
 	if q.found.Accelerator == "kvm" {
 		return "kvm", "host"
 	}
-	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use those (no ERMS). A page table of five
-	// levels is one more to walk (no LA57), and each of the kernel's looks at a process's memory ends two pieces of translated code (no SMAP). 32 MiB of
-	// translations are not enough for a start: all are thrown away and made again.
+	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use
+	// those (no ERMS). A page table of five levels is one more to walk (no LA57), and each of the kernel's looks at a
+	// process's memory ends two pieces of translated code (no SMAP). 32 MiB of translations are not enough for a start:
+	// all are thrown away and made again.
 	return "tcg,tb-size=64", "max,-erms,-la57,-smap"
 }
 
@@ -148,8 +154,8 @@ func (q *QEMU) CPUAndKernel() []string {
 	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
-// KernelArguments are the guest kernel's command line. Of the security modules those stay that a pod can use by itself: the others need profiles that no
-// guest has, and are asked at every system call.
+// KernelArguments are the guest kernel's command line. Of the security modules those stay that a pod can use by
+// itself: the others need profiles that no guest has, and are asked at every system call.
 func (q *QEMU) KernelArguments() string {
 	args := "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 nokaslr cryptomgr.notests no_timer_check random.trust_cpu=on 8250.nr_uarts=1 tsc=reliable audit=0 " +
 		"mitigations=off net.ifnames=0 lsm=landlock,yama"
@@ -165,7 +171,8 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
 		return nil, false, err
 	}
 	if len(spec.Disks) > MaxDisks {
-		return nil, false, fmt.Errorf("machine %s: %d disks, a machine can have %d: use fewer different images", spec.ID, len(spec.Disks), MaxDisks)
+		return nil, false, fmt.Errorf("machine %s: %d disks, a machine can have %d: use fewer different images", spec.ID,
+			len(spec.Disks), MaxDisks)
 	}
 	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
 	var inherit []*os.File
@@ -195,10 +202,12 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
 	return m, state != nil, nil
 }
 
-// noNetwork is an interface that leads nowhere. It has no state of its own: each clone of a template brings its own kind of network.
+// noNetwork is an interface that leads nowhere. It has no state of its own: each clone of a template brings its own
+// kind of network.
 var noNetwork = []string{"hubport,hubid=0"}
 
-// launch starts the process. It is in a session of its own and has the state directory as its working directory, by which it is found again.
+// launch starts the process. It is in a session of its own and has the state directory as its working directory, by
+// which it is found again.
 func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, error) {
 	log, err := os.OpenFile(filepath.Join(dir, vmmLogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -210,7 +219,8 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, log, log, inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
-	g, _, _ := makeGroup(id, vmmBounds(c.shape)) // what a guest does stays within its memory and CPUs; what bounds the VMM is added where it can be had
+	// what a guest does stays within its memory and CPUs; what bounds the VMM is added where it can be had
+	g, _, _ := makeGroup(id, vmmBounds(c.shape))
 	if err := cmd.Start(); err != nil {
 		g.remove()
 		return nil, fmt.Errorf("start %s: %w", q.Binary, err)
@@ -243,7 +253,8 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 	return m, nil
 }
 
-// vmmBounds are what a VMM may use: the guest's shape, QEMU's own memory and the template's pages it is the first to touch, half a CPU for its own thread.
+// vmmBounds are what a VMM may use: the guest's shape, QEMU's own memory and the template's pages it is the first to
+// touch, half a CPU for its own thread.
 func vmmBounds(s Shape) bounds {
 	const overheadMiB = 384
 	return bounds{memoryMiB: s.MemoryMiB + overheadMiB, cpu: s.CPUs*100_000 + 50_000, processes: 256}

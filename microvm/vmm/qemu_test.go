@@ -77,9 +77,11 @@ func TestAMachineRunsAContainer(t *testing.T) {
 	t.Logf("%+v", found)
 	disk := vmm.Disk{Path: microvmtest.BusyboxDisk(t), Serial: "root", ReadOnly: true}
 	pod := wire.Pod{
-		ID: "one", Hostname: "one", UnixNano: time.Now().UnixNano(), Entropy: make([]byte, 64), MachineID: "00112233445566778899aabbccddeeff",
-		Disks: []string{"root"}, RestartPolicy: wire.RestartNever,
-		Containers: []wire.Container{{Name: "main", Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", "echo hello from $(hostname); exit 7"}}},
+		ID: "one", Hostname: "one", UnixNano: time.Now().UnixNano(), Entropy: make([]byte, 64),
+		MachineID: "00112233445566778899aabbccddeeff",
+		Disks:     []string{"root"}, RestartPolicy: wire.RestartNever,
+		Containers: []wire.Container{{Name: "main", Kind: wire.KindRegular, Disk: "root",
+			Args: []string{"sh", "-c", "echo hello from $(hostname); exit 7"}}},
 	}
 	for _, template := range []bool{false, true} {
 		if template {
@@ -88,7 +90,8 @@ func TestAMachineRunsAContainer(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		m, fromTemplate, err := q.Start(t.Context(), vmm.Spec{ID: fmt.Sprintf("one-%d", os.Getpid()), Dir: t.TempDir(), Shape: small, Disks: []vmm.Disk{disk}})
+		m, fromTemplate, err := q.Start(t.Context(),
+			vmm.Spec{ID: fmt.Sprintf("one-%d", os.Getpid()), Dir: t.TempDir(), Shape: small, Disks: []vmm.Disk{disk}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -104,7 +104,8 @@ func loadState(dir string, descriptor int) error {
 	}
 }
 
-// saveState writes the state of a running machine's devices to a file and leaves the machine stopped. Its memory is in a shared file already.
+// saveState writes the state of a running machine's devices to a file and leaves the machine stopped. Its memory is
+// in a shared file already.
 func saveState(ctx context.Context, dir, path string) error {
 	q, err := dialQMP(ctx, dir)
 	if err != nil {

@@ -38,7 +38,8 @@ func TestGroupsWithoutProcessesAreReaped(t *testing.T) {
 func TestMachinesAreRightBelowTheirRoot(t *testing.T) {
 	const root = "/var/lib/nodeless/machines"
 	for dir, want := range map[string]bool{
-		root + "/a": true, root: false, root + "/..": false, root + "/a/..": false, root + "/a/b": false, root + "/.": false, "/elsewhere/a": false, "": false, root + "/": false,
+		root + "/a": true, root: false, root + "/..": false, root + "/a/..": false, root + "/a/b": false,
+		root + "/.": false, "/elsewhere/a": false, "": false, root + "/": false,
 	} {
 		if id, ours := machineOf(root, dir); ours != want || ours && id != "a" {
 			t.Errorf("%q: %q, %v", dir, id, ours)
@@ -48,7 +49,8 @@ func TestMachinesAreRightBelowTheirRoot(t *testing.T) {
 
 // Bounds are the same in both versions of cgroups, and in all files that hold them.
 func TestBoundsAreHeld(t *testing.T) {
-	g, version1, err := makeGroup(fmt.Sprintf("nltest-bounds-%d", os.Getpid()), bounds{memoryMiB: 64, processes: 100, cpu: 150_000})
+	g, version1, err := makeGroup(fmt.Sprintf("nltest-bounds-%d", os.Getpid()),
+		bounds{memoryMiB: 64, processes: 100, cpu: 150_000})
 	defer g.remove()
 	if err != nil {
 		t.Skip("no cgroup can be made here:", err)

@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// templates are stopped guests whose agents wait for a pod: their memory, which clones map copy on write, and the state of their devices.
+// templates are stopped guests whose agents wait for a pod: their memory, which clones map copy on write, and the
+// state of their devices.
 type templates struct {
 	mu     sync.Mutex
 	ready  map[Shape]template
@@ -36,7 +37,8 @@ func (t *templates) use(shape Shape) (state *os.File, memory string, release fun
 	return state, found.memory, func() { _ = state.Close() }
 }
 
-// Prepare makes the template of a shape. It takes a boot; the result serves until the machine restarts or kernel, agent or VMM change.
+// Prepare makes the template of a shape. It takes a boot; the result serves until the machine restarts or kernel,
+// agent or VMM change.
 func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	if _, err := q.Probe(ctx); err != nil {
 		return err
@@ -133,7 +135,8 @@ func (q *QEMU) makeTemplate(ctx context.Context, t template, shape Shape) (err e
 			_ = os.Remove(t.memory)
 		}
 	}()
-	m, err := q.launch(filepath.Base(dir), dir, command{shape: shape, network: noNetwork, memory: t.memory, share: true}, nil)
+	m, err := q.launch(filepath.Base(dir), dir,
+		command{shape: shape, network: noNetwork, memory: t.memory, share: true}, nil)
 	if err != nil {
 		return err
 	}

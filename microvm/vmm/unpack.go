@@ -15,8 +15,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpackKernel writes the kernel inside a bzImage to dir, named by the image's content, and returns its path: a VMM loads that at once, while a guest takes
-// a fifth of its boot to decompress it. An image it cannot unpack, or that cannot be booted without its wrapping, is returned as it is.
+// unpackKernel writes the kernel inside a bzImage to dir, named by the image's content, and returns its path: a VMM
+// loads that at once, while a guest takes a fifth of its boot to decompress it. An image it cannot unpack, or that
+// cannot be booted without its wrapping, is returned as it is.
 func unpackKernel(dir, image string) (string, error) {
 	content, err := os.ReadFile(image)
 	if err != nil {
@@ -47,7 +48,8 @@ var errNoPayload = errors.New("not a bzImage whose kernel can be unpacked")
 
 // payload unpacks the kernel of a bzImage (Linux, Documentation/x86/boot.rst, protocol 2.08 and later).
 func payload(image []byte) ([]byte, error) {
-	if len(image) < minHeader || string(image[0x202:0x206]) != "HdrS" || binary.LittleEndian.Uint16(image[0x206:]) < 0x208 {
+	if len(image) < minHeader || string(image[0x202:0x206]) != "HdrS" ||
+		binary.LittleEndian.Uint16(image[0x206:]) < 0x208 {
 		return nil, errNoPayload
 	}
 	sectors := int64(image[0x1f1])
@@ -86,7 +88,8 @@ func payload(image []byte) ([]byte, error) {
 	return nil, errNoPayload
 }
 
-// noteEntry is the type of Xen's ELF note that says where a kernel is entered without its wrapping (PVH): XEN_ELFNOTE_PHYS32_ENTRY.
+// noteEntry is the type of Xen's ELF note that says where a kernel is entered without its wrapping (PVH):
+// XEN_ELFNOTE_PHYS32_ENTRY.
 const noteEntry = 18
 
 // bootsDirectly reports whether a VMM can start a kernel as it is.

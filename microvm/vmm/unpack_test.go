@@ -22,7 +22,8 @@ func bzImage(packed []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(append(image, packed...), uint32(size))
 }
 
-// A kernel comes out of its image as it went in, however it is packed; a broken or unknown image is an error and no crash.
+// A kernel comes out of its image as it went in, however it is packed; a broken or unknown image is an error and no
+// crash.
 func TestKernelsAreUnpacked(t *testing.T) {
 	kernel := []byte("abcabcabcabcX" + strings.Repeat("z", 300))
 	var zipped bytes.Buffer
@@ -37,7 +38,8 @@ func TestKernelsAreUnpacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// By hand from the format's description: "abc" and 9 bytes from 3 back; "Xz" and 299 bytes from 1 back; nothing, the end.
+	// By hand from the format's description: "abc" and 9 bytes from 3 back; "Xz" and 299 bytes from 1 back; nothing, the
+	// end.
 	block := append([]byte("\x35abc\x03\x00"), []byte("\x2fXz\x01\x00\xff\x19\x00")...)
 	lz4 := append(binary.LittleEndian.AppendUint32([]byte(lz4Magic), uint32(len(block))), block...)
 	for name, packed := range map[string][]byte{"gzip": zipped.Bytes(), "zstd": z.EncodeAll(kernel, nil), "lz4": lz4} {

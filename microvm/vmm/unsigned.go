@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// takesUnsigned reports whether the kernel loads modules without a signature, by the configuration that lies beside its image. An emulated guest takes
-// as long to check the signatures as to load a quarter of the modules, and they guard nothing here: the host reads modules and kernel from the same place.
+// takesUnsigned reports whether the kernel loads modules without a signature, by the configuration that lies beside
+// its image. An emulated guest takes as long to check the signatures as to load a quarter of the modules, and they
+// guard nothing here: the host reads modules and kernel from the same place.
 func (k Kernel) takesUnsigned() bool {
 	_, version, _ := strings.Cut(filepath.Base(k.Image), "-")
 	config, err := os.ReadFile(filepath.Join(filepath.Dir(k.Image), "config-"+version))
@@ -18,15 +19,16 @@ func (k Kernel) takesUnsigned() bool {
 	}
 	for line := range strings.Lines(string(config)) {
 		switch strings.TrimSpace(line) {
-		case "CONFIG_MODULE_SIG_FORCE=y", "CONFIG_LOCK_DOWN_KERNEL_FORCE_INTEGRITY=y", "CONFIG_LOCK_DOWN_KERNEL_FORCE_CONFIDENTIALITY=y":
+		case "CONFIG_MODULE_SIG_FORCE=y", "CONFIG_LOCK_DOWN_KERNEL_FORCE_INTEGRITY=y",
+			"CONFIG_LOCK_DOWN_KERNEL_FORCE_CONFIDENTIALITY=y":
 			return false
 		}
 	}
 	return true
 }
 
-// signatureEnd ends a module with a signature, which is before it: the signature itself, then struct module_signature of 12 bytes, the last four of them
-// the signature's length (Linux, include/linux/module_signature.h).
+// signatureEnd ends a module with a signature, which is before it: the signature itself, then struct module_signature
+// of 12 bytes, the last four of them the signature's length (Linux, include/linux/module_signature.h).
 const signatureEnd = "~Module signature appended~\n"
 
 const signatureRecord = 12

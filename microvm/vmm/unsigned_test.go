@@ -13,7 +13,8 @@ func TestModulesLoseTheirSignature(t *testing.T) {
 		"module" + "signature" + record + "\x00\x00\x00\x09" + signatureEnd: "module",
 		"module": "module",
 		"":       "",
-		"module" + record + "\x00\x00\x00\xff" + signatureEnd: "module" + record + "\x00\x00\x00\xff" + signatureEnd, // longer than all there is
+		// longer than all there is
+		"module" + record + "\x00\x00\x00\xff" + signatureEnd: "module" + record + "\x00\x00\x00\xff" + signatureEnd,
 		"short" + signatureEnd:                                "short" + signatureEnd,
 	} {
 		if got := string(unsigned([]byte(signed))); got != want {

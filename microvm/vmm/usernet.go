@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in a network and this machine's sockets. libslirp leads all addresses of
-// that network to this machine's loopback, where nobody asks who is calling, and has no option against it in QEMU. So the guest's frames pass a pair of
-// sockets inside the VMM's process on their way to libslirp, and the kernel drops on the second one what a guest has no business with. Nothing else has to
-// run for that, it needs no privileges, and it lasts as long as the machine.
+// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in a network and this machine's
+// sockets. libslirp leads all addresses of that network to this machine's loopback, where nobody asks who is calling,
+// and has no option against it in QEMU. So the guest's frames pass a pair of sockets inside the VMM's process on
+// their way to libslirp, and the kernel drops on the second one what a guest has no business with. Nothing else has
+// to run for that, it needs no privileges, and it lasts as long as the machine.
 type UserNet struct {
 	Prefix       netip.Prefix // of IPv4
 	Gateway, DNS netip.Addr   // in it; the name servers of this machine answer at DNS
@@ -26,11 +27,13 @@ func (u *UserNet) devices(guest, filtered int) []string {
 	return []string{
 		fmt.Sprintf("socket,fd=%d", guest),
 		fmt.Sprintf("socket,fd=%d,id=filtered", filtered), "hubport,hubid=1,id=in,netdev=filtered",
-		fmt.Sprintf("user,id=user,ipv6=off,net=%s,host=%s,dns=%s,dhcpstart=%s", u.Prefix, u.Gateway, u.DNS, u.First), "hubport,hubid=1,id=out,netdev=user",
+		fmt.Sprintf("user,id=user,ipv6=off,net=%s,host=%s,dns=%s,dhcpstart=%s", u.Prefix, u.Gateway, u.DNS, u.First),
+		"hubport,hubid=1,id=out,netdev=user",
 	}
 }
 
-// sockets are the pair: a frame that is sent on one is received on the other. What is received on filtered is filtered, for good.
+// sockets are the pair: a frame that is sent on one is received on the other. What is received on filtered is
+// filtered, for good.
 func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 	program, err := bpf.Assemble(u.filter())
 	if err != nil {
@@ -64,10 +67,12 @@ const (
 	wholeFrame                        = 1 << 18
 )
 
-// forbidden are destinations that lead to this machine itself or, link-local, to where clouds keep its credentials. Linux takes 0.0.0.0 for loopback.
+// forbidden are destinations that lead to this machine itself or, link-local, to where clouds keep its credentials.
+// Linux takes 0.0.0.0 for loopback.
 func (u *UserNet) forbidden() []netip.Prefix {
 	return []netip.Prefix{
-		u.Prefix.Masked(), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"),
+		u.Prefix.Masked(), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
+		netip.MustParsePrefix("169.254.0.0/16"),
 		netip.MustParsePrefix("224.0.0.0/3"), // multicast, reserved, broadcast
 	}
 }
@@ -94,7 +99,8 @@ func (u *UserNet) filter() []bpf.Instruction {
 		drop,
 		pass,
 	}
-	f = append(f, bpf.LoadAbsolute{Off: offDestination, Size: 4}, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(u.DNS), SkipTrue: uint8(len(dns))})
+	f = append(f, bpf.LoadAbsolute{Off: offDestination, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(u.DNS), SkipTrue: uint8(len(dns))})
 	f = append(f, dns...)
 	for _, p := range u.forbidden() {
 		f = slices.Concat(f, []bpf.Instruction{

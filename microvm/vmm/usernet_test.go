@@ -10,7 +10,8 @@ import (
 )
 
 var userNet = &UserNet{
-	Prefix: netip.MustParsePrefix("10.201.0.0/16"), Gateway: netip.MustParseAddr("10.201.0.1"), DNS: netip.MustParseAddr("10.201.0.2"),
+	Prefix: netip.MustParsePrefix("10.201.0.0/16"), Gateway: netip.MustParseAddr("10.201.0.1"),
+	DNS:   netip.MustParseAddr("10.201.0.2"),
 	First: netip.MustParseAddr("10.201.0.3"),
 }
 

@@ -1,9 +1,10 @@
-// Package vmm starts, finds again and ends the virtual machines of pods. A Driver is one way to run them; QEMU's microvm machine is the one there is
-// for machines of our own, with KVM where a guest really boots with it and with pure emulation (TCG) otherwise. Where there can be no virtual machines
-// Namespaces does without.
+// Package vmm starts, finds again and ends the virtual machines of pods. A Driver is one way to run them; QEMU's
+// microvm machine is the one there is for machines of our own, with KVM where a guest really boots with it and with
+// pure emulation (TCG) otherwise. Where there can be no virtual machines Namespaces does without.
 //
-// A machine is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the process that started it: a later
-// one finds it again by its state directory. Nothing outlives it: its network tap is open in that process alone, its other files are in the directory.
+// A machine is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the
+// process that started it: a later one finds it again by its state directory. Nothing outlives it: its network tap is
+// open in that process alone, its other files are in the directory.
 package vmm
 
 import (
@@ -25,7 +26,8 @@ type Shape struct {
 	MemoryMiB int
 }
 
-// MaxDisks is how many disks a machine can have: QEMU's microvm has eight device slots, of which the control port and the network take two.
+// MaxDisks is how many disks a machine can have: QEMU's microvm has eight device slots, of which the control port and
+// the network take two.
 const MaxDisks = 6
 
 // Disk of a machine: a raw image file.
@@ -45,8 +47,8 @@ type Spec struct {
 	Tap *os.File
 	// UserNet is a network for which no privileges are needed, in place of Tap. nil: the machine reaches nothing.
 	UserNet *UserNet
-	// Link gives the network namespace of a process its device eth0; for drivers whose Capabilities say SharesKernel, instead of the two above. nil: there
-	// is none.
+	// Link gives the network namespace of a process its device eth0; for drivers whose Capabilities say SharesKernel,
+	// instead of the two above. nil: there is none.
 	Link func(pid int) error
 }
 

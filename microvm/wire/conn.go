@@ -21,8 +21,8 @@ const (
 // ErrClosed is returned by whatever is tried on a connection that has ended.
 var ErrClosed = errors.New("connection to the other side is closed")
 
-// Handler serves one stream that the host opened; kind and request are what the host said. Its result, or error, is the reply that ends the stream.
-// It runs in a goroutine of its own.
+// Handler serves one stream that the host opened; kind and request are what the host said. Its result, or error, is
+// the reply that ends the stream. It runs in a goroutine of its own.
 type Handler func(s *Stream, kind string, request json.RawMessage) (result any, err error)
 
 // Conn is a session between host and guest. Its methods may be used by many goroutines.
@@ -42,7 +42,8 @@ type Conn struct {
 }
 
 func newConn(rw io.ReadWriteCloser, r *bufio.Reader, handler Handler) *Conn {
-	c := &Conn{rw: rw, r: r, handler: handler, streams: map[uint32]*Stream{}, done: make(chan struct{}), maxMsg: maxFromGuest}
+	c := &Conn{rw: rw, r: r, handler: handler, streams: map[uint32]*Stream{}, done: make(chan struct{}),
+		maxMsg: maxFromGuest}
 	if handler != nil {
 		c.maxMsg = maxFromHost
 	}

@@ -50,7 +50,8 @@ func TestTheOtherSideHearsThatAStreamWasGivenUp(t *testing.T) {
 func TestNothingIsKeptForAStreamThatWasGivenUp(t *testing.T) {
 	s := newStream(newConn(&recorder{}, nil, nil), 1)
 	s.Close()
-	err := errors.Join(s.takeData(frame{kind: frameData, payload: []byte("\x01late")}), s.takeMessage(frame{kind: frameMessage, payload: []byte(`"late"`)}),
+	err := errors.Join(s.takeData(frame{kind: frameData, payload: []byte("\x01late")}),
+		s.takeMessage(frame{kind: frameMessage, payload: []byte(`"late"`)}),
 		s.takeMessage(frame{kind: frameMessage, flags: flagMore, payload: []byte(`"la`)}))
 	if err != nil || len(s.queue) > 0 || s.held > 0 || len(s.partial.bytes) > 0 {
 		t.Errorf("%v, %d items, %d bytes, a part of %d", err, len(s.queue), s.held, len(s.partial.bytes))
@@ -59,12 +60,14 @@ func TestNothingIsKeptForAStreamThatWasGivenUp(t *testing.T) {
 
 // A guest ends sessions with hosts that break the rules, and waits for the next one.
 func TestAGuestTakesNoRepliesFromItsHost(t *testing.T) {
-	guest := newConn(&recorder{}, nil, func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })
+	guest := newConn(&recorder{}, nil,
+		func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })
 	defer func() { _ = guest.Close() }()
 	if err := guest.take(frame{kind: frameOpen, stream: 1, payload: []byte(`{"Kind":"x"}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := guest.take(frame{kind: frameReply, stream: 1, payload: []byte(`{}`)}); err == nil || !strings.Contains(err.Error(), "a host replies") {
+	if err := guest.take(frame{kind: frameReply, stream: 1, payload: []byte(`{}`)}); err == nil ||
+		!strings.Contains(err.Error(), "a host replies") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -80,7 +83,8 @@ func TestAnAgentOfAnotherVersionIsNotSpokenTo(t *testing.T) {
 			_, _ = b.Write(p)
 		}
 	}()
-	if _, err := Dial(a, false); err == nil || !strings.Contains(err.Error(), "speaks version 2") || !strings.Contains(err.Error(), "stop the pod") {
+	if _, err := Dial(a, false); err == nil || !strings.Contains(err.Error(), "speaks version 2") ||
+		!strings.Contains(err.Error(), "stop the pod") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -104,7 +108,9 @@ func TestLogRecordsAreReadToTheByte(t *testing.T) {
 		"neither":            {Stdout, record(func(b []byte) []byte { b[14] = 2; return b }), false},
 	} {
 		r, err := DecodeLogRecord(c.channel, c.data)
-		if (err == nil) != c.ok || c.ok && (r.Nanos != 7 || r.Container != 1 || r.Restart != 2 || r.Stream != c.channel || r.Partial != (c.data[14] == 1) || len(r.Line) != len(c.data)-logHeader) {
+		if (err == nil) != c.ok || c.ok &&
+			(r.Nanos != 7 || r.Container != 1 || r.Restart != 2 || r.Stream != c.channel || r.Partial != (c.data[14] == 1) ||
+				len(r.Line) != len(c.data)-logHeader) {
 			t.Errorf("%s: %v, %+v", idea, err, r.Nanos)
 		}
 	}

@@ -1,9 +1,11 @@
-// Package wire is the language between a microVM host and the agent inside a microVM: frames over one byte stream (a virtio-serial port), and
-// on top of them streams that either side may use at the same time: one for the pod's status, one for its logs, one for each exec.
+// Package wire is the language between a microVM host and the agent inside a microVM: frames over one byte stream (a
+// virtio-serial port), and on top of them streams that either side may use at the same time: one for the pod's
+// status, one for its logs, one for each exec.
 //
-// The host trusts nothing that comes from a guest: every length is bounded before it is believed, a guest opens no streams, and what breaks
-// the rules ends the connection with a [ProtocolError] and nothing else. Both sides bound what they hold for the other: a stream carries at most
-// [Window] bytes that its reader has not taken, or one message that is larger.
+// The host trusts nothing that comes from a guest: every length is bounded before it is believed, a guest opens no
+// streams, and what breaks the rules ends the connection with a [ProtocolError] and nothing else. Both sides bound
+// what they hold for the other: a stream carries at most [Window] bytes that its reader has not taken, or one message
+// that is larger.
 //
 // The package imports the standard library alone, since the agent is part of every guest's memory.
 package wire
@@ -14,7 +16,8 @@ import (
 	"io"
 )
 
-// Version of the protocol. Host and guest agent come from one build, but a host may adopt virtual machines that an older one started.
+// Version of the protocol. Host and guest agent come from one build, but a host may adopt virtual machines that an
+// older one started.
 const Version = 1
 
 // Bounds of the protocol, in bytes.
@@ -64,7 +67,8 @@ func appendFrame(b []byte, f frame) []byte {
 	return append(b, f.payload...)
 }
 
-// readFrame reads one frame. It allocates only after the length has been checked. io.EOF means that the stream ended between two frames.
+// readFrame reads one frame. It allocates only after the length has been checked. io.EOF means that the stream ended
+// between two frames.
 func readFrame(r io.Reader) (frame, error) {
 	var h [headerSize]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {

@@ -4,7 +4,8 @@ import "time"
 
 // Pod is everything a guest needs to run a pod: the host has resolved names, references and images.
 type Pod struct {
-	// ID is the identity of this virtual machine: chosen by the host, told once, and asked for when a host adopts the machine again.
+	// ID is the identity of this virtual machine: chosen by the host, told once, and asked for when a host adopts the
+	// machine again.
 	ID       string
 	Hostname string
 	// UnixNano, Entropy and MachineID make a guest that was restored from a template a machine of its own.
@@ -15,9 +16,10 @@ type Pod struct {
 	// Root disks by their serial; each is an ext4 file system, mounted read-only under the containers' writable layers.
 	Disks []string
 	// Scratch is the serial of an ext4 disk for writable layers and emptyDirs; "" keeps them in memory.
-	Scratch               string
-	Volumes               []Volume
-	Containers            []Container // in the order of the pod: first those of Kind Init and Sidecar, then the regular ones
+	Scratch string
+	Volumes []Volume
+	// in the order of the pod: first those of Kind Init and Sidecar, then the regular ones
+	Containers            []Container
 	RestartPolicy         RestartPolicy
 	Backoff               Backoff
 	GracePeriod           time.Duration
@@ -27,7 +29,8 @@ type Pod struct {
 	Sysctls               map[string]string
 }
 
-// Backoff of restarts: Initial, doubled with each, at most Max; over after Reset of running. Kubelet's are 10s, 5m and 10m.
+// Backoff of restarts: Initial, doubled with each, at most Max; over after Reset of running. Kubelet's are 10s, 5m
+// and 10m.
 type Backoff struct{ Initial, Max, Reset time.Duration }
 
 // RestartPolicy is a pod's.
@@ -81,8 +84,9 @@ type ContainerKind string
 
 // Kinds of containers.
 const (
-	KindInit    ContainerKind = "Init"    // to completion, one after the other, before the regular ones
-	KindSidecar ContainerKind = "Sidecar" // started in the order of the init containers, runs until the regular ones are over
+	KindInit ContainerKind = "Init" // to completion, one after the other, before the regular ones
+	// started in the order of the init containers, runs until the regular ones are over
+	KindSidecar ContainerKind = "Sidecar"
 	KindRegular ContainerKind = "Regular"
 )
 
@@ -112,7 +116,8 @@ type Container struct {
 	PostStart       *Action
 	PreStop         *Action
 	StopSignal      int // 0: SIGTERM
-	// TerminationMessagePath is a file in the container; FallbackToLogs takes the end of the log when it is empty and the container failed.
+	// TerminationMessagePath is a file in the container; FallbackToLogs takes the end of the log when it is empty and
+	// the container failed.
 	TerminationMessagePath string
 	FallbackToLogs         bool
 	// Earlier is what became of the container in machines before this one, which ended under it; nil: there was none.
@@ -135,7 +140,8 @@ func (e Earlier) Status(name string) ContainerStatus {
 	return s
 }
 
-// User a container runs as. UID and GID go before Name, which is the image's USER: name or number, with :group or without.
+// User a container runs as. UID and GID go before Name, which is the image's USER: name or number, with :group or
+// without.
 type User struct {
 	UID, GID *int64
 	Name     string

@@ -11,8 +11,8 @@ import (
 	"math"
 )
 
-// A session begins with the host's preamble, which the guest sends back. What either side finds before it is left over from an earlier session (a host
-// that was killed in the middle of a frame) and is skipped.
+// A session begins with the host's preamble, which the guest sends back. What either side finds before it is left
+// over from an earlier session (a host that was killed in the middle of a frame) and is skipped.
 const (
 	preambleMagic = "NODELESS"
 	preambleSize  = len(preambleMagic) + 2 + nonceSize
@@ -53,9 +53,10 @@ func findPreamble(r *bufio.Reader, limit int, accept func(preamble) bool) error 
 	}
 }
 
-// Dial begins a session as the host, over a connection to the guest's control port. Put a deadline on the connection: the guest may be hung or
-// may not have booted yet. stale says that an earlier attempt went unanswered: the guest may be waiting for the rest of a frame that a killed
-// host left half-written, so that one frame's worth of zeros goes first.
+// Dial begins a session as the host, over a connection to the guest's control port. Put a deadline on the connection:
+// the guest may be hung or may not have booted yet. stale says that an earlier attempt went unanswered: the guest may
+// be waiting for the rest of a frame that a killed host left half-written, so that one frame's worth of zeros goes
+// first.
 func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 	p := preamble{version: Version}
 	_, _ = rand.Read(p.nonce[:]) // never fails
@@ -68,7 +69,8 @@ func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 	}
 	r := bufio.NewReaderSize(rw, MaxPayload)
 	var version uint16
-	if err := findPreamble(r, maxStale, func(q preamble) bool { version = q.version; return q.nonce == p.nonce }); err != nil {
+	if err := findPreamble(r, maxStale,
+		func(q preamble) bool { version = q.version; return q.nonce == p.nonce }); err != nil {
 		return nil, fmt.Errorf("wait for the guest agent's answer: %w", err)
 	}
 	if version != Version {
@@ -77,10 +79,11 @@ func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 	return newConn(rw, r, nil), nil
 }
 
-// ServeGuest answers hosts, one after the other, until reading fails: with io.EOF when no host is connected. Handler serves the streams they open.
+// ServeGuest answers hosts, one after the other, until reading fails: with io.EOF when no host is connected. Handler
+// serves the streams they open.
 //
-// A guest may not notice that one host has gone and another has come: a session ends where the next one's preamble begins, and after a broken rule
-// the guest waits for the next preamble.
+// A guest may not notice that one host has gone and another has come: a session ends where the next one's preamble
+// begins, and after a broken rule the guest waits for the next preamble.
 func ServeGuest(rw io.ReadWriter, handler Handler) error {
 	r := bufio.NewReaderSize(rw, MaxPayload)
 	for {

@@ -166,7 +166,8 @@ func (s *Stream) grant(n int) error {
 	return s.c.send(frame{kind: frameWindow, stream: s.id, payload: binary.BigEndian.AppendUint32(nil, uint32(n))})
 }
 
-// Wait drops all items, waits for the guest's reply and decodes it into result (nil: not wanted). A refusal by the guest comes back as a *RemoteError.
+// Wait drops all items, waits for the guest's reply and decodes it into result (nil: not wanted). A refusal by the
+// guest comes back as a *RemoteError.
 func (s *Stream) Wait(ctx context.Context, result any) error {
 	stop := context.AfterFunc(ctx, func() { s.abandon(ctx.Err()) })
 	defer stop()

@@ -5,7 +5,8 @@ import (
 	"io"
 )
 
-// frameCost is what a frame costs of a stream's window beside its bytes, so that the window bounds the number of items too.
+// frameCost is what a frame costs of a stream's window beside its bytes, so that the window bounds the number of
+// items too.
 const frameCost = 64
 
 // partial is a JSON payload of which frames are still to come.
@@ -24,8 +25,9 @@ func (s *Stream) charge(cost int) error {
 	return nil
 }
 
-// lend widens the window for a message that does not fit into it, and says by how much: enough for one more frame. It does so
-// only while nothing else waits to be taken, so that a stream holds at most one message more than its window. s.mu is held.
+// lend widens the window for a message that does not fit into it, and says by how much: enough for one more frame. It
+// does so only while nothing else waits to be taken, so that a stream holds at most one message more than its window.
+// s.mu is held.
 func (s *Stream) lend() int {
 	room := Window - (s.held - s.lent)
 	if s.partial.kind != frameMessage || len(s.queue) > 0 || room >= MaxPayload+frameCost {

@@ -53,18 +53,21 @@ func filling(kind string, n int) []byte {
 	case "messages of one frame":
 		many := (n - 3*frameCost) / (whole + frameCost)
 		rest := n - many*(whole+frameCost)
-		return append(bytes.Repeat(frames(frameMessage, text(whole), whole), many), frames(frameMessage, text(rest-frameCost), rest)...)
+		return append(bytes.Repeat(frames(frameMessage, text(whole), whole), many),
+			frames(frameMessage, text(rest-frameCost), rest)...)
 	case "messages of many frames":
 		many := (n - 3*frameCost) / (whole + 10*frameCost)
 		rest := n - many*(whole+10*frameCost)
-		return append(bytes.Repeat(frames(frameMessage, text(whole), whole/10), many), frames(frameMessage, text(rest-frameCost), rest)...)
+		return append(bytes.Repeat(frames(frameMessage, text(whole), whole/10), many),
+			frames(frameMessage, text(rest-frameCost), rest)...)
 	case "a message and data":
 		return append(frames(frameMessage, text(whole), 100), data(n-whole-whole/100*frameCost)...)
 	}
 	panic(kind)
 }
 
-// hostTakes is why the session of a host with one open stream ends, which nobody reads from, when a guest has sent the given bytes: io.EOF if it keeps to the rules.
+// hostTakes is why the session of a host with one open stream ends, which nobody reads from, when a guest has sent
+// the given bytes: io.EOF if it keeps to the rules.
 func hostTakes(t *testing.T, guest []byte) error {
 	t.Helper()
 	c := newConn(&recorder{}, bufio.NewReader(bytes.NewReader(guest)), nil)
@@ -76,7 +79,8 @@ func hostTakes(t *testing.T, guest []byte) error {
 
 // A guest that does not wait for its window is ended with the first byte too many, whatever the bytes are.
 func TestTheWindowIsKeptToTheByte(t *testing.T) {
-	for _, kind := range []string{"data", "ends", "messages of one frame", "messages of many frames", "a message and data"} {
+	for _, kind := range []string{"data", "ends", "messages of one frame", "messages of many frames",
+		"a message and data"} {
 		for _, over := range []int{-1, 0, 1} {
 			t.Run(fmt.Sprintf("%s %+d", kind, over), func(t *testing.T) {
 				err := hostTakes(t, filling(kind, Window+over))
@@ -90,7 +94,8 @@ func TestTheWindowIsKeptToTheByte(t *testing.T) {
 	}
 }
 
-// A guest sends large messages with a last frame of one byte, which nobody takes: the host holds one of them and the beginning of another.
+// A guest sends large messages with a last frame of one byte, which nobody takes: the host holds one of them and the
+// beginning of another.
 func TestMessagesThatNobodyTakesAreBounded(t *testing.T) {
 	one := frames(frameMessage, text(maxFromGuest-MaxPayload+1), MaxPayload)
 	s := newStream(newConn(&recorder{}, nil, nil), 1)
@@ -115,7 +120,8 @@ func TestMessagesThatNobodyTakesAreBounded(t *testing.T) {
 	}
 }
 
-// Messages of any size pass through a window that is smaller, many of them, with data between them; when all are taken the window is as it was.
+// Messages of any size pass through a window that is smaller, many of them, with data between them; when all are
+// taken the window is as it was.
 func TestMessagesLargerThanTheWindowPass(t *testing.T) {
 	sizes := []int{2, MaxPayload, Window - 4*frameCost, Window, Window + 1, maxFromGuest}
 	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
@@ -153,7 +159,8 @@ func TestMessagesLargerThanTheWindowPass(t *testing.T) {
 	}
 }
 
-// A message that has filled the window behind something else gets room for its next frame when that is taken, so that its sender does not wait for ever.
+// A message that has filled the window behind something else gets room for its next frame when that is taken, so that
+// its sender does not wait for ever.
 func TestAMessageGetsRoomWhenWhatIsBeforeItIsTaken(t *testing.T) {
 	var sent recorder
 	s := newStream(newConn(&sent, nil, nil), 1)
@@ -173,7 +180,8 @@ func TestAMessageGetsRoomWhenWhatIsBeforeItIsTaken(t *testing.T) {
 	}
 	f, err := readFrame(&sent.Buffer)
 	const left = Window - 3*(MaxPayload+frameCost)
-	if want := uint32(100 + frameCost + MaxPayload + frameCost - left); err != nil || f.kind != frameWindow || binary.BigEndian.Uint32(f.payload) != want {
+	if want := uint32(100 + frameCost + MaxPayload + frameCost - left); err != nil || f.kind != frameWindow ||
+		binary.BigEndian.Uint32(f.payload) != want {
 		t.Errorf("%v, %+v; want a window wider by %d", err, f, want)
 	}
 }
@@ -187,18 +195,23 @@ func TestSizesAreKeptToTheByte(t *testing.T) {
 		want string // "": it is taken
 	}{
 		{"the largest frame", appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload)}), ""},
-		{"a frame that is larger", appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload+1)}), "a frame of 65537 bytes"},
+		{"a frame that is larger",
+			appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload+1)}), "a frame of 65537 bytes"},
 		{"the largest message", frames(frameMessage, text(maxFromGuest), MaxPayload), ""},
-		{"a message that is larger", frames(frameMessage, text(maxFromGuest+1), MaxPayload), "a message of more than 1048576 bytes"},
+		{"a message that is larger", frames(frameMessage, text(maxFromGuest+1), MaxPayload),
+			"a message of more than 1048576 bytes"},
 		{"the largest reply", frames(frameReply, reply(maxFromGuest), MaxPayload), ""},
-		{"a reply that is larger", frames(frameReply, reply(maxFromGuest+1), MaxPayload), "a message of more than 1048576 bytes"},
-		{"a message that ends a reply", append(appendFrame(nil, frame{kind: frameReply, flags: flagMore, stream: 1, payload: []byte(`"`)}),
-			frames(frameMessage, `"`, MaxPayload)...), "within another one"},
+		{"a reply that is larger", frames(frameReply, reply(maxFromGuest+1), MaxPayload),
+			"a message of more than 1048576 bytes"},
+		{"a message that ends a reply",
+			append(appendFrame(nil, frame{kind: frameReply, flags: flagMore, stream: 1, payload: []byte(`"`)}),
+				frames(frameMessage, `"`, MaxPayload)...), "within another one"},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
 			err := hostTakes(t, c.sent)
 			var protocol *ProtocolError
-			if c.want == "" && !errors.Is(err, io.EOF) || c.want != "" && (!errors.As(err, &protocol) || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && !errors.Is(err, io.EOF) || c.want != "" &&
+				(!errors.As(err, &protocol) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("the session ended with %v, want %q", err, c.want)
 			}
 		})
@@ -209,7 +222,8 @@ func TestSizesAreKeptToTheByte(t *testing.T) {
 func TestWhatIsSentComesInFramesOfTheLargestSize(t *testing.T) {
 	var sent recorder
 	s := newStream(newConn(&sent, nil, nil), 1)
-	if err := errors.Join(s.Send(Stdout, make([]byte, 2*MaxPayload)), s.SendMessage(strings.Repeat("x", MaxPayload))); err != nil {
+	if err := errors.Join(s.Send(Stdout, make([]byte, 2*MaxPayload)),
+		s.SendMessage(strings.Repeat("x", MaxPayload))); err != nil {
 		t.Fatal(err)
 	}
 	var sizes []int
@@ -238,7 +252,8 @@ func (*recorder) Close() error { return nil }
 // A host may open as many streams as a guest serves, and not one more.
 func TestStreamsAreCounted(t *testing.T) {
 	for _, over := range []int{0, 1} {
-		c := newConn(&recorder{}, nil, func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })
+		c := newConn(&recorder{}, nil,
+			func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })
 		var err error
 		for id := range maxStreams + over {
 			if err == nil {

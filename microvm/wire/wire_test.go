@@ -138,7 +138,8 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A host that was killed leaves half a frame; the next host is understood all the same, and does not take old bytes for its own.
+// A host that was killed leaves half a frame; the next host is understood all the same, and does not take old bytes
+// for its own.
 func TestASessionBeginsAfterLeftovers(t *testing.T) {
 	a, b := socketPair(t)
 	half := appendFrame(nil, frame{kind: frameData, stream: 7, payload: make([]byte, 1000)})
@@ -158,7 +159,8 @@ func TestASessionBeginsAfterLeftovers(t *testing.T) {
 	}
 }
 
-// A host ends and another takes its place on the same connection: the guest has not seen an end of file, and answers the new one.
+// A host ends and another takes its place on the same connection: the guest has not seen an end of file, and answers
+// the new one.
 func TestAGuestTakesTheNextHost(t *testing.T) {
 	a, b := socketPair(t)
 	go func() {
@@ -211,19 +213,20 @@ func TestBrokenRulesEndTheSession(t *testing.T) {
 		bytes []byte
 		want  string
 	}{
-		"garbage":            {[]byte(strings.Repeat("garbage", 20)), "begins with"},
-		"unknown type":       {message(99, 0, ""), "type 99"},
-		"unknown flags":      {message(frameData, 4, "x"), "flags"},
-		"giant frame":        {[]byte{frameMagic, byte(frameData), 0, 0, 0, 0, 0, 1, 255, 255, 255, 255}, "4294967295 bytes"},
-		"guest opens":        {message(frameOpen, 0, "{}"), "opens a stream"},
-		"no channel":         {message(frameData, 0, ""), "without a channel"},
-		"too many items":     {flood, "before they are taken"},
-		"message too long":   {long, "message of more than"},
-		"empty part":         {message(frameMessage, flagMore, ""), "empty part of a message"},
-		"message not JSON":   {message(frameMessage, 0, "{"), "not JSON"},
-		"reply not a reply":  {message(frameReply, 0, "[1]"), "reply that cannot be read"},
-		"wide window":        {message(frameWindow, 0, "\x7f\xff\xff\xff"), "window larger"},
-		"window too wide":    {message(frameWindow, 0, "\x00\x00\x10\x00"), "window larger"}, // 4,096 bytes, of which none were sent
+		"garbage":           {[]byte(strings.Repeat("garbage", 20)), "begins with"},
+		"unknown type":      {message(99, 0, ""), "type 99"},
+		"unknown flags":     {message(frameData, 4, "x"), "flags"},
+		"giant frame":       {[]byte{frameMagic, byte(frameData), 0, 0, 0, 0, 0, 1, 255, 255, 255, 255}, "4294967295 bytes"},
+		"guest opens":       {message(frameOpen, 0, "{}"), "opens a stream"},
+		"no channel":        {message(frameData, 0, ""), "without a channel"},
+		"too many items":    {flood, "before they are taken"},
+		"message too long":  {long, "message of more than"},
+		"empty part":        {message(frameMessage, flagMore, ""), "empty part of a message"},
+		"message not JSON":  {message(frameMessage, 0, "{"), "not JSON"},
+		"reply not a reply": {message(frameReply, 0, "[1]"), "reply that cannot be read"},
+		"wide window":       {message(frameWindow, 0, "\x7f\xff\xff\xff"), "window larger"},
+		// 4,096 bytes, of which none were sent
+		"window too wide":    {message(frameWindow, 0, "\x00\x00\x10\x00"), "window larger"},
 		"window of two byte": {message(frameWindow, 0, "xx"), "window update"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -236,7 +239,8 @@ func TestBrokenRulesEndTheSession(t *testing.T) {
 	}
 }
 
-// hostReads is what a host with one open stream makes of a guest that answers the preamble and then writes the given bytes.
+// hostReads is what a host with one open stream makes of a guest that answers the preamble and then writes the given
+// bytes.
 func hostReads(t testing.TB, guest []byte) error {
 	a, b := net.Pipe()
 	defer func() { _ = b.Close() }()
@@ -267,7 +271,8 @@ func FuzzAHostileGuest(f *testing.F) {
 	f.Add([]byte("garbage"))
 	f.Add(appendFrame(nil, frame{kind: frameMessage, stream: 1, payload: []byte(`{"a":1}`)}))
 	f.Add(appendFrame(nil, frame{kind: frameReply, stream: 1, payload: []byte(`{"Error":"x"}`)}))
-	f.Add(appendFrame(appendFrame(nil, frame{kind: frameMessage, flags: 1, stream: 1, payload: []byte(`[`)}), frame{kind: frameReset, stream: 1}))
+	f.Add(appendFrame(appendFrame(nil, frame{kind: frameMessage, flags: 1, stream: 1, payload: []byte(`[`)}),
+		frame{kind: frameReset, stream: 1}))
 	f.Fuzz(func(t *testing.T, guest []byte) {
 		if err := hostReads(t, guest); err == nil {
 			t.Error("the session ended without a cause")

@@ -78,7 +78,8 @@ func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
 	if got := run(ours, "get", "pods"); got.code != 1 || got.errOut == "" {
 		t.Errorf("a server that knows no pods: %+v", got)
 	}
-	if got := run(ours, "get", "--no-such-flag"); got.code != 1 || !strings.Contains(got.errOut, "unknown flag: --no-such-flag") {
+	if got := run(ours, "get", "--no-such-flag"); got.code != 1 ||
+		!strings.Contains(got.errOut, "unknown flag: --no-such-flag") {
 		t.Errorf("an unknown flag: %+v", got)
 	}
 	if got := run(ours, "version", "--client"); got.code != 0 || !strings.Contains(got.out, "Client Version: v1.36.") {
@@ -89,7 +90,8 @@ func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
 func TestWithoutAClusterItSaysWhatToDo(t *testing.T) {
 	const missing = "nothing runs; start it with: nodeless up"
 	ours := cluster(t, "ours") // the file of a cluster that was stopped
-	if got := runWithout(missing, ours, "-n", "default", "get", "pods"); got.code != 1 || !strings.Contains(got.errOut, missing) {
+	if got := runWithout(missing, ours, "-n", "default", "get", "pods"); got.code != 1 ||
+		!strings.Contains(got.errOut, missing) {
 		t.Errorf("get pods: %+v", got)
 	}
 	if got := runWithout(missing, ours, "get", "--help"); got.code != 0 || !strings.Contains(got.out, "Usage") {

@@ -48,7 +48,8 @@ func (p place) get(t *testing.T, what string, v any) {
 	}
 }
 
-// Whoever has not the token reads nothing below /_nodeless/ and changes nothing; a region that was given no token lets nobody in.
+// Whoever has not the token reads nothing below /_nodeless/ and changes nothing; a region that was given no token
+// lets nobody in.
 func TestTheAdminWantsItsToken(t *testing.T) {
 	b := newBuyer(t)
 	p := b.place
@@ -59,11 +60,14 @@ func TestTheAdminWantsItsToken(t *testing.T) {
 		place place
 		token string
 	}{{p, ""}, {p, "guess"}, {p, adminToken[1:]}, {shut, ""}, {shut, adminToken}} {
-		for method, what := range map[string]string{http.MethodGet: "summary", http.MethodPost: "fail", http.MethodPut: "nothing"} {
-			answer := c.place.ask(t, method, what, c.token, strings.NewReader(`{"api":"CreateFleet","code":"InternalError","times":9}`))
+		for method, what := range map[string]string{http.MethodGet: "summary", http.MethodPost: "fail",
+			http.MethodPut: "nothing"} {
+			answer := c.place.ask(t, method, what, c.token,
+				strings.NewReader(`{"api":"CreateFleet","code":"InternalError","times":9}`))
 			text, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
-			if answer.StatusCode != http.StatusUnauthorized || !strings.Contains(string(text), "regionToken") || strings.Contains(string(text), "instances") {
+			if answer.StatusCode != http.StatusUnauthorized || !strings.Contains(string(text), "regionToken") ||
+				strings.Contains(string(text), "instances") {
 				t.Errorf("%s %s with token %q: %d %s", method, what, c.token, answer.StatusCode, text)
 			}
 		}
@@ -78,7 +82,8 @@ func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {
 		t.Errorf("machines before any launch: %v", none)
 	}
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
-	if _, err := b.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{"i-nobody"}}); err == nil {
+	if _, err := b.TerminateInstances(t.Context(),
+		&ec2.TerminateInstancesInput{InstanceIds: []string{"i-nobody"}}); err == nil {
 		t.Error("nobody was terminated")
 	}
 	var calls []adminCall
@@ -93,7 +98,8 @@ func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {
 	}
 	var machines []adminInstance
 	b.get(t, "instances", &machines)
-	if len(machines) != 1 || machines[0].ID != id || machines[0].Tags["karpenter.sh/nodeclaim"] != "claim-1" || machines[0].PriceMicros != 96_000 {
+	if len(machines) != 1 || machines[0].ID != id || machines[0].Tags["karpenter.sh/nodeclaim"] != "claim-1" ||
+		machines[0].PriceMicros != 96_000 {
 		t.Errorf("machines: %+v", machines)
 	}
 	var s adminSummary
@@ -139,10 +145,14 @@ func TestTheAdminTakesNoNonsense(t *testing.T) {
 	}{
 		{"capacity", `{"type":`, "cannot be read", 400}, {"capacity", `{"kind":"m5.large"}`, `unknown field \"kind\"`, 400},
 		{"capacity", `{} {}`, "more than one", 400}, {"capacity", ``, "cannot be read", 400},
-		{"fail", `{"api":"MakeCoffee","code":"X","times":1}`, "MakeCoffee", 400}, {"fail", `{"api":"CreateFleet","times":1}`, "code", 400},
-		{"fail", `{"api":"CreateFleet","code":"X","times":-1}`, "times", 400}, {"fail", `{"api":"CreateFleet","code":"X","status":200}`, "status", 400},
-		{"delay", `{"api":"CreateFleet","milliseconds":-1}`, "milliseconds", 400}, {"delay", `{"api":"CreateFleet","milliseconds":0}`, "", 200},
-		{"interrupt", `{"instanceId":"i-nobody"}`, "i-nobody", 400}, {"rebalance", `{"instanceId":"i-nobody"}`, "i-nobody", 400},
+		{"fail", `{"api":"MakeCoffee","code":"X","times":1}`, "MakeCoffee", 400},
+		{"fail", `{"api":"CreateFleet","times":1}`, "code", 400},
+		{"fail", `{"api":"CreateFleet","code":"X","times":-1}`, "times", 400},
+		{"fail", `{"api":"CreateFleet","code":"X","status":200}`, "status", 400},
+		{"delay", `{"api":"CreateFleet","milliseconds":-1}`, "milliseconds", 400},
+		{"delay", `{"api":"CreateFleet","milliseconds":0}`, "", 200},
+		{"interrupt", `{"instanceId":"i-nobody"}`, "i-nobody", 400},
+		{"rebalance", `{"instanceId":"i-nobody"}`, "i-nobody", 400},
 		{"impair", `{"instanceId":"i-nobody","check":"instance"}`, "i-nobody", 400},
 		{"nothing", `{}`, "", 404},
 	} {
@@ -167,10 +177,12 @@ func TestTheAdminMakesAMachineFailItsChecks(t *testing.T) {
 		t.Fatalf("statuses: %+v, %v", got, err)
 	}
 	s := got.InstanceStatuses[0]
-	if check := s.InstanceStatus; check.Status != "impaired" || check.Details[0].Status != "failed" || b.clock.Now().Sub(*check.Details[0].ImpairedSince) != time.Minute {
+	if check := s.InstanceStatus; check.Status != "impaired" || check.Details[0].Status != "failed" ||
+		b.clock.Now().Sub(*check.Details[0].ImpairedSince) != time.Minute {
 		t.Errorf("check of the instance: %+v", check)
 	}
-	if s.SystemStatus.Status != "ok" || len(s.Events) != 1 || s.Events[0].Code != "system-reboot" || !s.Events[0].NotBefore.After(b.clock.Now()) {
+	if s.SystemStatus.Status != "ok" || len(s.Events) != 1 || s.Events[0].Code != "system-reboot" ||
+		!s.Events[0].NotBefore.After(b.clock.Now()) {
 		t.Errorf("system %+v, events %+v", s.SystemStatus, s.Events)
 	}
 }

@@ -35,10 +35,13 @@ func newBuyer(t *testing.T) buyer {
 			ImageId: aws.String(b.image), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh"))),
 			SecurityGroupIds:   []string{b.region.SecurityGroups()[0].ID},
 			IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("nodes")},
-			MetadataOptions:    &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "required", HttpPutResponseHopLimit: aws.Int32(1)},
+			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "required",
+				HttpPutResponseHopLimit: aws.Int32(1)},
 			BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-				{DeviceName: aws.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), VolumeType: "gp3"}}},
-			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{ResourceType: "instance", Tags: tags("from", "template")}},
+				{DeviceName: aws.String("/dev/xvda"),
+					Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), VolumeType: "gp3"}}},
+			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{ResourceType: "instance",
+				Tags: tags("from", "template")}},
 		},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "launch-template", Tags: tags("owner", "story")}},
 	})
@@ -58,13 +61,17 @@ func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 		Type: "instant", ClientToken: aws.String(token),
 		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
 			LaunchTemplateName: aws.String("story"), Version: aws.String("$Latest")}}},
-		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: "on-demand"},
-		OnDemandOptions:             &ec2types.OnDemandOptionsRequest{AllocationStrategy: "prioritized"},
-		TagSpecifications:           []ec2types.TagSpecification{{ResourceType: "instance", Tags: tags("karpenter.sh/nodeclaim", token)}},
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1),
+			DefaultTargetCapacityType: "on-demand"},
+		OnDemandOptions: &ec2types.OnDemandOptionsRequest{AllocationStrategy: "prioritized"},
+		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "instance",
+			Tags: tags("karpenter.sh/nodeclaim", token)}},
 	}
 	for n, name := range types {
-		in.LaunchTemplateConfigs[0].Overrides = append(in.LaunchTemplateConfigs[0].Overrides, ec2types.FleetLaunchTemplateOverridesRequest{
-			InstanceType: ec2types.InstanceType(name), SubnetId: aws.String(b.region.Subnets()[0].ID), Priority: aws.Float64(float64(n))})
+		in.LaunchTemplateConfigs[0].Overrides = append(in.LaunchTemplateConfigs[0].Overrides,
+			ec2types.FleetLaunchTemplateOverridesRequest{
+				InstanceType: ec2types.InstanceType(name), SubnetId: aws.String(b.region.Subnets()[0].ID),
+				Priority: aws.Float64(float64(n))})
 	}
 	return in
 }
@@ -95,8 +102,10 @@ func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
 	id := b.buy(t, b.fleet("claim-1", "m5.large", "c5.large"))
 	b.clock.Advance(2 * time.Minute)
 	i := b.claimed(t, "claim-1")
-	if *i.InstanceId != id || i.State.Name != "running" || i.InstanceType != "m5.large" || *i.ImageId != b.image || *i.VpcId != b.region.Subnets()[0].VPC ||
-		*i.SecurityGroups[0].GroupName != "nodeless-node" || *i.IamInstanceProfile.Arn != "arn:aws:iam::123456789012:instance-profile/nodes" {
+	if *i.InstanceId != id || i.State.Name != "running" || i.InstanceType != "m5.large" || *i.ImageId != b.image ||
+		*i.VpcId != b.region.Subnets()[0].VPC ||
+		*i.SecurityGroups[0].GroupName != "nodeless-node" ||
+		*i.IamInstanceProfile.Arn != "arn:aws:iam::123456789012:instance-profile/nodes" {
 		t.Errorf("the machine is told as %+v", i)
 	}
 	seen, _ := b.region.Instance(id)
@@ -121,7 +130,8 @@ func TestAMachineWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
 		_, err := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
 			LaunchTemplateName: aws.String(name), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 				ImageId: aws.String(b.image), BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{{
-					DeviceName: aws.String("/dev/xvda"), Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), KmsKeyId: aws.String(key)},
+					DeviceName: aws.String("/dev/xvda"),
+					Ebs:        &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), KmsKeyId: aws.String(key)},
 				}},
 			},
 		})
@@ -206,8 +216,10 @@ func TestWhatOnePoolLacksTheNextGives(t *testing.T) {
 		t.Fatalf("fleet: %+v, %v", out, err)
 	}
 	e := out.Errors[0]
-	if *e.ErrorCode != "InsufficientInstanceCapacity" || e.LaunchTemplateAndOverrides.Overrides.InstanceType != "m5.large" ||
-		*e.LaunchTemplateAndOverrides.Overrides.AvailabilityZone != "us-west-2a" || out.Instances[0].InstanceType != "c5.large" {
+	if *e.ErrorCode != "InsufficientInstanceCapacity" ||
+		e.LaunchTemplateAndOverrides.Overrides.InstanceType != "m5.large" ||
+		*e.LaunchTemplateAndOverrides.Overrides.AvailabilityZone != "us-west-2a" ||
+		out.Instances[0].InstanceType != "c5.large" {
 		t.Errorf("error %+v, instead %+v", e, out.Instances[0])
 	}
 	out, err = b.CreateFleet(t.Context(), b.fleet("claim-2", "m5.large"))
@@ -219,8 +231,9 @@ func TestWhatOnePoolLacksTheNextGives(t *testing.T) {
 func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 	b := newBuyer(t)
 	named := []string{"story"}
-	found, err := b.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: named, Filters: []ec2types.Filter{
-		{Name: aws.String("tag:owner"), Values: []string{"story"}}}})
+	found, err := b.DescribeLaunchTemplates(t.Context(),
+		&ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: named, Filters: []ec2types.Filter{
+			{Name: aws.String("tag:owner"), Values: []string{"story"}}}})
 	if err != nil || len(found.LaunchTemplates) != 1 || *found.LaunchTemplates[0].LatestVersionNumber != 1 {
 		t.Fatalf("templates: %+v, %v", found, err)
 	}
@@ -233,11 +246,14 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 	d := v.LaunchTemplateData
 	if *v.VersionDescription != "first" || *d.ImageId != b.image ||
 		*d.UserData != base64.StdEncoding.EncodeToString([]byte("#!/bin/sh")) || *d.IamInstanceProfile.Name != "nodes" ||
-		d.MetadataOptions.HttpTokens != "required" || *d.MetadataOptions.HttpPutResponseHopLimit != 1 || *d.BlockDeviceMappings[0].Ebs.VolumeSize != 20 ||
-		!slices.Equal(d.SecurityGroupIds, []string{b.region.SecurityGroups()[0].ID}) || *d.TagSpecifications[0].Tags[0].Value != "template" {
+		d.MetadataOptions.HttpTokens != "required" || *d.MetadataOptions.HttpPutResponseHopLimit != 1 ||
+		*d.BlockDeviceMappings[0].Ebs.VolumeSize != 20 ||
+		!slices.Equal(d.SecurityGroupIds, []string{b.region.SecurityGroups()[0].ID}) ||
+		*d.TagSpecifications[0].Tags[0].Value != "template" {
 		t.Errorf("it reads %+v", d)
 	}
-	if _, err := b.DeleteLaunchTemplate(t.Context(), &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("story")}); err != nil {
+	if _, err := b.DeleteLaunchTemplate(t.Context(),
+		&ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("story")}); err != nil {
 		t.Error(err)
 	}
 	_, err = b.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: named})
@@ -255,13 +271,15 @@ func TestRunInstancesTakesGroupsOfItsInterface(t *testing.T) {
 	in := &ec2.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "t3.small", ImageId: aws.String(b.image),
 		InstanceMarketOptions: &ec2types.InstanceMarketOptionsRequest{MarketType: "spot"},
-		NetworkInterfaces:     []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet.ID), Groups: []string{group}}},
+		NetworkInterfaces: []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0),
+			SubnetId: aws.String(subnet.ID), Groups: []string{group}}},
 	}
 	out, err := b.RunInstances(t.Context(), in)
 	if err != nil || len(out.Instances) != 1 {
 		t.Fatalf("run: %+v, %v", out, err)
 	}
-	if i := out.Instances[0]; i.InstanceLifecycle != "spot" || *i.SubnetId != subnet.ID || *i.SecurityGroups[0].GroupId != group {
+	if i := out.Instances[0]; i.InstanceLifecycle != "spot" || *i.SubnetId != subnet.ID ||
+		*i.SecurityGroups[0].GroupId != group {
 		t.Errorf("it runs as %+v", i)
 	}
 	in.DryRun = aws.Bool(true)
@@ -271,8 +289,10 @@ func TestRunInstancesTakesGroupsOfItsInterface(t *testing.T) {
 
 func TestImagesPricesAndTagsAreFound(t *testing.T) {
 	b := newBuyer(t)
-	images, err := b.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{
-		{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-*-standard-1.34-*"}}, {Name: aws.String("architecture"), Values: []string{"x86_64"}}}})
+	images, err := b.DescribeImages(t.Context(),
+		&ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{
+			{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-*-standard-1.34-*"}},
+			{Name: aws.String("architecture"), Values: []string{"x86_64"}}}})
 	if err != nil || len(images.Images) != 1 || *images.Images[0].ImageId != b.image {
 		t.Errorf("images: %+v, %v", images, err)
 	}
@@ -282,20 +302,25 @@ func TestImagesPricesAndTagsAreFound(t *testing.T) {
 	}
 	now := b.region.Now()
 	prices, err := b.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{
-		InstanceTypes: []ec2types.InstanceType{"m5.large"}, ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(now.Add(time.Hour))})
+		InstanceTypes: []ec2types.InstanceType{"m5.large"}, ProductDescriptions: []string{"Linux/UNIX"},
+		StartTime: aws.Time(now.Add(time.Hour))})
 	if err != nil || len(prices.SpotPriceHistory) != len(b.region.Zones()) {
 		t.Errorf("current prices: %+v, %v", prices, err)
 	}
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
-	if _, err := b.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: tags("Name", "a <b> & c")}); err != nil {
+	if _, err := b.CreateTags(t.Context(),
+		&ec2.CreateTagsInput{Resources: []string{id}, Tags: tags("Name", "a <b> & c")}); err != nil {
 		t.Fatal(err)
 	}
-	named := &ec2.DescribeTagsInput{Filters: []ec2types.Filter{{Name: aws.String("resource-id"), Values: []string{id}}, {Name: aws.String("key"), Values: []string{"Name"}}}}
+	named := &ec2.DescribeTagsInput{Filters: []ec2types.Filter{{Name: aws.String("resource-id"), Values: []string{id}},
+		{Name: aws.String("key"), Values: []string{"Name"}}}}
 	found, err := b.DescribeTags(t.Context(), named)
-	if err != nil || len(found.Tags) != 1 || *found.Tags[0].Value != "a <b> & c" || found.Tags[0].ResourceType != "instance" {
+	if err != nil || len(found.Tags) != 1 || *found.Tags[0].Value != "a <b> & c" ||
+		found.Tags[0].ResourceType != "instance" {
 		t.Errorf("tags: %+v, %v", found, err)
 	}
-	if _, err := b.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String("Name")}}}); err != nil {
+	if _, err := b.DeleteTags(t.Context(),
+		&ec2.DeleteTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String("Name")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if found, err = b.DescribeTags(t.Context(), named); err != nil || len(found.Tags) != 0 {

@@ -52,40 +52,48 @@ func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
 		{"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
 			"text/xml", "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/\"><Error><Type>Sender</Type><Code>InvalidAction</Code>" +
 				"<Message>The simulated region does not serve DescribeAutoScalingGroups of autoscaling</Message></Error>"},
-		{"s3", "GET", "/bucket", "", "", "", "text/xml", "<Error><Code>NotImplemented</Code><Message>The simulated region does not serve GET /bucket of s3</Message>"},
+		{"s3", "GET", "/bucket", "", "", "", "text/xml",
+			"<Error><Code>NotImplemented</Code><Message>The simulated region does not serve GET /bucket of s3</Message>"},
 		{"lambda", "GET", "/2015-03-31/functions/", "", "", "", "application/json", "GET /2015-03-31/functions/ of lambda"},
 	} {
 		status, header, body := send(t, at+c.path, c.method, c.body, map[string]string{
-			"Authorization": "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/" + c.service + "/aws4_request, SignedHeaders=host, Signature=0",
-			"Content-Type":  c.contentType, "X-Amz-Target": c.target,
+			"Authorization": "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/" + c.service +
+				"/aws4_request, SignedHeaders=host, Signature=0",
+			"Content-Type": c.contentType, "X-Amz-Target": c.target,
 		})
 		if status < 400 || !strings.HasPrefix(header.Get("Content-Type"), c.wantType) || !strings.Contains(body, c.want) {
 			t.Errorf("%s: %d %s %s\nwant %s", c.service, status, header.Get("Content-Type"), body, c.want)
 		}
 	}
-	status, header, body := send(t, at+"/service/GraniteServiceVersion20100801/operation/ListMetrics", "POST", "\xa0", map[string]string{
-		"Authorization":   "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/monitoring/aws4_request, SignedHeaders=host, Signature=0",
-		"Smithy-Protocol": "rpc-v2-cbor", "Content-Type": "application/cbor",
-	})
+	status, header, body := send(t, at+"/service/GraniteServiceVersion20100801/operation/ListMetrics", "POST", "\xa0",
+		map[string]string{
+			"Authorization":   "AWS4-HMAC-SHA256 Credential=AKID/20260105/us-west-2/monitoring/aws4_request, SignedHeaders=host, Signature=0",
+			"Smithy-Protocol": "rpc-v2-cbor", "Content-Type": "application/cbor",
+		})
 	const message = "The simulated region does not serve ListMetrics of monitoring"
 	want := "\xa2\x7a\x00\x00\x00\x06__type\x7a\x00\x00\x00\x19UnknownOperationException\x7a\x00\x00\x00\x07message\x7a\x00\x00\x00" + string(rune(len(message))) + message
-	if status != 400 || header.Get("Smithy-Protocol") != "rpc-v2-cbor" || header.Get("Content-Type") != "application/cbor" || body != want {
+	if status != 400 || header.Get("Smithy-Protocol") != "rpc-v2-cbor" ||
+		header.Get("Content-Type") != "application/cbor" || body != want {
 		t.Errorf("monitoring: %d %v %q\nwant %q", status, header, body, want)
 	}
 }
 
 func TestATooLargeRequestIsRefusedInItsProtocol(t *testing.T) {
-	status, header, body := send(t, serve(t), "POST", strings.Repeat(" ", maxBody+1), map[string]string{"X-Amz-Target": "AmazonSSM.GetParameter"})
-	if status != http.StatusRequestEntityTooLarge || header.Get("Content-Type") != "application/x-amz-json-1.1" || !strings.Contains(body, "larger than 1 MiB") {
+	status, header, body := send(t, serve(t), "POST", strings.Repeat(" ", maxBody+1),
+		map[string]string{"X-Amz-Target": "AmazonSSM.GetParameter"})
+	if status != http.StatusRequestEntityTooLarge || header.Get("Content-Type") != "application/x-amz-json-1.1" ||
+		!strings.Contains(body, "larger than 1 MiB") {
 		t.Errorf("%d %s %s", status, header.Get("Content-Type"), body)
 	}
 }
 
 func TestActionsOfEKSHaveTheNamesOfItsReference(t *testing.T) {
 	for request, want := range map[string]string{
-		"GET /clusters": "ListClusters", "POST /clusters": "CreateCluster", "GET /clusters/a": "DescribeCluster", "DELETE /clusters/a": "DeleteCluster",
+		"GET /clusters": "ListClusters", "POST /clusters": "CreateCluster", "GET /clusters/a": "DescribeCluster",
+		"DELETE /clusters/a":             "DeleteCluster",
 		"GET /clusters/a/access-entries": "ListAccessEntries", "GET /clusters/a/addons/b": "DescribeAddon",
-		"POST /clusters/a/fargate-profiles": "CreateFargateProfile", "GET /clusters/a/dreams": "", "GET /tags/arn": "", "PATCH /clusters/a": "",
+		"POST /clusters/a/fargate-profiles": "CreateFargateProfile", "GET /clusters/a/dreams": "", "GET /tags/arn": "",
+		"PATCH /clusters/a": "",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		if got := eksAction(httptest.NewRequest(method, path, nil)); got != want {

@@ -36,11 +36,12 @@ func wantCode(t *testing.T, err error, code string) {
 
 func TestTheSDKFindsTypesByFilterAndPage(t *testing.T) {
 	client := ec2.NewFromConfig(configFor(serve(t), "us-west-2"))
-	pages := ec2.NewDescribeInstanceTypesPaginator(client, &ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(20), Filters: []ec2types.Filter{
-		{Name: aws.String("processor-info.supported-architecture"), Values: []string{"arm64"}},
-		{Name: aws.String("vcpu-info.default-vcpus"), Values: []string{"4"}},
-		{Name: aws.String("instance-type"), Values: []string{"m*"}},
-	}})
+	pages := ec2.NewDescribeInstanceTypesPaginator(client,
+		&ec2.DescribeInstanceTypesInput{MaxResults: aws.Int32(20), Filters: []ec2types.Filter{
+			{Name: aws.String("processor-info.supported-architecture"), Values: []string{"arm64"}},
+			{Name: aws.String("vcpu-info.default-vcpus"), Values: []string{"4"}},
+			{Name: aws.String("instance-type"), Values: []string{"m*"}},
+		}})
 	found := map[ec2types.InstanceType]ec2types.InstanceTypeInfo{}
 	for pages.HasMorePages() {
 		p, err := pages.NextPage(t.Context())
@@ -55,13 +56,16 @@ func TestTheSDKFindsTypesByFilterAndPage(t *testing.T) {
 		}
 	}
 	m7g, ok := found["m7g.xlarge"]
-	if !ok || *m7g.VCpuInfo.DefaultVCpus != 4 || *m7g.MemoryInfo.SizeInMiB != 16384 || *m7g.NetworkInfo.Ipv4AddressesPerInterface != 15 ||
+	if !ok || *m7g.VCpuInfo.DefaultVCpus != 4 || *m7g.MemoryInfo.SizeInMiB != 16384 ||
+		*m7g.NetworkInfo.Ipv4AddressesPerInterface != 15 ||
 		m7g.ProcessorInfo.SupportedArchitectures[0] != "arm64" {
 		t.Errorf("m7g.xlarge is told as %+v", m7g)
 	}
-	_, err := client.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{InstanceTypes: []ec2types.InstanceType{"m5.tiny"}})
+	_, err := client.DescribeInstanceTypes(t.Context(),
+		&ec2.DescribeInstanceTypesInput{InstanceTypes: []ec2types.InstanceType{"m5.tiny"}})
 	wantCode(t, err, "InvalidInstanceType")
-	_, err = client.DescribeInstanceTypes(t.Context(), &ec2.DescribeInstanceTypesInput{Filters: []ec2types.Filter{{Name: aws.String("colour"), Values: []string{"red"}}}})
+	_, err = client.DescribeInstanceTypes(t.Context(),
+		&ec2.DescribeInstanceTypesInput{Filters: []ec2types.Filter{{Name: aws.String("colour"), Values: []string{"red"}}}})
 	wantCode(t, err, "InvalidParameterValue")
 }
 
@@ -72,7 +76,8 @@ func TestTheSDKSeesWhereTypesAreOffered(t *testing.T) {
 		t.Fatalf("zones: %v, %v", zones, err)
 	}
 	offers, err := client.DescribeInstanceTypeOfferings(t.Context(), &ec2.DescribeInstanceTypeOfferingsInput{
-		LocationType: "availability-zone", Filters: []ec2types.Filter{{Name: aws.String("instance-type"), Values: []string{"m5.large"}}}})
+		LocationType: "availability-zone",
+		Filters:      []ec2types.Filter{{Name: aws.String("instance-type"), Values: []string{"m5.large"}}}})
 	if err != nil || len(offers.InstanceTypeOfferings) < 2 {
 		t.Errorf("offerings of m5.large: %v, %v", offers, err)
 	}
@@ -84,11 +89,12 @@ func TestTheSDKSeesWhereTypesAreOffered(t *testing.T) {
 
 func TestTheSDKReadsThePriceList(t *testing.T) {
 	client := pricing.NewFromConfig(configFor(serve(t), "us-east-1")) // Price List lives there whatever the region
-	out, err := client.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), Filters: []pricingtypes.Filter{
-		{Type: "TERM_MATCH", Field: aws.String("instanceType"), Value: aws.String("m5.large")},
-		{Type: "TERM_MATCH", Field: aws.String("regionCode"), Value: aws.String("us-west-2")},
-		{Type: "TERM_MATCH", Field: aws.String("productFamily"), Value: aws.String("Compute Instance")},
-	}})
+	out, err := client.GetProducts(t.Context(),
+		&pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), Filters: []pricingtypes.Filter{
+			{Type: "TERM_MATCH", Field: aws.String("instanceType"), Value: aws.String("m5.large")},
+			{Type: "TERM_MATCH", Field: aws.String("regionCode"), Value: aws.String("us-west-2")},
+			{Type: "TERM_MATCH", Field: aws.String("productFamily"), Value: aws.String("Compute Instance")},
+		}})
 	if err != nil || len(out.PriceList) != 1 {
 		t.Fatalf("prices of m5.large: %v, %v", out, err)
 	}
@@ -123,9 +129,12 @@ func TestBadRequestsGetAWSsErrors(t *testing.T) {
 	}{
 		"unsigned":  {"", "Action=DescribeRegions&Version=2016-11-15", "MissingAuthenticationToken", 403},
 		"malformed": {"Basic eA==", "Action=DescribeRegions&Version=2016-11-15", "IncompleteSignature", 400},
-		"form":      {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", "%zz", "MalformedQueryString", 400},
-		"number":    {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", "Action=DescribeInstanceTypes&MaxResults=many", "InvalidParameterValue", 400},
-		"huge":      {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", strings.Repeat("a", maxBody+1), "RequestEntityTooLarge", 413},
+		"form": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", "%zz", "MalformedQueryString",
+			400},
+		"number": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request",
+			"Action=DescribeInstanceTypes&MaxResults=many", "InvalidParameterValue", 400},
+		"huge": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", strings.Repeat("a", maxBody+1),
+			"RequestEntityTooLarge", 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()

@@ -29,7 +29,8 @@ func memoryRegion(t *testing.T) (*region.Region, *clock.Virtual, aws.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SetCluster(region.ClusterInfo{Name: "prod", Version: "1.36", Endpoint: "https://127.0.0.1:6443", CA: "PEM", ServiceCIDR: "10.100.0.0/16"}); err != nil {
+	if err := r.SetCluster(region.ClusterInfo{Name: "prod", Version: "1.36", Endpoint: "https://127.0.0.1:6443",
+		CA: "PEM", ServiceCIDR: "10.100.0.0/16"}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewServer(New(r, Options{}))
@@ -51,22 +52,27 @@ func TestAProfileIsMadeGivenARoleAndDeleted(t *testing.T) {
 	_, _, config := memoryRegion(t)
 	client, name := iam.NewFromConfig(config), aws.String("prod_1")
 	must[*iam.CreateInstanceProfileOutput](t)(client.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{
-		InstanceProfileName: name, Path: aws.String("/karpenter/"), Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}))
+		InstanceProfileName: name, Path: aws.String("/karpenter/"),
+		Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}))
 	_, err := client.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: name})
 	wantCode(t, err, "EntityAlreadyExists")
 	role := aws.String("nodeless-node")
-	must[*iam.AddRoleToInstanceProfileOutput](t)(client.AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: name, RoleName: role}))
+	must[*iam.AddRoleToInstanceProfileOutput](t)(client.AddRoleToInstanceProfile(t.Context(),
+		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: name, RoleName: role}))
 	must[*iam.TagInstanceProfileOutput](t)(client.TagInstanceProfile(t.Context(), &iam.TagInstanceProfileInput{
 		InstanceProfileName: name, Tags: []iamtypes.Tag{{Key: aws.String("c"), Value: aws.String("d")}}}))
-	got := must[*iam.GetInstanceProfileOutput](t)(client.GetInstanceProfile(t.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: name})).InstanceProfile
+	got := must[*iam.GetInstanceProfileOutput](t)(client.GetInstanceProfile(t.Context(),
+		&iam.GetInstanceProfileInput{InstanceProfileName: name})).InstanceProfile
 	if len(got.Roles) != 1 || *got.Roles[0].RoleName != *role || len(got.Tags) != 2 || got.CreateDate.Year() != 2026 ||
 		*got.Arn != "arn:aws:iam::123456789012:instance-profile/karpenter/prod_1" {
 		t.Errorf("profile %+v", got)
 	}
 	_, err = client.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: name})
 	wantCode(t, err, "DeleteConflict")
-	must[*iam.RemoveRoleFromInstanceProfileOutput](t)(client.RemoveRoleFromInstanceProfile(t.Context(), &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: role}))
-	must[*iam.DeleteInstanceProfileOutput](t)(client.DeleteInstanceProfile(t.Context(), &iam.DeleteInstanceProfileInput{InstanceProfileName: name}))
+	must[*iam.RemoveRoleFromInstanceProfileOutput](t)(client.RemoveRoleFromInstanceProfile(t.Context(),
+		&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: name, RoleName: role}))
+	must[*iam.DeleteInstanceProfileOutput](t)(client.DeleteInstanceProfile(t.Context(),
+		&iam.DeleteInstanceProfileInput{InstanceProfileName: name}))
 	_, err = client.GetInstanceProfile(t.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: name})
 	wantCode(t, err, "NoSuchEntity")
 	_, err = client.GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String("missing-role")})
@@ -78,7 +84,8 @@ func TestProfilesAreListedByPathAndPage(t *testing.T) {
 	for name, path := range map[string]string{"a": "/karpenter/", "b": "/karpenter/", "c": "/karpenter/", "z": "/"} {
 		must[region.InstanceProfile](t)(r.CreateInstanceProfile(name, path, nil))
 	}
-	pages := iam.NewListInstanceProfilesPaginator(iam.NewFromConfig(config), &iam.ListInstanceProfilesInput{PathPrefix: aws.String("/karpenter/"), MaxItems: aws.Int32(2)})
+	pages := iam.NewListInstanceProfilesPaginator(iam.NewFromConfig(config),
+		&iam.ListInstanceProfilesInput{PathPrefix: aws.String("/karpenter/"), MaxItems: aws.Int32(2)})
 	var names []string
 	for pages.HasMorePages() {
 		for _, p := range must[*iam.ListInstanceProfilesOutput](t)(pages.NextPage(t.Context())).InstanceProfiles {
@@ -92,32 +99,39 @@ func TestProfilesAreListedByPathAndPage(t *testing.T) {
 
 func TestCallerClusterAndImagesAreTold(t *testing.T) {
 	_, _, config := memoryRegion(t)
-	if who := must[*sts.GetCallerIdentityOutput](t)(sts.NewFromConfig(config).GetCallerIdentity(t.Context(), nil)); *who.Account != region.AccountID {
+	if who := must[*sts.GetCallerIdentityOutput](t)(sts.NewFromConfig(config).GetCallerIdentity(t.Context(),
+		nil)); *who.Account != region.AccountID {
 		t.Errorf("account %s", *who.Account)
 	}
 	k := eks.NewFromConfig(config)
-	if list := must[*eks.ListClustersOutput](t)(k.ListClusters(t.Context(), nil)); len(list.Clusters) != 1 || list.Clusters[0] != "prod" {
+	if list := must[*eks.ListClustersOutput](t)(k.ListClusters(t.Context(), nil)); len(list.Clusters) != 1 ||
+		list.Clusters[0] != "prod" {
 		t.Errorf("clusters %v", list.Clusters)
 	}
-	c := must[*eks.DescribeClusterOutput](t)(k.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("prod")})).Cluster
-	if *c.Endpoint != "https://127.0.0.1:6443" || *c.CertificateAuthority.Data != "UEVN" || *c.KubernetesNetworkConfig.ServiceIpv4Cidr != "10.100.0.0/16" || c.Status != "ACTIVE" {
+	c := must[*eks.DescribeClusterOutput](t)(k.DescribeCluster(t.Context(),
+		&eks.DescribeClusterInput{Name: aws.String("prod")})).Cluster
+	if *c.Endpoint != "https://127.0.0.1:6443" || *c.CertificateAuthority.Data != "UEVN" ||
+		*c.KubernetesNetworkConfig.ServiceIpv4Cidr != "10.100.0.0/16" || c.Status != "ACTIVE" {
 		t.Errorf("cluster %+v", c)
 	}
 	_, err := k.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("nobody")})
 	wantCode(t, err, "ResourceNotFoundException")
 
 	params, base := ssm.NewFromConfig(config), "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/arm64/"
-	one := must[*ssm.GetParameterOutput](t)(params.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(base + "standard/recommended/image_id")}))
+	one := must[*ssm.GetParameterOutput](t)(params.GetParameter(t.Context(),
+		&ssm.GetParameterInput{Name: aws.String(base + "standard/recommended/image_id")}))
 	if !strings.HasPrefix(*one.Parameter.Value, "ami-") {
 		t.Errorf("image %s", *one.Parameter.Value)
 	}
 	_, err = params.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String("/no/such")})
 	wantCode(t, err, "ParameterNotFound")
-	some := must[*ssm.GetParametersOutput](t)(params.GetParameters(t.Context(), &ssm.GetParametersInput{Names: []string{"/no/such", *one.Parameter.Name}}))
+	some := must[*ssm.GetParametersOutput](t)(params.GetParameters(t.Context(),
+		&ssm.GetParametersInput{Names: []string{"/no/such", *one.Parameter.Name}}))
 	if len(some.Parameters) != 1 || len(some.InvalidParameters) != 1 {
 		t.Errorf("parameters %v, invalid %v", some.Parameters, some.InvalidParameters)
 	}
-	pages, found := ssm.NewGetParametersByPathPaginator(params, &ssm.GetParametersByPathInput{Path: aws.String(base), Recursive: aws.Bool(true), MaxResults: aws.Int32(4)}), 0
+	pages, found := ssm.NewGetParametersByPathPaginator(params,
+		&ssm.GetParametersByPathInput{Path: aws.String(base), Recursive: aws.Bool(true), MaxResults: aws.Int32(4)}), 0
 	for pages.HasMorePages() {
 		found += len(must[*ssm.GetParametersByPathOutput](t)(pages.NextPage(t.Context())).Parameters)
 	}
@@ -129,11 +143,14 @@ func TestCallerClusterAndImagesAreTold(t *testing.T) {
 func TestAMessageIsReceivedHiddenSeenAgainAndDeleted(t *testing.T) {
 	r, v, config := memoryRegion(t)
 	client := sqs.NewFromConfig(config)
-	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
-	must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String(`{"a":"<b>"}`)}))
+	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(),
+		&sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
+	must[*sqs.SendMessageOutput](t)(client.SendMessage(t.Context(),
+		&sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String(`{"a":"<b>"}`)}))
 	receive := func() []sqstypes.Message {
-		return must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 20,
-			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"}})).Messages
+		return must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(),
+			&sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 20,
+				MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"}})).Messages
 	}
 	if got := receive(); len(got) != 1 || *got[0].Body != `{"a":"<b>"}` || got[0].Attributes["SentTimestamp"] == "" {
 		t.Fatalf("received %+v", got)
@@ -146,12 +163,14 @@ func TestAMessageIsReceivedHiddenSeenAgainAndDeleted(t *testing.T) {
 	if len(again) != 1 || again[0].Attributes["ApproximateReceiveCount"] != "2" {
 		t.Fatalf("after the time of hiding: %+v", again)
 	}
-	must[*sqs.DeleteMessageOutput](t)(client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: again[0].ReceiptHandle}))
+	must[*sqs.DeleteMessageOutput](t)(client.DeleteMessage(t.Context(),
+		&sqs.DeleteMessageInput{QueueUrl: url, ReceiptHandle: again[0].ReceiptHandle}))
 	if n, err := r.Queue("prod"); n != 0 || err != nil {
 		t.Errorf("%d messages left, %v", n, err)
 	}
 	_, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("nobody")})
-	if wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue"); err == nil || !strings.Contains(err.Error(), "does not exist") {
+	if wantCode(t, err, "AWS.SimpleQueueService.NonExistentQueue"); err == nil ||
+		!strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("no such queue: %v", err)
 	}
 	_, err = client.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: url, WaitTimeSeconds: 21})
@@ -161,7 +180,8 @@ func TestAMessageIsReceivedHiddenSeenAgainAndDeleted(t *testing.T) {
 func TestALongPollEndsWithAMessageWithTimeOrWithItsCaller(t *testing.T) {
 	r, v, config := memoryRegion(t)
 	client := sqs.NewFromConfig(config)
-	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
+	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(),
+		&sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
 	type result struct {
 		n   int
 		err error
@@ -235,17 +255,21 @@ func TestAQueueThatIsNotThereHasBothItsNamesInJSON(t *testing.T) {
 func TestABatchDeletesWhatItCanAndNamesTheRest(t *testing.T) {
 	r, _, config := memoryRegion(t)
 	client := sqs.NewFromConfig(config)
-	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
+	url := must[*sqs.GetQueueUrlOutput](t)(client.GetQueueUrl(t.Context(),
+		&sqs.GetQueueUrlInput{QueueName: aws.String("prod")})).QueueUrl
 	must[string](t)(r.SendMessage("prod", "hello"))
 	got := must[[]region.Message](t)(r.ReceiveMessage("prod", 1, time.Minute))
-	out := must[*sqs.DeleteMessageBatchOutput](t)(client.DeleteMessageBatch(t.Context(), &sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{
-		{Id: aws.String("good"), ReceiptHandle: aws.String(got[0].Receipt)}, {Id: aws.String("bad"), ReceiptHandle: aws.String("")}}}))
+	out := must[*sqs.DeleteMessageBatchOutput](t)(client.DeleteMessageBatch(t.Context(),
+		&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{
+			{Id: aws.String("good"), ReceiptHandle: aws.String(got[0].Receipt)},
+			{Id: aws.String("bad"), ReceiptHandle: aws.String("")}}}))
 	if len(out.Successful) != 1 || *out.Successful[0].Id != "good" || len(out.Failed) != 1 || *out.Failed[0].Id != "bad" {
 		t.Errorf("batch: %+v, failed %+v", out.Successful, out.Failed)
 	}
 	if n := must[int](t)(r.Queue("prod")); n != 0 {
 		t.Errorf("%d messages left", n)
 	}
-	_, err := client.DeleteMessageBatch(t.Context(), &sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{}})
+	_, err := client.DeleteMessageBatch(t.Context(),
+		&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{}})
 	wantCode(t, err, "AWS.SimpleQueueService.EmptyBatchRequest")
 }

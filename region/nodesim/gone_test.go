@@ -58,7 +58,8 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: server.Config("nodesim", c), Instances: h, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{REST: server.Config("nodesim", c), Instances: h, Clock: clock.Real{},
+			Log: slog.New(slog.DiscardHandler)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -70,7 +71,8 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	return h, c, api
 }
 
-// A kubelet's first word may be on its way for seconds where the API server is busy, and its instance may be terminated meanwhile.
+// A kubelet's first word may be on its way for seconds where the API server is busy, and its instance may be
+// terminated meanwhile.
 func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
 	h, c, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()
@@ -93,7 +95,8 @@ func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
 	})
 }
 
-// An address, and so the name of a Node, comes again: what is left of the instance that had it before is not taken for the new one's.
+// An address, and so the name of a Node, comes again: what is left of the instance that had it before is not taken
+// for the new one's.
 func TestANameComesAgain(t *testing.T) {
 	h, _, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()

@@ -44,7 +44,8 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Instance{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"), Zone: "us-west-2a", Region: "us-west-2"}
+	m := &Instance{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"),
+		Zone: "us-west-2a", Region: "us-west-2"}
 	m.Labels = map[string]string{"eks-node-viewer/instance-price": "0.05"}
 	node := newNode(m, k, metav1.Now())
 	for key, want := range map[string]string{
@@ -56,7 +57,8 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
 		}
 	}
-	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "karpenter.sh/unregistered" || node.Spec.Taints[0].TimeAdded != nil {
+	if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "karpenter.sh/unregistered" ||
+		node.Spec.Taints[0].TimeAdded != nil {
 		t.Errorf("taints %v, want the one of the user data", node.Spec.Taints)
 	}
 	if got := node.Status.Allocatable.Pods().Value(); got != 20 {
@@ -97,11 +99,13 @@ max-pods = 20
 		t.Fatal(err)
 	}
 	node := newNode(&Instance{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
-	want := []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	want := []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
 	if !slices.Equal(node.Spec.Taints, want) {
 		t.Errorf("taints %v, want %v", node.Spec.Taints, want)
 	}
-	if node.Labels["karpenter.sh/nodepool"] != "general-purpose" || node.Status.Allocatable.Pods().Value() != 20 || node.Status.Allocatable.Cpu().MilliValue() != 1900 ||
+	if node.Labels["karpenter.sh/nodepool"] != "general-purpose" || node.Status.Allocatable.Pods().Value() != 20 ||
+		node.Status.Allocatable.Cpu().MilliValue() != 1900 ||
 		!strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket") {
 		t.Errorf("the node is %+v", node)
 	}
@@ -125,7 +129,8 @@ func TestUserDataThatJoinsNoCluster(t *testing.T) {
 }
 
 func pod(mutate func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "app"}}}}
+	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "app"}}}}
 	mutate(p)
 	return p
 }
@@ -136,12 +141,18 @@ func TestHowLongAPodRuns(t *testing.T) {
 		want time.Duration
 		ends bool
 	}{
-		"a server":         {pod(func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }), 0, false},
-		"a job":            {pod(func(*corev1.Pod) {}), 2 * time.Second, true},
-		"sleep 5":          {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh", "-c", "echo hi && sleep 5; exit 0"} }), 5 * time.Second, true},
-		"sleep infinity":   {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sleep", "infinity"} }), forever, true},
-		"annotation":       {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "90s"} }), 90 * time.Second, true},
-		"annotation wrong": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "soon"} }), 2 * time.Second, true},
+		"a server": {pod(func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }), 0, false},
+		"a job":    {pod(func(*corev1.Pod) {}), 2 * time.Second, true},
+		"sleep 5": {pod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Command = []string{"sh", "-c",
+				"echo hi && sleep 5; exit 0"}
+		}), 5 * time.Second, true},
+		"sleep infinity": {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sleep", "infinity"} }),
+			forever, true},
+		"annotation": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "90s"} }),
+			90 * time.Second, true},
+		"annotation wrong": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "soon"} }),
+			2 * time.Second, true},
 	} {
 		if got, ends := runTime(tc.pod); got != tc.want || ends != tc.ends {
 			t.Errorf("%s: %s %t, want %s %t", name, got, ends, tc.want, tc.ends)
@@ -158,7 +169,8 @@ func TestHowLongAPodRuns(t *testing.T) {
 func TestStatusOfAPod(t *testing.T) {
 	now := metav1.Now()
 	p := pod(func(p *corev1.Pod) {
-		p.Spec.InitContainers = []corev1.Container{{Name: "setup"}, {Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		p.Spec.InitContainers = []corev1.Container{{Name: "setup"},
+			{Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
 	})
 	p.Status = runningStatus(p, "10.0.0.4", "10.0.0.9", now)
@@ -171,12 +183,14 @@ func TestStatusOfAPod(t *testing.T) {
 	if isPodReady(p) {
 		t.Error("ready with a closed readiness gate")
 	}
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue})
+	p.Status.Conditions = append(p.Status.Conditions,
+		corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue})
 	p.Status.Conditions = setReady(p, p.Status.Conditions, now)
 	if !isPodReady(p) {
 		t.Error("not ready with an open readiness gate")
 	}
-	if after := endedStatus(p, now); after.Phase != corev1.PodSucceeded || after.ContainerStatuses[0].State.Terminated == nil {
+	if after := endedStatus(p, now); after.Phase != corev1.PodSucceeded ||
+		after.ContainerStatuses[0].State.Terminated == nil {
 		t.Errorf("ended status %+v", after)
 	}
 }

@@ -40,17 +40,22 @@ func (hall) AssignPodIP(instance, _ string) (netip.Addr, error) {
 	}
 	return netip.MustParseAddr("10.1.1.1"), nil
 }
-func (hall) ReleasePodIP(string)                                   {}
-func (hall) PodsWithIP() []string                                  { return nil }
-func (h hall) boot(name string)                                    { h <- nodesim.Event{Kind: nodesim.Booted, Instance: instance(name)} }
+func (hall) ReleasePodIP(string)  {}
+func (hall) PodsWithIP() []string { return nil }
+func (h hall) boot(name string) {
+	h <- nodesim.Event{Kind: nodesim.Booted,
+		Instance: instance(name)}
+}
 func ready(status corev1.ConditionStatus) func(*corev1.Node) error { return condition(status, "") }
 
 // instance joins with the label role=NAME.
 func instance(name string) nodesim.Instance {
 	large, _ := catalog.Lookup("m5.large")
 	return nodesim.Instance{
-		ID: "i-" + name, ProviderID: "aws:///a/i-" + name, Name: name, IP: netip.MustParseAddr("10.1.0.1"), Type: large, Zone: "a",
-		UserData: fmt.Appendf(nil, "kind: NodeConfig\nspec: {cluster: {name: c}, kubelet: {flags: [\"--node-labels=role=%s\"]}}\n", name),
+		ID: "i-" + name, ProviderID: "aws:///a/i-" + name, Name: name, IP: netip.MustParseAddr("10.1.0.1"), Type: large,
+		Zone: "a",
+		UserData: fmt.Appendf(nil,
+			"kind: NodeConfig\nspec: {cluster: {name: c}, kubelet: {flags: [\"--node-labels=role=%s\"]}}\n", name),
 	}
 }
 
@@ -72,7 +77,8 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: p.RESTConfig(), Instances: s.hall, Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{REST: p.RESTConfig(), Instances: s.hall, Clock: clock.Real{},
+			Log: slog.New(slog.DiscardHandler)})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -101,8 +107,10 @@ func (s *story) node(name string, is func(*corev1.Node) error) *corev1.Node {
 // pod puts a pod on a node and waits until its phase is as said.
 func (s *story) pod(node string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Namespace: s.namespace, Labels: map[string]string{}, Annotations: map[string]string{}}}
-	pod.Spec = corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}}, TerminationGracePeriodSeconds: ptr.To[int64](1)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Namespace: s.namespace,
+		Labels: map[string]string{}, Annotations: map[string]string{}}}
+	pod.Spec = corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		TerminationGracePeriodSeconds: ptr.To[int64](1)}
 	change(pod)
 	pods := s.api.CoreV1().Pods(s.namespace)
 	pod, err := pods.Create(context.Background(), pod, metav1.CreateOptions{})
@@ -138,7 +146,8 @@ func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason s
 		if err != nil {
 			return err
 		}
-		now.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+		now.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason,
+			LastTransitionTime: metav1.Now()}}
 		_, err = s.api.CoreV1().Nodes().UpdateStatus(context.Background(), now, metav1.UpdateOptions{})
 		return err
 	}); err != nil {
@@ -149,21 +158,25 @@ func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason s
 func TestAMachineThatIsRefusedTriesAgain(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()
-	policies, bindings := s.api.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.api.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	policies, bindings := s.api.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
+		s.api.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	name := metav1.ObjectMeta{Name: "no-entry"}
-	_, err := policies.Create(ctx, &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
-		}}}},
-		Validations: []admissionv1.Validation{{Expression: "object.metadata.labels['role'] != 'refused'"}},
-	}}, metav1.CreateOptions{})
+	_, err := policies.Create(ctx,
+		&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Create},
+				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}},
+			}}}},
+			Validations: []admissionv1.Validation{{Expression: "object.metadata.labels['role'] != 'refused'"}},
+		}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}, metav1.CreateOptions{})
+	_, err = bindings.Create(ctx,
+		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name,
+			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: name.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +194,8 @@ func TestAMachineThatIsRefusedTriesAgain(t *testing.T) {
 	if _, err := s.api.CoreV1().Nodes().Get(ctx, "refused", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the policy let the node in: %v", err)
 	}
-	if err := errors.Join(bindings.Delete(ctx, name.Name, metav1.DeleteOptions{}), policies.Delete(ctx, name.Name, metav1.DeleteOptions{})); err != nil {
+	if err := errors.Join(bindings.Delete(ctx, name.Name, metav1.DeleteOptions{}),
+		policies.Delete(ctx, name.Name, metav1.DeleteOptions{})); err != nil {
 		t.Fatal(err)
 	}
 	if node := s.node("refused", ready(corev1.ConditionTrue)); node.Labels["role"] != "refused" {
@@ -211,7 +225,8 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 			t.Errorf("the pod nobody knows of is ready: %v", c)
 		}
 	}
-	slow := s.pod("host", corev1.PodRunning, func(p *corev1.Pod) { p.Annotations["pod-delete.stage.kwok.x-k8s.io/delay"] = "1h" })
+	slow := s.pod("host", corev1.PodRunning,
+		func(p *corev1.Pod) { p.Annotations["pod-delete.stage.kwok.x-k8s.io/delay"] = "1h" })
 	quick := s.pod("host", corev1.PodRunning, func(*corev1.Pod) {})
 	pods := s.api.CoreV1().Pods(s.namespace)
 	for _, p := range []*corev1.Pod{slow, quick} {
@@ -228,7 +243,8 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 	if _, err := pods.Get(context.Background(), slow.Name, metav1.GetOptions{}); err != nil {
 		t.Errorf("the slow pod did not take its time: %v", err)
 	}
-	if err := pods.Delete(context.Background(), slow.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
+	if err := pods.Delete(context.Background(), slow.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -236,7 +252,8 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 // A Node that somebody creates to be played is ready, stays so, and runs pods at its own address.
 func TestANodeWithoutAMachineIsPlayed(t *testing.T) {
 	s := tell(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stage", Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stage",
+		Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.99.0.1"}}
 	early := make(chan *corev1.Pod)
 	go func() { early <- s.pod("stage", corev1.PodRunning, func(*corev1.Pod) {}) }()
@@ -262,7 +279,8 @@ func TestAKubeletSaysThatItStarts(t *testing.T) {
 		t.Errorf("the kubelet's port is %d", port)
 	}
 	planetest.Eventually(t, "the kubelet's events", func(ctx context.Context) error {
-		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.name=starts"})
+		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.kind=Node,involvedObject.name=starts"})
 		if err != nil {
 			return err
 		}
@@ -273,7 +291,8 @@ func TestAKubeletSaysThatItStarts(t *testing.T) {
 			}
 		}
 		for reason, message := range map[string]string{
-			"Starting": "Starting kubelet.", "NodeHasSufficientMemory": "Node starts status is now: NodeHasSufficientMemory", "NodeReady": "Node starts status is now: NodeReady",
+			"Starting": "Starting kubelet.", "NodeHasSufficientMemory": "Node starts status is now: NodeHasSufficientMemory",
+			"NodeReady": "Node starts status is now: NodeReady",
 		} {
 			if said[reason] != message {
 				return fmt.Errorf("%s: %q, want %q; all: %v", reason, said[reason], message, said)
@@ -283,7 +302,8 @@ func TestAKubeletSaysThatItStarts(t *testing.T) {
 	})
 }
 
-// A pod that gets no address stays as on EKS: its containers are being created, and its kubelet says why again and again, in one event.
+// A pod that gets no address stays as on EKS: its containers are being created, and its kubelet says why again and
+// again, in one event.
 func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	s := tell(t)
 	s.boot("full")
@@ -294,14 +314,16 @@ func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	}
 	pod := s.pod("full", corev1.PodPending, func(*corev1.Pod) {})
 	planetest.Eventually(t, "the event", func(ctx context.Context) error {
-		events, err := s.api.CoreV1().Events(s.namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
+		events, err := s.api.CoreV1().Events(s.namespace).List(ctx,
+			metav1.ListOptions{FieldSelector: "reason=FailedCreatePodSandBox"})
 		if err != nil || len(events.Items) != 1 || events.Items[0].Count < 2 {
 			return fmt.Errorf("%v, %d events; want one that counts more than once: %+v", err, len(events.Items), events.Items)
 		}
 		e := events.Items[0]
 		wanted := regexp.MustCompile(`^Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "[0-9a-f]{64}": ` +
 			`plugin type="aws-cni" name="aws-cni" failed \(add\): add cmd: failed to assign an IP address to container$`)
-		if e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning || e.Source != (corev1.EventSource{Component: "kubelet", Host: "full"}) || !wanted.MatchString(e.Message) {
+		if e.InvolvedObject.UID != pod.UID || e.Type != corev1.EventTypeWarning ||
+			e.Source != (corev1.EventSource{Component: "kubelet", Host: "full"}) || !wanted.MatchString(e.Message) {
 			t.Errorf("%+v", e)
 		}
 		return nil
@@ -310,7 +332,8 @@ func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := pod.Status.ContainerStatuses[0].State.Waiting; pod.Status.Phase != corev1.PodPending || w == nil || w.Reason != "ContainerCreating" || w.Message != "" || pod.Status.PodIP != "" {
+	if w := pod.Status.ContainerStatuses[0].State.Waiting; pod.Status.Phase != corev1.PodPending || w == nil ||
+		w.Reason != "ContainerCreating" || w.Message != "" || pod.Status.PodIP != "" {
 		t.Errorf("%+v", pod.Status)
 	}
 }
@@ -338,12 +361,15 @@ func TestAMachineThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
 	m.Claim, m.UserData = claim.Name, []byte("#!/bin/bash\n/etc/eks/bootstrap.sh prod\n")
 	s.hall <- nodesim.Event{Kind: nodesim.Booted, Instance: m}
 	planetest.Eventually(t, "the event", func(ctx context.Context) error {
-		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=lost"})
+		events, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.kind=NodeClaim,involvedObject.name=lost"})
 		if err != nil || len(events.Items) != 1 {
 			return fmt.Errorf("%d events, %v", len(events.Items), err)
 		}
 		e := events.Items[0]
-		if e.InvolvedObject.UID != claim.UID || e.Type != corev1.EventTypeWarning || !strings.Contains(e.Message, "i-lost has booted and joins no cluster") || !strings.Contains(e.Message, "al2023@latest") {
+		if e.InvolvedObject.UID != claim.UID || e.Type != corev1.EventTypeWarning ||
+			!strings.Contains(e.Message, "i-lost has booted and joins no cluster") ||
+			!strings.Contains(e.Message, "al2023@latest") {
 			t.Errorf("%+v", e)
 		}
 		return nil

@@ -1,5 +1,5 @@
-// Package access says who somebody is by their bearer token, and what of a cluster they may look at. It asks the API server, by
-// TokenReview and SubjectAccessReview, and remembers the answers for half a minute.
+// Package access says who somebody is by their bearer token, and what of a cluster they may look at. It asks the API
+// server, by TokenReview and SubjectAccessReview, and remembers the answers for half a minute.
 package access
 
 import (
@@ -91,14 +91,17 @@ func New(cfg *rest.Config, c clock.Clock, namespaces func() []string) (*Reviewer
 	if err != nil {
 		return nil, fmt.Errorf("ask about those who look: %w", err)
 	}
-	return &Reviewer{kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce), known: map[[sha256.Size]byte]answer{}}, nil
+	return &Reviewer{kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce),
+		known: map[[sha256.Size]byte]answer{}}, nil
 }
 
 // Check fails if this process may not ask.
 func (r *Reviewer) Check(ctx context.Context) error {
-	for _, of := range [][2]string{{"authentication.k8s.io", "tokenreviews"}, {"authorization.k8s.io", "subjectaccessreviews"}} {
+	for _, of := range [][2]string{{"authentication.k8s.io", "tokenreviews"},
+		{"authorization.k8s.io", "subjectaccessreviews"}} {
 		review, err := r.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authz.SelfSubjectAccessReview{
-			Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &authz.ResourceAttributes{Verb: "create", Group: of[0], Resource: of[1]}},
+			Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &authz.ResourceAttributes{Verb: "create",
+				Group: of[0], Resource: of[1]}},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("ask the API server whether this page may create %s.%s: %w", of[1], of[0], err)
@@ -110,7 +113,8 @@ func (r *Reviewer) Check(ctx context.Context) error {
 	return nil
 }
 
-// Review is what the bearer of a token may look at. The error is ErrNobody if it is nobody's; ErrNothing if they may see nothing.
+// Review is what the bearer of a token may look at. The error is ErrNobody if it is nobody's; ErrNothing if they may
+// see nothing.
 func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 	if token == "" || len(token) > mostToken {
 		return nil, ErrNobody
@@ -170,7 +174,8 @@ func (r *Reviewer) remember(key [sha256.Size]byte, a answer) {
 }
 
 func (r *Reviewer) ask(ctx context.Context, token string) (*Rights, error) {
-	review, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx, &authn.TokenReview{Spec: authn.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+	review, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx,
+		&authn.TokenReview{Spec: authn.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("the page may not ask who you are: %w; an administrator allows it: nodeless rbac --page", err)

@@ -32,7 +32,8 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// story is a page behind a login, whose cluster decides who may see what. Its pods are made up, in namespaces of that cluster.
+// story is a page behind a login, whose cluster decides who may see what. Its pods are made up, in namespaces of that
+// cluster.
 type story struct {
 	*testing.T
 	api        client.Client
@@ -45,7 +46,8 @@ type story struct {
 
 func tell(t *testing.T) *story {
 	p := planetest.Start(t)
-	s := &story{T: t, clock: clock.NewVirtual(viewtest.Now), mine: planetest.Namespace(t, p), hers: planetest.Namespace(t, p), roots: x509.NewCertPool()}
+	s := &story{T: t, clock: clock.NewVirtual(viewtest.Now), mine: planetest.Namespace(t, p),
+		hers: planetest.Namespace(t, p), roots: x509.NewCertPool()}
 	var err error
 	if s.api, err = client.New(p.RESTConfig(), client.Options{}); err == nil {
 		s.kube, err = kubernetes.NewForConfig(p.RESTConfig())
@@ -55,7 +57,8 @@ func tell(t *testing.T) *story {
 	}
 	m, _ := viewtest.Cluster(2, 0)
 	for _, n := range []string{s.mine, s.hers} {
-		m.SetPod(&view.Pod{UID: "uid-of-" + n, Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0), Phase: view.Running, Requests: view.Amounts{1000}})
+		m.SetPod(&view.Pod{UID: "uid-of-" + n, Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0),
+			Phase: view.Running, Requests: view.Amounts{1000}})
 	}
 	reviewer, err := access.New(p.RESTConfig(), s.clock, m.Namespaces)
 	if err != nil {
@@ -80,7 +83,8 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- web.New(web.Options{Context: "story", Model: m, Clock: s.clock, Gate: &web.Gate{TLS: config, Review: reviewer.Review}}).Run(ctx, l)
+		done <- web.New(web.Options{Context: "story", Model: m, Clock: s.clock,
+			Gate: &web.Gate{TLS: config, Review: reviewer.Review}}).Run(ctx, l)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -104,7 +108,8 @@ func (s *story) create(o client.Object) {
 func (s *story) account(name string) (subject rbacv1.Subject, token string) {
 	s.Helper()
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: name}})
-	r, err := s.kube.CoreV1().ServiceAccounts(s.mine).CreateToken(s.Context(), name, &authn.TokenRequest{}, metav1.CreateOptions{})
+	r, err := s.kube.CoreV1().ServiceAccounts(s.mine).CreateToken(s.Context(), name, &authn.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -116,7 +121,8 @@ func (s *story) everywhere(who rbacv1.Subject, rules ...rbacv1.PolicyRule) *rbac
 	name := who.Namespace + "-" + who.Name
 	s.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
 	b := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: []rbacv1.Subject{who},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
 	s.create(b)
 	return b
@@ -124,7 +130,8 @@ func (s *story) everywhere(who rbacv1.Subject, rules ...rbacv1.PolicyRule) *rbac
 
 func (s *story) client() *http.Client {
 	jar, _ := cookiejar.New(nil)
-	c := &http.Client{Jar: jar, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}}}
+	c := &http.Client{Jar: jar,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}}}
 	s.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -150,8 +157,8 @@ func (s *story) get(path, token string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// becomes waits until an answer has a status: the API server's authorizer learns of roles a moment later, and the page asks it again
-// after its half minute.
+// becomes waits until an answer has a status: the API server's authorizer learns of roles a moment later, and the
+// page asks it again after its half minute.
 func (s *story) becomes(status int, path, token string) (text string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s is answered with %d", path, status), func(context.Context) error {
@@ -168,9 +175,11 @@ func (s *story) becomes(status int, path, token string) (text string) {
 func TestNobodyIsLetInWithoutAToken(t *testing.T) {
 	s := tell(t)
 	for _, token := range []string{"", "made-up", strings.Repeat("x", 100_000)} {
-		for _, path := range []string{"/", "/lite", "/main.js", "/api/stream", "/api/history", "/api/pods?node=" + viewtest.NodeName(0), "/api/who", "/no-such"} {
+		for _, path := range []string{"/", "/lite", "/main.js", "/api/stream", "/api/history",
+			"/api/pods?node=" + viewtest.NodeName(0), "/api/who", "/no-such"} {
 			status, text := s.get(path, token)
-			if status != http.StatusUnauthorized && len(token) < 1000 || status < 400 || strings.Contains(text, "pod-of") || strings.Contains(text, "ip-10-") {
+			if status != http.StatusUnauthorized && len(token) < 1000 || status < 400 || strings.Contains(text, "pod-of") ||
+				strings.Contains(text, "ip-10-") {
 				t.Errorf("%s with token %.10q: %d %s", path, token, status, text)
 			}
 		}
@@ -184,7 +193,9 @@ func TestWhoMayListNothingIsToldWhatLacks(t *testing.T) {
 	s := tell(t)
 	_, token := s.account("nobody")
 	status, text := s.get("/api/history", token)
-	if status != http.StatusForbidden || !strings.Contains(text, "system:serviceaccount:"+s.mine+":nobody may list neither nodes nor pods") || !strings.Contains(text, "nodeless rbac --view") {
+	if status != http.StatusForbidden ||
+		!strings.Contains(text, "system:serviceaccount:"+s.mine+":nobody may list neither nodes nor pods") ||
+		!strings.Contains(text, "nodeless rbac --view") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -231,9 +242,11 @@ func TestAViewerSeesEverythingUntilTheyMayNotAnyMore(t *testing.T) {
 func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	s := tell(t)
 	who, token := s.account("tenant")
-	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}})
+	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}})
 	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Subjects: []rbacv1.Subject{who}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Subjects: []rbacv1.Subject{who},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
 	})
 	pods := s.becomes(http.StatusOK, "/api/pods?node="+viewtest.NodeName(0), token)
 	_, lite := s.get("/lite", token)
@@ -243,13 +256,17 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 			t.Errorf("%s tells of what is not theirs: %s", name, text)
 		}
 	}
-	if !strings.Contains(pods, "pod-of-"+s.mine) || !strings.Contains(lite, viewtest.NodeName(0)) || strings.Contains(lite, viewtest.NodeName(1)) {
+	if !strings.Contains(pods, "pod-of-"+s.mine) || !strings.Contains(lite, viewtest.NodeName(0)) ||
+		strings.Contains(lite, viewtest.NodeName(1)) {
 		t.Errorf("their own is not shown: %s\n%s", pods, lite)
 	}
-	if !strings.Contains(lite, "only pods of "+s.mine+" are shown") || !strings.Contains(lite, "not shown, because you may not list them: nodes") {
+	if !strings.Contains(lite, "only pods of "+s.mine+" are shown") ||
+		!strings.Contains(lite, "not shown, because you may not list them: nodes") {
 		t.Errorf("what is left out is not said: %s", lite)
 	}
-	for path, lacks := range map[string]string{"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster", "/api/pending": "pods of", "/api/decisions": "decisionlogs.nodeless.sh", "/lite/savings": "decisionlogs.nodeless.sh"} {
+	for path, lacks := range map[string]string{"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster",
+		"/api/pending": "pods of", "/api/decisions": "decisionlogs.nodeless.sh",
+		"/lite/savings": "decisionlogs.nodeless.sh"} {
 		if status, text := s.get(path, token); status != http.StatusForbidden || !strings.Contains(text, lacks) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -266,7 +283,8 @@ func TestABrowserLogsIn(t *testing.T) {
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	post := func(path, value, site string) *http.Response {
 		t.Helper()
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path, strings.NewReader(url.Values{"token": {value}}.Encode()))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+path,
+			strings.NewReader(url.Values{"token": {value}}.Encode()))
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		req.Header.Set("Sec-Fetch-Site", site)
 		resp, err := c.Do(req)
@@ -279,7 +297,8 @@ func TestABrowserLogsIn(t *testing.T) {
 	for _, bad := range []struct {
 		token, site string
 		status      int
-	}{{"", "same-origin", 400}, {"two words", "same-origin", 400}, {"made-up", "same-origin", 401}, {strings.Repeat("x", 4000), "same-origin", 400}, {token, "cross-site", 403}} {
+	}{{"", "same-origin", 400}, {"two words", "same-origin", 400}, {"made-up", "same-origin", 401},
+		{strings.Repeat("x", 4000), "same-origin", 400}, {token, "cross-site", 403}} {
 		if resp := post("/login", bad.token, bad.site); resp.StatusCode != bad.status || len(resp.Cookies()) > 0 {
 			t.Errorf("token %.10q from %s: %d, cookies %v", bad.token, bad.site, resp.StatusCode, resp.Cookies())
 		}
@@ -288,7 +307,8 @@ func TestABrowserLogsIn(t *testing.T) {
 	if resp.StatusCode != http.StatusSeeOther || len(resp.Cookies()) != 1 {
 		t.Fatalf("%d, cookies %v", resp.StatusCode, resp.Cookies())
 	}
-	if k := resp.Cookies()[0]; !k.HttpOnly || !k.Secure || k.SameSite != http.SameSiteStrictMode || k.Path != "/" || k.Domain != "" {
+	if k := resp.Cookies()[0]; !k.HttpOnly || !k.Secure || k.SameSite != http.SameSiteStrictMode || k.Path != "/" ||
+		k.Domain != "" {
 		t.Errorf("cookie %+v", k)
 	}
 	look := func() int {

@@ -19,8 +19,8 @@ import (
 // validity is how long a certificate of our own is good.
 const validity = 365 * 24 * time.Hour
 
-// Certificate is that of two PEM files; without them one of our own, made anew, for an address and this machine's names. fingerprint is
-// its SHA-256, by which people recognise it.
+// Certificate is that of two PEM files; without them one of our own, made anew, for an address and this machine's
+// names. fingerprint is its SHA-256, by which people recognise it.
 func Certificate(certFile, keyFile, address string, now time.Time) (cfg *tls.Config, fingerprint string, err error) {
 	var pair tls.Certificate
 	switch {
@@ -48,8 +48,9 @@ func own(address string, now time.Time) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	t := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "nodeless page"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(validity),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "nodeless page"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(validity),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}

@@ -28,11 +28,13 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Several who come with the same token share one question to the API server. Whoever asked first may go: the others get the answer.
+// Several who come with the same token share one question to the API server. Whoever asked first may go: the others
+// get the answer.
 func TestTheAnswerOutlivesWhoAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := slow{make(chan struct{})}
-		config := &rest.Config{Host: "http://api", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		config := &rest.Config{Host: "http://api", Transport: server,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 		r, err := New(config, clock.Real{}, func() []string { return nil })
 		if err != nil {
 			t.Fatal(err)

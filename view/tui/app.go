@@ -144,7 +144,8 @@ func (a *App) sorts() []string {
 	switch a.screen {
 	case Nodes:
 		out := append([]string{view.SortAge, view.FieldNode}, resources...)
-		out = append(out, view.SortPrice, view.SortPods, view.FieldPool, view.FieldType, view.FieldCapacity, view.FieldZone, view.SortReadyIn, view.FieldStatus)
+		out = append(out, view.SortPrice, view.SortPods, view.FieldPool, view.FieldType, view.FieldCapacity,
+			view.FieldZone, view.SortReadyIn, view.FieldStatus)
 		return append(out, a.o.Labels...)
 	case Pending, pods:
 		return append([]string{"", view.SortAge, "pod"}, resources...)
@@ -157,7 +158,8 @@ func (a *App) sorts() []string {
 
 // groups are those that the key g goes through.
 func (a *App) groups() []string {
-	return append([]string{"", view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus}, a.o.Labels...)
+	return append([]string{"", view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus},
+		a.o.Labels...)
 }
 
 // after is the one behind a text in a list, the first behind the last.

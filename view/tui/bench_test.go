@@ -13,8 +13,8 @@ const podsEach = 30
 
 var sizes = []int{100, 1000, 5000}
 
-// A frame when nothing has changed but the key that was pressed, and one after a pod came or went, for which the rows are ordered
-// anew. `make bench-views` runs it beside eks-node-viewer's.
+// A frame when nothing has changed but the key that was pressed, and one after a pod came or went, for which the rows
+// are ordered anew. `make bench-views` runs it beside eks-node-viewer's.
 func BenchmarkFrame(b *testing.B) {
 	for _, nodes := range sizes {
 		m, pods := viewtest.Cluster(nodes, podsEach)

@@ -16,8 +16,8 @@ type scene struct {
 	resources []string
 }
 
-// column is one of a table's. On a terminal it is at least min, rather fair and at most max wide; those of a higher rank leave
-// first when there is no room. A program's table has them all, but those that are only for -o wide.
+// column is one of a table's. On a terminal it is at least min, rather fair and at most max wide; those of a higher
+// rank leave first when there is no room. A program's table has them all, but those that are only for -o wide.
 type column[R any] struct {
 	title         string
 	min, fair     int

@@ -13,12 +13,17 @@ import (
 // decisionColumns are those of what was decided.
 func decisionColumns() []column[*record.Record] {
 	return []column[*record.Record]{
-		{title: "AGE", min: 5, fair: 6, rank: 1, right: true, text: func(s *scene, r **record.Record) string { return view.Age(s.now, (*r).Time) }},
-		{title: "DECISION", min: 8, rank: 0, text: func(_ *scene, r **record.Record) string { return string((*r).Kind) }, tone: decisionTone},
-		{title: "REASON", min: 13, fair: 15, max: 20, rank: 3, text: func(_ *scene, r **record.Record) string { return view.ReasonOf(*r) }},
-		{title: "SAVES/H", min: 8, fair: 9, rank: 4, right: true, sort: view.SortSaves, text: func(_ *scene, r **record.Record) string { return dollarsOr((*r).SavesPerHour) }},
+		{title: "AGE", min: 5, fair: 6, rank: 1, right: true,
+			text: func(s *scene, r **record.Record) string { return view.Age(s.now, (*r).Time) }},
+		{title: "DECISION", min: 8, rank: 0, text: func(_ *scene, r **record.Record) string { return string((*r).Kind) },
+			tone: decisionTone},
+		{title: "REASON", min: 13, fair: 15, max: 20, rank: 3,
+			text: func(_ *scene, r **record.Record) string { return view.ReasonOf(*r) }},
+		{title: "SAVES/H", min: 8, fair: 9, rank: 4, right: true, sort: view.SortSaves,
+			text: func(_ *scene, r **record.Record) string { return dollarsOr((*r).SavesPerHour) }},
 		{title: "ID", min: 12, rank: 5, wide: true, text: func(_ *scene, r **record.Record) string { return (*r).ID }},
-		{title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2, text: func(_ *scene, r **record.Record) string { return (*r).Line() }},
+		{title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2,
+			text: func(_ *scene, r **record.Record) string { return (*r).Line() }},
 	}
 }
 
@@ -37,13 +42,17 @@ func decisionTone(r **record.Record) tone {
 // savingColumns are those of what decisions saved.
 func savingColumns() []column[*record.Saving] {
 	return []column[*record.Saving]{
-		{title: "AGE", min: 5, fair: 6, rank: 1, right: true, text: func(s *scene, r **record.Saving) string { return view.Age(s.now, (*r).Time) }},
+		{title: "AGE", min: 5, fair: 6, rank: 1, right: true,
+			text: func(s *scene, r **record.Saving) string { return view.Age(s.now, (*r).Time) }},
 		{title: "REASON", min: 13, fair: 14, rank: 3, text: func(_ *scene, r **record.Saving) string { return (*r).Method }},
 		{title: "STATE", min: 8, rank: 4, text: func(_ *scene, r **record.Saving) string { return (*r).State }},
-		{title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves, text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone},
-		{title: "NOW/H", min: 8, fair: 9, rank: 2, right: true, text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) }},
+		{title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves,
+			text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone},
+		{title: "NOW/H", min: 8, fair: 9, rank: 2, right: true,
+			text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) }},
 		{title: "ID", min: 12, rank: 6, wide: true, text: func(_ *scene, r **record.Saving) string { return (*r).Decision }},
-		{title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5, text: func(_ *scene, r **record.Saving) string { return (*r).What }},
+		{title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5,
+			text: func(_ *scene, r **record.Saving) string { return (*r).What }},
 	}
 }
 
@@ -85,7 +94,8 @@ func (a *App) ledgerLine(p *painter, s *scene) {
 }
 
 func ledgerText(l record.Ledger, now time.Time) string {
-	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since), "now " + dollars(l.DollarsPerHour) + "/h"}
+	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since),
+		"now " + dollars(l.DollarsPerHour) + "/h"}
 	if l.Unpriced > 0 {
 		parts = append(parts, fmt.Sprintf("%d unpriced left out", l.Unpriced))
 	}
@@ -131,7 +141,8 @@ func aboutDecision(r *record.Record) []string {
 		"time     " + r.Time.UTC().Format(time.RFC3339), "why      " + r.Why,
 	}
 	for _, b := range r.Comes {
-		out = append(out, fmt.Sprintf("launched %s for pool %s, as %s; %d types fit", b.Chosen, b.Pool, cmp.Or(b.Claim, "-"), b.Types))
+		out = append(out, fmt.Sprintf("launched %s for pool %s, as %s; %d types fit", b.Chosen, b.Pool,
+			cmp.Or(b.Claim, "-"), b.Types))
 		if b.RunnerUp != nil {
 			out = append(out, "         next best "+b.RunnerUp.String())
 		}
@@ -153,7 +164,8 @@ func aboutDecision(r *record.Record) []string {
 		out = append(out, "saves    "+dollars(r.SavesPerHour)+"/h")
 	}
 	for _, o := range r.Outcomes {
-		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.What, cmp.Or(o.Node, o.Claim), time.Duration(o.Seconds*float64(time.Second)).Round(time.Second))
+		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.What,
+			cmp.Or(o.Node, o.Claim), time.Duration(o.Seconds*float64(time.Second)).Round(time.Second))
 		if o.Text != "" {
 			line += ": " + o.Text
 		}
@@ -177,7 +189,8 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 			out = []string{
 				"saved    " + dollars(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
 				"         " + dollars(row.Gone) + " is what the removed nodes would have cost",
-				"         less " + dollars(row.Replacements) + " for their replacements and " + dollars(row.Launched) + " for nodes launched since",
+				"         less " + dollars(row.Replacements) + " for their replacements and " + dollars(row.Launched) +
+					" for nodes launched since",
 			}
 		}
 	}

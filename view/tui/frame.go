@@ -10,7 +10,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Frame is the screen as text: lines of at most the width, no more than the height. It costs what is seen, not what is there.
+// Frame is the screen as text: lines of at most the width, no more than the height. It costs what is seen, not what
+// is there.
 func (a *App) Frame() string {
 	p := &painter{style: a.o.Style, colours: a.colours}
 	p.Grow(4 * a.width * a.height)
@@ -71,7 +72,8 @@ func (a *App) summary(p *painter, s *scene, t *view.Totals) {
 		p.cell(name, 8, false, plain)
 		p.bar(view.Share(used, offered), offered > 0, max(8, min(40, a.width-34)))
 		p.blank(1)
-		p.cell(view.Amount(name, used)+" of "+view.Amount(name, offered)+" requested", max(0, a.width-9-max(8, min(40, a.width-34))), false, dim)
+		p.cell(view.Amount(name, used)+" of "+view.Amount(name, offered)+" requested",
+			max(0, a.width-9-max(8, min(40, a.width-34))), false, dim)
 		p.WriteByte('\n')
 	}
 	var nodes []string
@@ -188,7 +190,8 @@ func (a *App) nodeLine(p *painter, s *scene) {
 }
 
 // body writes the titles and the rows that are seen, and remembers where they are.
-func body[P, R any](a *App, p *painter, s *scene, columns []placed[R], page view.Page[P], row func(*P) *R, none string) {
+func body[P, R any](a *App, p *painter, s *scene, columns []placed[R], page view.Page[P], row func(*P) *R,
+	none string) {
 	st := a.state()
 	st.window = page.Window
 	head(p, columns, st.sort)
@@ -217,7 +220,8 @@ func (a *App) groupLine(p *painter, s *scene, l *view.Line, chosen bool) {
 	if chosen {
 		mark = ">"
 	}
-	parts := []string{fmt.Sprintf("%s─ %s=%s", mark, a.state().group, cmp.Or(l.Group, "(none)")), fmt.Sprintf("%d nodes", l.Head.Machines), fmt.Sprintf("%d pods", l.Head.Pods)}
+	parts := []string{fmt.Sprintf("%s─ %s=%s", mark, a.state().group, cmp.Or(l.Group, "(none)")),
+		fmt.Sprintf("%d nodes", l.Head.Machines), fmt.Sprintf("%d pods", l.Head.Pods)}
 	for i, name := range s.resources {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))
 	}

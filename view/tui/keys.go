@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// press answers a key. The keys are eks-node-viewer's (arrows turn pages, q, esc and ctrl+c leave) and, beside them, k9s'.
+// press answers a key. The keys are eks-node-viewer's (arrows turn pages, q, esc and ctrl+c leave) and, beside them,
+// k9s'.
 func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	key := k.String()
 	switch {
@@ -91,7 +92,8 @@ func (a *App) arrange(key string) {
 		if sorts := a.sorts(); sorts != nil {
 			s.sort = view.Sort{Key: after(sorts, s.sort.Key), Desc: false}
 			switch s.sort.Key {
-			case view.SortAge, view.FieldNode, view.FieldPool, view.FieldType, view.FieldZone, view.FieldCapacity, view.FieldStatus, "pod", "":
+			case view.SortAge, view.FieldNode, view.FieldPool, view.FieldType, view.FieldZone, view.FieldCapacity,
+				view.FieldStatus, "pod", "":
 			default:
 				s.sort.Desc = true // of amounts the largest matter
 			}

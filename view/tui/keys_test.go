@@ -143,14 +143,16 @@ func TestTheProgramLeavesTheTerminalClean(t *testing.T) {
 	for _, keys := range []string{"q", "\x03", "3/web\r\x1b[B\x03"} {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		p := tea.NewProgram(app(t, shop(t), 80, 24, true), tea.WithContext(ctx), tea.WithInput(strings.NewReader(keys)), tea.WithOutput(&out),
+		p := tea.NewProgram(app(t, shop(t), 80, 24, true), tea.WithContext(ctx), tea.WithInput(strings.NewReader(keys)),
+			tea.WithOutput(&out),
 			tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
 		_, err := p.Run()
 		cancel()
 		if err != nil {
 			t.Fatalf("%q: %v", keys, err)
 		}
-		for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h", "\x1b[?2004h": "\x1b[?2004l"} {
+		for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h",
+			"\x1b[?2004h": "\x1b[?2004l"} {
 			if s := out.String(); strings.LastIndex(s, on) > strings.LastIndex(s, off) {
 				t.Errorf("%q: %q is not taken back in %q", keys, on, s)
 			}
@@ -164,7 +166,8 @@ func TestStylesAreRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", "#04B575", "#04B575,#FFFF00,red", "#04B575,#FFFF00,#12", "#04B575,#FFFF00,256", "#04B575,#FFFF00,#GG0000"} {
+	for _, bad := range []string{"", "#04B575", "#04B575,#FFFF00,red", "#04B575,#FFFF00,#12", "#04B575,#FFFF00,256",
+		"#04B575,#FFFF00,#GG0000"} {
 		if _, err := ParseStyle(bad); err == nil {
 			t.Errorf("%q is taken for a style", bad)
 		}

@@ -67,7 +67,8 @@ func total(o Options, s *scene) string {
 		parts = append(parts, fmt.Sprintf("%d launching", t.OnTheirWay))
 	}
 	for i, name := range s.resources {
-		parts = append(parts, fmt.Sprintf("%s %s/%s %s", name, view.Amount(name, t.Requests[i]), view.Amount(name, t.Allocatable[i]), view.Percent(view.Share(t.Requests[i], t.Allocatable[i]))))
+		parts = append(parts, fmt.Sprintf("%s %s/%s %s", name, view.Amount(name, t.Requests[i]),
+			view.Amount(name, t.Allocatable[i]), view.Percent(view.Share(t.Requests[i], t.Allocatable[i]))))
 	}
 	parts = append(parts, fmt.Sprintf("pods %d pending %d running", t.Pending, t.Running))
 	if !s.unpriced {
@@ -166,7 +167,8 @@ func printDocument(w io.Writer, o Options, output string) error {
 	return err
 }
 
-// Document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and savings print it.
+// Document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and
+// savings print it.
 func Document(o Options) any {
 	now := o.Now()
 	switch o.Screen {
@@ -190,7 +192,8 @@ func Document(o Options) any {
 	return d
 }
 
-// harmless escapes what JSON would leave as it is and a terminal would obey. Such characters are inside of strings alone.
+// harmless escapes what JSON would leave as it is and a terminal would obey. Such characters are inside of strings
+// alone.
 func harmless(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range string(text) {

@@ -23,11 +23,13 @@ func TestTablesForPrograms(t *testing.T) {
 	}
 	var out strings.Builder
 	o := app(t, shop(t), 80, 24, false).o
-	if err := Print(&out, o, "", false); err != nil || strings.Contains(out.String(), "NODE") || strings.Contains(out.String(), "hour") || strings.Count(out.String(), "\n") != 9 {
+	if err := Print(&out, o, "", false); err != nil || strings.Contains(out.String(), "NODE") ||
+		strings.Contains(out.String(), "hour") || strings.Count(out.String(), "\n") != 9 {
 		t.Errorf("without headers: %v\n%s", err, out.String())
 	}
 	o.Prices, out = "", strings.Builder{}
-	if err := Print(&out, o, "wide", true); err != nil || strings.Contains(out.String(), "$0") || strings.Contains(out.String(), "hour") {
+	if err := Print(&out, o, "wide", true); err != nil || strings.Contains(out.String(), "$0") ||
+		strings.Contains(out.String(), "hour") {
 		t.Errorf("without prices: %v\n%s", err, out.String())
 	}
 }
@@ -49,7 +51,8 @@ func TestADocumentForPrograms(t *testing.T) {
 			sum += *n.PricePerHour
 		}
 	}
-	if len(d.Nodes) != 9 || len(d.Pools) != 3 || len(d.Pending) != 2 || sum-d.Totals.PricePerHour > 1e-9 || d.Totals.PricePerHour-sum > 1e-9 {
+	if len(d.Nodes) != 9 || len(d.Pools) != 3 || len(d.Pending) != 2 || sum-d.Totals.PricePerHour > 1e-9 ||
+		d.Totals.PricePerHour-sum > 1e-9 {
 		t.Errorf("%d nodes for %v, %d pools, %d pending: %+v", len(d.Nodes), sum, len(d.Pools), len(d.Pending), d.Totals)
 	}
 	out = strings.Builder{}
@@ -73,10 +76,12 @@ func TestDecisionsForPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list.Kind != "DecisionList" || len(list.Items) != 4 || list.Items[0].ID != "a1" || len(list.Items[0].Outcomes) != 1 {
+	if list.Kind != "DecisionList" || len(list.Items) != 4 || list.Items[0].ID != "a1" ||
+		len(list.Items[0].Outcomes) != 1 {
 		t.Errorf("decisions: %+v", list)
 	}
-	if ledger.Kind != "SavingsLedger" || len(ledger.Savings) != 2 || ledger.Savings[0].Decision != "b2" || ledger.Dollars == 0 {
+	if ledger.Kind != "SavingsLedger" || len(ledger.Savings) != 2 || ledger.Savings[0].Decision != "b2" ||
+		ledger.Dollars == 0 {
 		t.Errorf("savings: %+v", ledger)
 	}
 }

@@ -81,7 +81,8 @@ func (a *App) detailText(p *painter, s *scene) {
 		q := a.query(0)
 		for _, r := range a.o.Model.Pools(s.now, q).Rows {
 			if r.Name == key {
-				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r), "budgets "+strings.Join(r.Budgets, ", "), "budget  Empty/Drifted/Underutilized "+allowed(&r))
+				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r),
+					"budgets "+strings.Join(r.Budgets, ", "), "budget  Empty/Drifted/Underutilized "+allowed(&r))
 			}
 		}
 	case Decisions:

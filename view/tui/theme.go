@@ -12,8 +12,8 @@ type Style struct{ good, middling, bad string }
 // DefaultStyle is of Okabe and Ito's palette, which most colour-blind people can tell apart.
 const DefaultStyle = "#009E73,#F0E442,#D55E00"
 
-// ParseStyle reads three colours for good, middling and bad, each #RRGGBB, #RGB or a number of the terminal's palette, as
-// eks-node-viewer's --style has them.
+// ParseStyle reads three colours for good, middling and bad, each #RRGGBB, #RGB or a number of the terminal's
+// palette, as eks-node-viewer's --style has them.
 func ParseStyle(text string) (Style, error) {
 	names := strings.Split(text, ",")
 	if len(names) != 3 {

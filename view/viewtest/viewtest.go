@@ -24,8 +24,8 @@ var (
 	pools = []string{"general", "batch"}
 )
 
-// Cluster is one of so many nodes with so many pods each, in two NodePools; it counts CPU and memory. Every tenth node is a spot
-// machine. The pods are returned too, so that they can be changed.
+// Cluster is one of so many nodes with so many pods each, in two NodePools; it counts CPU and memory. Every tenth
+// node is a spot machine. The pods are returned too, so that they can be changed.
 func Cluster(nodes, podsEach int) (*view.Model, []*view.Pod) {
 	m, err := view.New([]string{"cpu", "memory"})
 	if err != nil {
@@ -54,9 +54,11 @@ func labels(i int) map[string]string {
 	}
 	zone := zones[i%len(zones)]
 	return map[string]string{
-		"karpenter.sh/nodepool": pools[i%7%len(pools)], "karpenter.sh/capacity-type": capacity, "topology.kubernetes.io/zone": zone,
-		"topology.kubernetes.io/region": "us-west-2", "node.kubernetes.io/instance-type": types[i%len(types)].name, "kubernetes.io/arch": "amd64",
-		"team": fmt.Sprintf("team-%d", i%5),
+		"karpenter.sh/nodepool": pools[i%7%len(pools)], "karpenter.sh/capacity-type": capacity,
+		"topology.kubernetes.io/zone":   zone,
+		"topology.kubernetes.io/region": "us-west-2", "node.kubernetes.io/instance-type": types[i%len(types)].name,
+		"kubernetes.io/arch": "amd64",
+		"team":               fmt.Sprintf("team-%d", i%5),
 	}
 }
 
@@ -72,8 +74,10 @@ func Claim(i int) *view.Claim {
 	at := created(i)
 	l := labels(i)
 	return &view.Claim{
-		Name: fmt.Sprintf("%s-%05d", l["karpenter.sh/nodepool"], i), Node: NodeName(i), ProviderID: fmt.Sprintf("aws:///us-west-2a/i-%08x", i),
-		Labels: l, Created: at, Launched: at.Add(2 * time.Second), Registered: at.Add(31 * time.Second), Initialized: at.Add(44 * time.Second),
+		Name: fmt.Sprintf("%s-%05d", l["karpenter.sh/nodepool"], i), Node: NodeName(i),
+		ProviderID: fmt.Sprintf("aws:///us-west-2a/i-%08x", i),
+		Labels:     l, Created: at, Launched: at.Add(2 * time.Second), Registered: at.Add(31 * time.Second),
+		Initialized: at.Add(44 * time.Second),
 		Allocatable: size(i), Price: view.PriceOf(l),
 	}
 }
@@ -87,8 +91,9 @@ func NodeName(i int) string {
 func Node(i int) *view.Node {
 	c := Claim(i)
 	return &view.Node{
-		Name: c.Node, ProviderID: c.ProviderID, Labels: c.Labels, Created: c.Created.Add(20 * time.Second), Ready: true, ReadyChanged: c.Initialized,
-		Allocatable: c.Allocatable, Price: c.Price,
+		Name: c.Node, ProviderID: c.ProviderID, Labels: c.Labels, Created: c.Created.Add(20 * time.Second), Ready: true,
+		ReadyChanged: c.Initialized,
+		Allocatable:  c.Allocatable, Price: c.Price,
 	}
 }
 
@@ -97,7 +102,8 @@ func Pod(i, j, each int) *view.Pod {
 	s := size(i)
 	share := int64(20 + i*37%81)
 	return &view.Pod{
-		UID: fmt.Sprintf("uid-of-web-%d-%d", i, j), Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j), Node: NodeName(i), Created: Now.Add(-time.Hour), Phase: view.Running,
+		UID: fmt.Sprintf("uid-of-web-%d-%d", i, j), Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j),
+		Node: NodeName(i), Created: Now.Add(-time.Hour), Phase: view.Running,
 		Requests: view.Amounts{s[0] * share / 100 / int64(each), s[1] / 2 / int64(each)},
 	}
 }

@@ -28,8 +28,8 @@ func (f *Feed) reach(ctx context.Context) error {
 		f.o.REST.Host, f.o.Context, err)
 }
 
-// mayWatch reports whether a kind is there and may be seen by this user. If not, it says so in the model's notes; without Nodes
-// there is nothing to show, and that is an error.
+// mayWatch reports whether a kind is there and may be seen by this user. If not, it says so in the model's notes;
+// without Nodes there is nothing to show, and that is an error.
 func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,7 +64,8 @@ func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 // may asks the API server whether this user may do something with all objects of a kind.
 func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 	review, err := f.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
-		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{Verb: verb, Group: s.group, Resource: s.resource}},
+		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{Verb: verb,
+			Group: s.group, Resource: s.resource}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return true, nil // it does not tell; the watch will

@@ -1,5 +1,6 @@
-// Package watcher fills a view.Model from a cluster that may be looked at: it watches Nodes, pods, NodeClaims, NodePools and events,
-// keeps of each object only what is shown, and says in the model's notes what it may not read or lost touch with.
+// Package watcher fills a view.Model from a cluster that may be looked at: it watches Nodes, pods, NodeClaims,
+// NodePools and events, keeps of each object only what is shown, and says in the model's notes what it may not read
+// or lost touch with.
 package watcher
 
 import (
@@ -42,8 +43,9 @@ type Feed struct {
 	cancel  context.CancelFunc
 }
 
-// Start asks the cluster what there is and what may be seen of it, and begins to watch. It fails if the cluster does not answer,
-// or if Nodes may not be seen; what else may not be seen becomes a note of the model. The watches end with ctx or with Stop.
+// Start asks the cluster what there is and what may be seen of it, and begins to watch. It fails if the cluster does
+// not answer, or if Nodes may not be seen; what else may not be seen becomes a note of the model. The watches end
+// with ctx or with Stop.
 func Start(ctx context.Context, o Options) (*Feed, error) {
 	if _, err := labels.Parse(o.Selector); err != nil {
 		return nil, fmt.Errorf("node selector %q: %w", o.Selector, err)
@@ -97,7 +99,8 @@ func (f *Feed) Wait(ctx context.Context) error {
 	if notes := f.o.Model.Totals().Notes; len(notes) > 0 {
 		why = ": " + strings.Join(notes, "; ")
 	}
-	return fmt.Errorf("context %q: the first list of %s did not come%s: %w", f.o.Context, strings.Join(missing, ", "), why, ctx.Err())
+	return fmt.Errorf("context %q: the first list of %s did not come%s: %w", f.o.Context, strings.Join(missing, ", "),
+		why, ctx.Err())
 }
 
 func (f *Feed) connect() error {
@@ -137,12 +140,16 @@ func (f *Feed) all() []source {
 	ours := func(o *metav1.ListOptions) { o.FieldSelector = "source=karpenter" }
 	out := []source{
 		{resource: "nodes", client: core, narrow: selected, object: &corev1.Node{}, keep: keep(f.node), seen: f.nodeSeen},
-		{resource: "pods", need: "what is asked of nodes, and pending pods", client: core, object: &corev1.Pod{}, keep: keep(f.pod), seen: f.podSeen},
-		{resource: "events", need: "reasons that only events tell", client: core, narrow: ours, object: &corev1.Event{}, keep: keep(event), seen: f.eventSeen},
+		{resource: "pods", need: "what is asked of nodes, and pending pods", client: core, object: &corev1.Pod{},
+			keep: keep(f.pod), seen: f.podSeen},
+		{resource: "events", need: "reasons that only events tell", client: core, narrow: ours, object: &corev1.Event{},
+			keep: keep(event), seen: f.eventSeen},
 	}
 	return append(out,
-		source{group: karpGroup.Group, resource: "nodeclaims", need: "machines on their way and why they go", client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen},
-		source{group: karpGroup.Group, resource: "nodepools", need: "limits and budgets", client: f.karp, object: &karpv1.NodePool{}, keep: keep(f.pool), seen: f.poolSeen},
+		source{group: karpGroup.Group, resource: "nodeclaims", need: "machines on their way and why they go",
+			client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen},
+		source{group: karpGroup.Group, resource: "nodepools", need: "limits and budgets", client: f.karp,
+			object: &karpv1.NodePool{}, keep: keep(f.pool), seen: f.poolSeen},
 	)
 }
 

@@ -62,7 +62,8 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s.Cleanup(cancel)
-	f, err := watcher.Start(ctx, watcher.Options{REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Model: m})
+	f, err := watcher.Start(ctx,
+		watcher.Options{REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Model: m})
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +73,15 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 
 func (s *story) node(name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + name, Labels: map[string]string{
-		"story": s.namespace, "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a", "topology.kubernetes.io/region": "us-west-2",
+		"story": s.namespace, "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+		"topology.kubernetes.io/region": "us-west-2",
 	}}}
 	s.create(n)
 	before := n.DeepCopy() // Kubernetes' controllers change a new Node, too
-	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"), "pods": resource.MustParse("29")}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"),
+		"pods": resource.MustParse("29")}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now()}}
 	if err := s.api.Status().Patch(context.Background(), n, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
@@ -85,11 +89,13 @@ func (s *story) node(name string) *corev1.Node {
 }
 
 func (s *story) pod(name, node string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace}, Spec: corev1.PodSpec{NodeName: node}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
+		Spec: corev1.PodSpec{NodeName: node}}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
 	}}}
-	p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+	p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "i",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
 	if node == "" {
 		p.Spec.NodeSelector = map[string]string{"story": "nobody-s"}
 	}
@@ -115,7 +121,8 @@ func TestTheModelFollowsTheCluster(t *testing.T) {
 		r, _ := m.Node(n.Name)
 		return r
 	}
-	if r := row(); r.Pods != 1 || r.Requests != (view.Amounts{1000, 1 << 30, 1}) || r.Allocatable != (view.Amounts{1930, 7 << 30, 29}) || r.Status != view.StatusReady || r.Price != 96_000 {
+	if r := row(); r.Pods != 1 || r.Requests != (view.Amounts{1000, 1 << 30, 1}) ||
+		r.Allocatable != (view.Amounts{1930, 7 << 30, 29}) || r.Status != view.StatusReady || r.Price != 96_000 {
 		t.Fatalf("%+v", r)
 	}
 	s.pod("second", n.Name)
@@ -133,8 +140,10 @@ func TestTheModelFollowsTheCluster(t *testing.T) {
 
 	s.pod("waiting", "")
 	s.create(&corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: "said", Namespace: s.namespace}, Source: corev1.EventSource{Component: "karpenter"}, Reason: "FailedScheduling",
-		Message: "no pool has such nodes", LastTimestamp: metav1.Now(), InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: "waiting"},
+		ObjectMeta: metav1.ObjectMeta{Name: "said", Namespace: s.namespace},
+		Source:     corev1.EventSource{Component: "karpenter"}, Reason: "FailedScheduling",
+		Message: "no pool has such nodes", LastTimestamp: metav1.Now(),
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.namespace, Name: "waiting"},
 	})
 	s.eventually("it is said why a pod waits", func() error {
 		for _, r := range m.Waiting(view.Query{}).Rows {
@@ -151,23 +160,27 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 	s := tell(t)
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"}
+	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "x"}
 	np.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse("100")}
-	np.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}, {Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
+	np.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"},
+		{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	s.create(np)
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: s.namespace + "-1", Labels: map[string]string{"story": s.namespace, karpv1.NodePoolLabelKey: np.Name},
 		Annotations: map[string]string{"nodeless.sh/interrupted": "spot_interrupted 2026-11-22T01:16:15Z"},
 	}}
-	c.Spec.Requirements, c.Spec.NodeClassRef = []karpv1.NodeSelectorRequirementWithMinValues{}, np.Spec.Template.Spec.NodeClassRef
+	c.Spec.Requirements, c.Spec.NodeClassRef = []karpv1.NodeSelectorRequirementWithMinValues{},
+		np.Spec.Template.Spec.NodeClassRef
 	s.create(c)
 	m, err := s.look(s.rest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, ok := m.Node(c.Name)
-	if !ok || r.HasNode || r.Pool != np.Name || r.Status != view.StatusInterrupted || strings.Join(r.Why, "") != "spot interrupted" {
+	if !ok || r.HasNode || r.Pool != np.Name || r.Status != view.StatusInterrupted ||
+		strings.Join(r.Why, "") != "spot interrupted" {
 		t.Errorf("%+v", r)
 	}
 	for _, p := range m.Pools(time.Now(), view.Query{Filter: np.Name}).Rows {
@@ -175,7 +188,8 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 			continue
 		}
 		// One machine of the pool is on its way and no node yet: none may go.
-		if len(p.Limits) != 1 || p.Limits[0].Most != "100" || strings.Join(p.Budgets, "|") != "1|0 Drifted" || p.Machines != 1 {
+		if len(p.Limits) != 1 || p.Limits[0].Most != "100" || strings.Join(p.Budgets, "|") != "1|0 Drifted" ||
+			p.Machines != 1 {
 			t.Errorf("%+v", p)
 		}
 		if got := p.Pool.Allowed(time.Now(), 10); got != [len(view.Reasons)]int{1, 0, 1} {
@@ -190,8 +204,9 @@ func (s *story) as(rules ...rbacv1.PolicyRule) *rest.Config {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
 	s.create(role)
 	s.create(&rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 	})
 	cfg := rest.CopyConfig(s.rest)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
@@ -211,7 +226,8 @@ func TestWhatMayNotBeSeenIsSaid(t *testing.T) {
 		t.Errorf("the node is not seen: %+v", r)
 	}
 	notes := strings.Join(m.Totals().Notes, "\n")
-	for _, want := range []string{"you may not list pods", "you may not list events", "you may not list nodeclaims.karpenter.sh", "you may not list nodepools.karpenter.sh"} {
+	for _, want := range []string{"you may not list pods", "you may not list events",
+		"you may not list nodeclaims.karpenter.sh", "you may not list nodepools.karpenter.sh"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not said in %q", want, notes)
 		}
@@ -220,12 +236,15 @@ func TestWhatMayNotBeSeenIsSaid(t *testing.T) {
 
 func TestWithoutNodesThereIsAnError(t *testing.T) {
 	s := tell(t)
-	if _, err := s.look(s.as()); err == nil || !strings.Contains(err.Error(), `context "story" does not let you list nodes`) || !strings.Contains(err.Error(), "list and watch") {
+	if _, err := s.look(s.as()); err == nil ||
+		!strings.Contains(err.Error(), `context "story" does not let you list nodes`) ||
+		!strings.Contains(err.Error(), "list and watch") {
 		t.Errorf("got %v", err)
 	}
 	gone := rest.CopyConfig(s.rest)
 	gone.Host = "https://127.0.0.1:1"
-	if _, err := s.look(gone); err == nil || !strings.Contains(err.Error(), "does not answer") || !strings.Contains(err.Error(), "--context") {
+	if _, err := s.look(gone); err == nil || !strings.Contains(err.Error(), "does not answer") ||
+		!strings.Contains(err.Error(), "--context") {
 		t.Errorf("got %v", err)
 	}
 	stale := rest.CopyConfig(s.rest)
@@ -233,7 +252,8 @@ func TestWithoutNodesThereIsAnError(t *testing.T) {
 	if _, err := s.look(stale); err == nil || !strings.Contains(err.Error(), "credentials") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := watcher.Start(context.Background(), watcher.Options{REST: s.rest, Selector: "a=b=c"}); err == nil || !strings.Contains(err.Error(), "node selector") {
+	if _, err := watcher.Start(context.Background(), watcher.Options{REST: s.rest, Selector: "a=b=c"}); err == nil ||
+		!strings.Contains(err.Error(), "node selector") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -256,7 +276,8 @@ func TestDecisionsAreFollowed(t *testing.T) {
 	if s.api, err = client.New(s.rest, client.Options{Scheme: known}); err != nil {
 		t.Fatal(err)
 	}
-	entries := []record.Entry{{Decision: &record.Decision{ID: "a", Time: time.Now(), Kind: record.Launch, Why: "m5.large for 1 pod"}}}
+	entries := []record.Entry{{Decision: &record.Decision{ID: "a", Time: time.Now(), Kind: record.Launch,
+		Why: "m5.large for 1 pod"}}}
 	pack := func() []byte {
 		data, err := record.Encode(entries)
 		if err != nil {
@@ -264,7 +285,8 @@ func TestDecisionsAreFollowed(t *testing.T) {
 		}
 		return data
 	}
-	log := &v1alpha1.DecisionLog{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Piece: 1, Entries: 1, From: metav1.Now(), To: metav1.Now(), Data: pack()}
+	log := &v1alpha1.DecisionLog{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Piece: 1, Entries: 1,
+		From: metav1.Now(), To: metav1.Now(), Data: pack()}
 	s.create(log)
 	m, err := s.lookFor(s.rest, true)
 	if err != nil {
@@ -273,7 +295,8 @@ func TestDecisionsAreFollowed(t *testing.T) {
 	if r := m.Decision("a"); r == nil || r.Why != "m5.large for 1 pod" {
 		t.Errorf("what was decided is not seen: %+v", r)
 	}
-	entries = append(entries, record.Entry{Outcome: &record.Outcome{Of: "a", What: record.Ready, Time: time.Now(), Node: "n", Seconds: 44}})
+	entries = append(entries,
+		record.Entry{Outcome: &record.Outcome{Of: "a", What: record.Ready, Time: time.Now(), Node: "n", Seconds: 44}})
 	log.Data = pack()
 	if err := s.api.Update(context.Background(), log); err != nil {
 		t.Fatal(err)
@@ -289,7 +312,8 @@ func TestDecisionsAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.eventually("that it is damaged is said", func() error {
-		if notes := strings.Join(m.Totals().Notes, "\n"); !strings.Contains(notes, "DecisionLog "+s.namespace) || m.Decision("a") != nil {
+		if notes := strings.Join(m.Totals().Notes, "\n"); !strings.Contains(notes, "DecisionLog "+s.namespace) ||
+			m.Decision("a") != nil {
 			return fmt.Errorf("the notes are %q", notes)
 		}
 		return nil

@@ -20,7 +20,8 @@ const annotationPod = "nodeless.sh/pod"
 
 func (f *Feed) node(o *corev1.Node) *view.Node {
 	n := &view.Node{
-		Name: o.Name, ProviderID: o.Spec.ProviderID, Labels: o.Labels, Created: o.CreationTimestamp.Time, Cordoned: o.Spec.Unschedulable,
+		Name: o.Name, ProviderID: o.Spec.ProviderID, Labels: o.Labels, Created: o.CreationTimestamp.Time,
+		Cordoned: o.Spec.Unschedulable,
 		Deleting: o.DeletionTimestamp != nil, DoNotDisrupt: o.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
 		Pod: o.Annotations[annotationPod], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
 	}
@@ -37,7 +38,8 @@ func (f *Feed) node(o *corev1.Node) *view.Node {
 
 func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
 	c := &view.Claim{
-		Name: o.Name, Node: o.Status.NodeName, ProviderID: o.Status.ProviderID, Labels: o.Labels, Created: o.CreationTimestamp.Time,
+		Name: o.Name, Node: o.Status.NodeName, ProviderID: o.Status.ProviderID, Labels: o.Labels,
+		Created:  o.CreationTimestamp.Time,
 		Deleting: o.DeletionTimestamp != nil, DoNotDisrupt: o.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
 		Pod: o.Annotations[annotationPod], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
 	}
@@ -54,7 +56,8 @@ func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
 			c.Drift = "drifted: " + s.Reason
 		case s.Type == karpv1.ConditionTypeDisruptionReason && is:
 			c.Disruption = s.Reason
-		case (s.Type == karpv1.ConditionTypeLaunched || s.Type == karpv1.ConditionTypeRegistered) && s.Status == metav1.ConditionFalse:
+		case (s.Type == karpv1.ConditionTypeLaunched || s.Type == karpv1.ConditionTypeRegistered) &&
+			s.Status == metav1.ConditionFalse:
 			c.Problem = s.Reason + ": " + s.Message
 		}
 	}
@@ -113,11 +116,13 @@ func event(o *corev1.Event) *saying {
 			at = t
 		}
 	}
-	about := view.Object{Kind: unique.Make(o.InvolvedObject.Kind).Value(), Namespace: unique.Make(o.InvolvedObject.Namespace).Value(), Name: o.InvolvedObject.Name}
+	about := view.Object{Kind: unique.Make(o.InvolvedObject.Kind).Value(),
+		Namespace: unique.Make(o.InvolvedObject.Namespace).Value(), Name: o.InvolvedObject.Name}
 	if about.Kind != "Pod" {
 		about.Namespace = "" // events about things of no namespace are in one all the same
 	}
-	return &saying{about, view.Said{Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(), At: at, UID: string(o.InvolvedObject.UID)}}
+	return &saying{about, view.Said{Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(),
+		At: at, UID: string(o.InvolvedObject.UID)}}
 }
 
 func (f *Feed) amounts(list corev1.ResourceList) view.Amounts {

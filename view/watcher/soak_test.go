@@ -28,7 +28,8 @@ import (
 	"github.com/nodeless/nodeless/view/watcher"
 )
 
-// breaks is the way to an API server on which watches end, and now and then are too old to go on, so that everything is listed again.
+// breaks is the way to an API server on which watches end, and now and then are too old to go on, so that everything
+// is listed again.
 type breaks struct {
 	server *apisim.Server
 	mu     sync.Mutex
@@ -46,14 +47,16 @@ func (b *breaks) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		// This server forgets events.
-		return say(req, http.StatusCreated, fmt.Sprintf(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`,
-			!bytes.Contains(body, []byte("events")))), nil
+		return say(req, http.StatusCreated,
+			fmt.Sprintf(`{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":%t}}`,
+				!bytes.Contains(body, []byte("events")))), nil
 	case q.Get("watch") == "" || q.Get("sendInitialEvents") != "":
 		b.mu.Lock()
 		b.lists++
 		b.mu.Unlock()
 	case b.chance(2):
-		return say(req, http.StatusGone, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}`), nil
+		return say(req, http.StatusGone,
+			`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"too old resource version"}`), nil
 	}
 	resp, err := b.server.RoundTrip(req)
 	if err == nil && q.Get("watch") != "" && resp.StatusCode == http.StatusOK {
@@ -85,7 +88,8 @@ func (b *breaks) cut() {
 }
 
 func say(req *http.Request, status int, text string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: req}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(text)), Request: req}
 }
 
 // broken is a watch that cut can end.
@@ -120,13 +124,14 @@ type soak struct {
 	boxes   map[uint64]view.Box // what the page has been told
 }
 
-// However pods come, change, go and come again under the same name, and however the watches break, the model is what the API server
-// has: in its sums, its lists, its journal and its mirrors.
+// However pods come, change, go and come again under the same name, and however the watches break, the model is what
+// the API server has: in its sums, its lists, its journal and its mirrors.
 func TestTheModelIsTheClusterAfterTenThousandChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := apisim.New()
 		door := &breaks{server: server, r: rand.New(rand.NewPCG(14, 6)), open: map[*broken]bool{}}
-		api, err := client.New(server.Config("story", nil), client.Options{Scheme: scheme.Scheme, HTTPClient: &http.Client{Transport: server}})
+		api, err := client.New(server.Config("story", nil),
+			client.Options{Scheme: scheme.Scheme, HTTPClient: &http.Client{Transport: server}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +145,8 @@ func TestTheModelIsTheClusterAfterTenThousandChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		mirror, stop := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
-		s := &soak{T: t, api: api, r: rand.New(rand.NewPCG(6, 14)), models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{}}
+		s := &soak{T: t, api: api, r: rand.New(rand.NewPCG(6, 14)),
+			models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{}}
 		for n := 1; n <= 10_000; n++ {
 			s.change()
 			if n%50 == 0 {
@@ -212,12 +218,14 @@ func (s *soak) changePod(pod *corev1.Pod, node string) error {
 		return s.api.Delete(ctx, pod)
 	case 3:
 		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
-			return s.api.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
+			return s.api.SubResource("binding").Create(ctx, pod,
+				&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 		}
 		fallthrough
 	default:
 		was := pod.DeepCopy()
-		pod.Status.Phase = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed, corev1.PodSucceeded}[s.r.IntN(5)]
+		pod.Status.Phase = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed,
+			corev1.PodSucceeded}[s.r.IntN(5)]
 		return s.api.Status().Patch(ctx, pod, client.MergeFrom(was))
 	}
 }
@@ -259,13 +267,15 @@ func (s *soak) compare(n int) {
 		default:
 			continue
 		}
-		want[p.Spec.NodeName] = append(want[p.Spec.NodeName], fmt.Sprintf("%s %s %t", p.Name, p.Status.Phase, p.DeletionTimestamp != nil))
+		want[p.Spec.NodeName] = append(want[p.Spec.NodeName],
+			fmt.Sprintf("%s %s %t", p.Name, p.Status.Phase, p.DeletionTimestamp != nil))
 		asked[p.Spec.NodeName] += p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue()
 	}
 	s.followJournal()
 	for of, m := range s.models {
 		t := m.Totals()
-		if t.Running != running || t.Pending != pending || t.Waiting != len(want[""]) || t.Bound != running+pending-len(want[""]) || t.Nodes != len(nodes.Items) {
+		if t.Running != running || t.Pending != pending || t.Waiting != len(want[""]) ||
+			t.Bound != running+pending-len(want[""]) || t.Nodes != len(nodes.Items) {
 			s.Errorf("after %d changes the %s counts %+v; the API server has %d running, %d pending, %d without a place, %d nodes", n, of, t, running, pending, len(want[""]), len(nodes.Items))
 		}
 		s.same(n, of+": without a place", m.Waiting(view.Query{}).Rows, want[""])
@@ -274,13 +284,15 @@ func (s *soak) compare(n int) {
 			row, known := m.Node(name)
 			s.same(n, of+": on "+name, m.PodsOf(name, view.Query{}).Rows, want[name])
 			if known != there[name] || known && (row.Pods != len(want[name]) || row.Requests[0] != asked[name]) {
-				s.Errorf("after %d changes the %s has %s as %+v, known %t; the API server has %v with %d pods that ask for %d", n, of, name, row, known, there[name], len(want[name]), asked[name])
+				s.Errorf("after %d changes the %s has %s as %+v, known %t; the API server has %v with %d pods that ask for %d",
+					n, of, name, row, known, there[name], len(want[name]), asked[name])
 			}
 		}
 	}
 	for _, b := range s.boxes {
 		if len(b.Pods) != len(want[b.Name]) || !there[b.Name] {
-			s.Errorf("after %d changes the page shows %d pods on %s, which is there: %t; the API server has %d", n, len(b.Pods), b.Name, there[b.Name], len(want[b.Name]))
+			s.Errorf("after %d changes the page shows %d pods on %s, which is there: %t; the API server has %d", n,
+				len(b.Pods), b.Name, there[b.Name], len(want[b.Name]))
 		}
 	}
 	if len(s.boxes) != len(nodes.Items) {

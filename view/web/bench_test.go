@@ -70,8 +70,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// How long a browser takes from the address to the painted boxes, and for a frame while somebody scrolls and pods come and go; in
-// milliseconds, the median of five. BENCH is set by make bench-views.
+// How long a browser takes from the address to the painted boxes, and for a frame while somebody scrolls and pods
+// come and go; in milliseconds, the median of five. BENCH is set by make bench-views.
 func TestFirstPaint(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
 		t.Skip("measured by make bench-views")

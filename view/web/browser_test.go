@@ -122,9 +122,12 @@ func foretell(_ context.Context, q WhatIf) (any, error) {
 	before, after := whatif.State{Nodes: 2, DollarsPerMonth: 100}, whatif.State{Nodes: 1, DollarsPerMonth: 60}
 	m := whatif.Machine{Name: "ip-10-0-0-1", Type: "c6a.4xlarge"}
 	o := whatif.Outcome{
-		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130, Settled: true, Removed: []whatif.Machine{m},
-		Steps:     []whatif.Step{{AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m}, Pods: 3, Budget: "10%", Why: "its pool is gone"}},
-		Evictions: []whatif.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}}, Unplaced: []whatif.Without{{Name: "shop/big", Why: "no pool"}},
+		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130,
+		Settled: true, Removed: []whatif.Machine{m},
+		Steps: []whatif.Step{{AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m},
+			Pods: 3, Budget: "10%", Why: "its pool is gone"}},
+		Evictions: []whatif.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}},
+		Unplaced:  []whatif.Without{{Name: "shop/big", Why: "no pool"}},
 	}
 	return struct {
 		whatif.Outcome
@@ -152,8 +155,8 @@ func needBrowser(t *testing.T) {
 	}
 }
 
-// A person goes through the page in a real browser; web/test/page.mjs is what they do and what they expect. SCREENSHOTS names the
-// folder for pictures.
+// A person goes through the page in a real browser; web/test/page.mjs is what they do and what they expect.
+// SCREENSHOTS names the folder for pictures.
 func TestAPersonGoesThroughThePage(t *testing.T) {
 	needBrowser(t)
 	s := &stage{t: t}
@@ -176,7 +179,8 @@ func TestAPersonGoesThroughThePage(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken), fmt.Sprintf("http://%s", control.Addr()), pictures)
+	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken),
+		fmt.Sprintf("http://%s", control.Addr()), pictures)
 	script.Dir = filepath.Join("page")
 	out, err := script.CombinedOutput()
 	t.Logf("%s", out)

@@ -177,7 +177,10 @@ func (d *decided) all(life, ctx context.Context) ([]kept.Record, []error, error)
 		for _, e := range d.entries {
 			entries = append(entries, e)
 		}
-		slices.SortFunc(entries, func(a, b kept.Entry) int { return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Key(), b.Key())) })
+		slices.SortFunc(entries, func(a,
+			b kept.Entry) int {
+			return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Key(), b.Key()))
+		})
 		d.records = kept.Fold(entries)
 	}
 	return d.records, d.damaged, nil

@@ -66,23 +66,28 @@ func (d *diary) write(more ...kept.Entry) {
 func launched(i int) kept.Entry {
 	return kept.Entry{Decision: &kept.Decision{
 		ID: fmt.Sprintf("launch-%d", i), Time: viewtest.Now.Add(time.Duration(i-60) * time.Minute), Kind: kept.Launch,
-		Why: fmt.Sprintf("1 pod waits, and m7g.large spot in us-west-2a costs least (%d)", i), Pods: []string{fmt.Sprintf("shop/web-%d", i)},
+		Why:  fmt.Sprintf("1 pod waits, and m7g.large spot in us-west-2a costs least (%d)", i),
+		Pods: []string{fmt.Sprintf("shop/web-%d", i)},
 		Comes: []kept.Bought{{
-			Claim: fmt.Sprintf("general-%d", i), Pool: "general", Types: 3, Chosen: kept.Offer{Type: "m7g.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.03},
+			Claim: fmt.Sprintf("general-%d", i), Pool: "general", Types: 3,
+			Chosen:   kept.Offer{Type: "m7g.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.03},
 			RunnerUp: &kept.Offer{Type: "m6g.large", DollarsPerHour: 0.031},
 		}},
 	}}
 }
 
-// saved is a machine of $0.5 an hour that was taken away for being empty an hour before the story, and went two minutes later.
+// saved is a machine of $0.5 an hour that was taken away for being empty an hour before the story, and went two
+// minutes later.
 func saved() []kept.Entry {
 	at := viewtest.Now.Add(-time.Hour)
 	return []kept.Entry{
 		{Decision: &kept.Decision{
 			ID: "saved", Time: at, Kind: kept.Remove, Method: "Empty", Why: "nobody needs it", SavesPerHour: 0.5,
-			Goes: []kept.Machine{{Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old", Claim: "old-claim", Pool: "other"}},
+			Goes: []kept.Machine{{Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old",
+				Claim: "old-claim", Pool: "other"}},
 		}},
-		{Outcome: &kept.Outcome{Of: "saved", What: kept.Gone, Time: at.Add(2 * time.Minute), Claim: "old-claim", Seconds: 120}},
+		{Outcome: &kept.Outcome{Of: "saved", What: kept.Gone, Time: at.Add(2 * time.Minute), Claim: "old-claim",
+			Seconds: 120}},
 	}
 }
 
@@ -108,24 +113,30 @@ func TestDecisionsAreToldNewestFirstAndFound(t *testing.T) {
 	for i := range 150 {
 		d.entries = append(d.entries, launched(i))
 	}
-	d.entries = append(d.entries, kept.Entry{Outcome: &kept.Outcome{Of: "launch-149", What: kept.Ready, Node: "n", Seconds: 44}})
+	d.entries = append(d.entries,
+		kept.Entry{Outcome: &kept.Outcome{Of: "launch-149", What: kept.Ready, Node: "n", Seconds: 44}})
 	s := decides(t, d)
 	all := s.list("/api/decisions")
-	if all.Kept != 150 || all.Of != 150 || len(all.Items) != usualDecisions || all.Items[0].ID != "launch-149" || all.Items[1].ID != "launch-148" {
+	if all.Kept != 150 || all.Of != 150 || len(all.Items) != usualDecisions || all.Items[0].ID != "launch-149" ||
+		all.Items[1].ID != "launch-148" {
 		t.Errorf("%d of %d of %d, first %s", len(all.Items), all.Of, all.Kept, all.Items[0].ID)
 	}
-	if first := all.Items[0]; first.Became != "ready in 44s as n" || first.Count != 1 || first.Comes[0].RunnerUp.Type != "m6g.large" {
+	if first := all.Items[0]; first.Became != "ready in 44s as n" || first.Count != 1 ||
+		first.Comes[0].RunnerUp.Type != "m6g.large" {
 		t.Errorf("%+v", first)
 	}
-	if some := s.list("/api/decisions?q=SHOP/web-7%20m7g.large&limit=3"); some.Of != 11 || len(some.Items) != 3 || some.Items[2].ID != "launch-77" {
+	if some := s.list("/api/decisions?q=SHOP/web-7%20m7g.large&limit=3"); some.Of != 11 || len(some.Items) != 3 ||
+		some.Items[2].ID != "launch-77" {
 		t.Errorf("%d found, last %s", some.Of, some.Items[len(some.Items)-1].ID)
 	}
 	for _, bad := range []string{"0", "-1", "x", "1001"} {
-		if status, text := s.get("/api/decisions?limit=" + bad); status != http.StatusBadRequest || !strings.Contains(text, "1 to 1000") {
+		if status, text := s.get("/api/decisions?limit=" + bad); status != http.StatusBadRequest ||
+			!strings.Contains(text, "1 to 1000") {
 			t.Errorf("limit %s: %d %s", bad, status, text)
 		}
 	}
-	if _, lite := s.get("/lite/decisions?q=web-149"); !strings.Contains(lite, "ready in 44s as n") || strings.Contains(lite, "(148)") {
+	if _, lite := s.get("/lite/decisions?q=web-149"); !strings.Contains(lite, "ready in 44s as n") ||
+		strings.Contains(lite, "(148)") {
 		t.Errorf("the page without script says %s", lite)
 	}
 }
@@ -181,10 +192,12 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 		t.Fatalf("%d %v: %s", status, err, text)
 	}
 	want := 0.5 * 58 / 60 // from when it was gone until now
-	if a.Of != 1 || fmt.Sprintf("%.6f", a.Ledger.Dollars) != fmt.Sprintf("%.6f", want) || a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars {
+	if a.Of != 1 || fmt.Sprintf("%.6f", a.Ledger.Dollars) != fmt.Sprintf("%.6f", want) ||
+		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars {
 		t.Errorf("%+v", a)
 	}
-	if _, lite := s.get("/lite/savings"); !strings.Contains(lite, "<strong>$0.4833</strong>") || !strings.Contains(lite, "Compared with the same cluster") {
+	if _, lite := s.get("/lite/savings"); !strings.Contains(lite, "<strong>$0.4833</strong>") ||
+		!strings.Contains(lite, "Compared with the same cluster") {
 		t.Errorf("the page without script says %s", lite)
 	}
 }
@@ -216,7 +229,8 @@ func TestDecisionsThatCannotBeReadAreTriedAgain(t *testing.T) {
 		t.Errorf("%d decisions", n)
 	}
 	bare := open(t, 1, 1)
-	if status, text := bare.get("/api/decisions"); status != http.StatusNotImplemented || !strings.Contains(text, "without the cluster's decisions") {
+	if status, text := bare.get("/api/decisions"); status != http.StatusNotImplemented ||
+		!strings.Contains(text, "without the cluster's decisions") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -254,9 +268,11 @@ func TestHostileDecisionsAreOnlyText(t *testing.T) {
 	gone := saved()
 	gone[0].Decision.Goes[0].Type = hostile
 	s := decides(t, &diary{entries: append(gone, e)})
-	for _, path := range []string{"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings", "/lite/decisions?q=%3Cimg"} {
+	for _, path := range []string{"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings",
+		"/lite/decisions?q=%3Cimg"} {
 		_, text := s.get(path)
-		if strings.ContainsAny(text, "\x1b\u202e\u0000") || strings.Contains(text, "<img") || strings.Contains(text, "<script") || !strings.Contains(text, "x1b[31m") {
+		if strings.ContainsAny(text, "\x1b\u202e\u0000") || strings.Contains(text, "<img") ||
+			strings.Contains(text, "<script") || !strings.Contains(text, "x1b[31m") {
 			t.Errorf("%s: %s", path, text)
 		}
 	}

@@ -40,9 +40,10 @@ func (h *history) state(t time.Time, resources []string) (id string, text []byte
 	return h.id(&f), text, nil
 }
 
-// since are messages for the frames after an id, at most so many, and the ID of the last; or, if they are not known, one message with
-// everything, and true. wait is closed when there is more.
-func (h *history) since(id string, most int) (frames [][]byte, ids []string, known bool, wait <-chan struct{}, err error) {
+// since are messages for the frames after an id, at most so many, and the ID of the last; or, if they are not known,
+// one message with everything, and true. wait is closed when there is more.
+func (h *history) since(id string, most int) (frames [][]byte, ids []string, known bool, wait <-chan struct{},
+	err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list, ok := h.after(id)
@@ -110,14 +111,16 @@ func joined(b []byte, parts [][]byte) []byte {
 	return b
 }
 
-// points are the frames as a line of time: number, milliseconds since 1970, machines, price, pods with and without a place.
+// points are the frames as a line of time: number, milliseconds since 1970, machines, price, pods with and without a
+// place.
 func (h *history) points() [][6]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := make([][6]int64, len(h.frames))
 	for i := range h.frames {
 		f := &h.frames[i]
-		out[i] = [6]int64{f.seq, f.at.UnixMilli(), int64(f.totals.Machines), f.totals.Price, int64(f.totals.Bound), int64(f.totals.Waiting)}
+		out[i] = [6]int64{f.seq, f.at.UnixMilli(), int64(f.totals.Machines), f.totals.Price, int64(f.totals.Bound),
+			int64(f.totals.Waiting)}
 	}
 	return out
 }

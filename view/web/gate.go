@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// Gate lets those in whom the cluster knows by their bearer token, and shows them what they may list. Without one a Server is for
-// loopback addresses alone. A Server with a Gate is served by TLS.
+// Gate lets those in whom the cluster knows by their bearer token, and shows them what they may list. Without one a
+// Server is for loopback addresses alone. A Server with a Gate is served by TLS.
 type Gate struct {
 	TLS    *tls.Config
 	Review func(ctx context.Context, token string) (*access.Rights, error)
@@ -77,7 +77,8 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request) {
 	seat.handler.ServeHTTP(w, r)
 }
 
-// whileAllowed ends when the bearer of a token may not see any more what they saw, or may see more: a browser comes again by itself.
+// whileAllowed ends when the bearer of a token may not see any more what they saw, or may see more: a browser comes
+// again by itself.
 func (s *Server) whileAllowed(ctx context.Context, token, key string) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	again := make(chan struct{}, 1)

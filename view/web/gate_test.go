@@ -12,13 +12,15 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// gatekept is a page at whose gate a token is the name of the namespace whose pods its owner may see, "all" is who may see everything.
+// gatekept is a page at whose gate a token is the name of the namespace whose pods its owner may see, "all" is who
+// may see everything.
 func gatekept(t *testing.T) *site {
 	s := open(t, 1, 1)
 	s.life = t.Context()
 	s.o.Gate = &Gate{Review: func(_ context.Context, token string) (*access.Rights, error) {
 		if token == "all" {
-			return &access.Rights{Allow: view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true}, Decisions: true, Engine: true}, nil
+			return &access.Rights{Allow: view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true},
+				Decisions: true, Engine: true}, nil
 		}
 		return &access.Rights{User: token, Lacks: "nodes", Allow: view.Allow{Namespaces: []string{token}}}, nil
 	}}
@@ -38,7 +40,8 @@ func TestThereAreSoManySeats(t *testing.T) {
 	s := gatekept(t)
 	h := s.Handler()
 	for i := range 3 * mostSeats {
-		if status, text := s.as(h, fmt.Sprint("namespace-", i), "/lite"); status != http.StatusOK || !strings.Contains(text, "only pods of namespace-"+fmt.Sprint(i)+" are shown") {
+		if status, text := s.as(h, fmt.Sprint("namespace-", i), "/lite"); status != http.StatusOK ||
+			!strings.Contains(text, "only pods of namespace-"+fmt.Sprint(i)+" are shown") {
 			t.Fatalf("%d %s", status, text)
 		}
 	}
@@ -48,7 +51,8 @@ func TestThereAreSoManySeats(t *testing.T) {
 	for _, at := range s.seats.byKey {
 		at.taken++ // somebody looks at each
 	}
-	if status, text := s.as(h, "one-too-many", "/api/history"); status != http.StatusServiceUnavailable || !strings.Contains(text, "too many people") {
+	if status, text := s.as(h, "one-too-many", "/api/history"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "too many people") {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := s.as(h, "all", "/lite"); status != http.StatusOK || !strings.Contains(text, "ip-10-0-0-0") {
@@ -64,7 +68,8 @@ func TestAGateIsNoWayAroundTheOtherGuards(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer all")
 		r.Header.Set("Sec-Fetch-Site", site)
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != want || !strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
+		if h.ServeHTTP(w, r); w.Code != want ||
+			!strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("from %s: %d", site, w.Code)
 		}
 	}

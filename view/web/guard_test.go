@@ -19,7 +19,8 @@ func TestOnlyLoopbackNamesAreAnswered(t *testing.T) {
 	s := open(t, 1, 1)
 	for host, want := range map[string]int{
 		"127.0.0.1:8080": 200, "localhost:8080": 200, "LOCALHOST": 200, "[::1]:8080": 200, "127.0.0.2": 200,
-		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example:8080": 403, "10.0.0.1:8080": 403, "": 403, "localhost.evil.example": 403,
+		"evil.example": 403, "evil.example:8080": 403, "127.0.0.1.evil.example:8080": 403, "10.0.0.1:8080": 403, "": 403,
+		"localhost.evil.example": 403,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/lite", nil)
 		r.Host = host
@@ -60,7 +61,8 @@ func TestAnotherPageMayNotAsk(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("a request of %q: status %d, want %d", site, w.Code, want)
 		}
-		if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "unsafe") {
+		if p := w.Header().Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") ||
+			strings.Contains(p, "unsafe") {
 			t.Errorf("policy %q", p)
 		}
 	}
@@ -97,7 +99,8 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 		stream.WriteString(line)
 	}
 	_, waiting := s.get("/api/waiting")
-	for name, text := range map[string]string{"lite": all, "filtered": lite, "stream": stream.String(), "waiting": waiting} {
+	for name, text := range map[string]string{"lite": all, "filtered": lite, "stream": stream.String(),
+		"waiting": waiting} {
 		if strings.ContainsAny(text, "\x1b\u202e\u0000") {
 			t.Errorf("%s has characters that do something", name)
 		}
@@ -115,7 +118,8 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 func TestBadParametersAreRefusedWithTheRemedy(t *testing.T) {
 	s := open(t, 1, 1)
 	for path, want := range map[string]string{
-		"/api/at?t=yesterday": "whole number", "/api/at": "whole number", "/api/why?of=web": "pod/NAME", "/api/why?of=pod/web": "without the engine",
+		"/api/at?t=yesterday": "whole number", "/api/at": "whole number", "/api/why?of=web": "pod/NAME",
+		"/api/why?of=pod/web": "without the engine",
 	} {
 		status, text := s.get(path)
 		if status < 400 || !strings.Contains(text, want) {
@@ -197,11 +201,13 @@ func TestTheFirstVisitorSeesTheWholeCluster(t *testing.T) {
 func TestLiteShowsPagesOfNodes(t *testing.T) {
 	s := open(t, 450, 1)
 	_, text := s.get("/lite?sort=node")
-	if n := strings.Count(text, `<tr><th scope="row">ip-`); n != litePage || !strings.Contains(text, "1 to 200 of 450") || !strings.Contains(text, `from=200`) {
+	if n := strings.Count(text, `<tr><th scope="row">ip-`); n != litePage ||
+		!strings.Contains(text, "1 to 200 of 450") || !strings.Contains(text, `from=200`) {
 		t.Errorf("%d rows", n)
 	}
 	_, text = s.get("/lite?sort=node&from=400")
-	if n := strings.Count(text, `<tr><th scope="row">ip-`); n != litePage || !strings.Contains(text, "251 to 450 of 450") || strings.Contains(text, ">Next<") {
+	if n := strings.Count(text, `<tr><th scope="row">ip-`); n != litePage ||
+		!strings.Contains(text, "251 to 450 of 450") || strings.Contains(text, ">Next<") {
 		t.Errorf("%d rows on the last page", n)
 	}
 	_, text = s.get("/lite?q=capacity%3Dspot")

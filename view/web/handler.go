@@ -25,9 +25,9 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // bodyWithin is how long the body of a request may take to arrive.
 const bodyWithin = 30 * time.Second
 
-// Handler answers requests of callers with a token: the Server's own, or with a Gate one of the cluster, which a browser sends to the
-// name alone that it was given for. Without a Gate it also refuses requests by another name than a loopback's: a page elsewhere can
-// have its own name lead here (DNS rebinding), and would then read what is shown.
+// Handler answers requests of callers with a token: the Server's own, or with a Gate one of the cluster, which a
+// browser sends to the name alone that it was given for. Without a Gate it also refuses requests by another name than
+// a loopback's: a page elsewhere can have its own name lead here (DNS rebinding), and would then read what is shown.
 func (s *Server) Handler() http.Handler {
 	inner := s.tokenOnly()
 	if s.o.Gate != nil {

@@ -23,8 +23,8 @@ type bounds struct {
 
 var usual = bounds{frames: 20000, bytes: 32 << 20, kinds: 20000}
 
-// history is the machines now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use; frames and
-// records do not change.
+// history is the machines now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use;
+// frames and records do not change.
 type history struct {
 	resources int
 	bounds    bounds
@@ -77,7 +77,8 @@ func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Whoever asks for a frame's moment gives it in milliseconds.
-	f := frame{seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds), totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
+	f := frame{seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds),
+		totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
 	for i := range c.Set {
 		k, err := h.kindOf(&c.Set[i])
 		if err != nil {
@@ -145,7 +146,8 @@ func (f *frame) apply(machines map[uint64]*record) {
 // id is a frame's among those of all processes.
 func (h *history) id(f *frame) string { return h.epoch + "." + strconv.FormatInt(f.seq, 10) }
 
-// after are the frames after that of an id, of which the last may be the newest; false if they are not known any more, or never were.
+// after are the frames after that of an id, of which the last may be the newest; false if they are not known any
+// more, or never were.
 func (h *history) after(id string) ([]frame, bool) {
 	epoch, number, _ := strings.Cut(id, ".")
 	seq, err := strconv.ParseInt(number, 10, 64)

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// mostGrown is how many megabytes the page's heap may be larger after an hour than after ten minutes: the line of time has some 12,000
-// points more then, of which it keeps no more than 20,000.
+// mostGrown is how many megabytes the page's heap may be larger after an hour than after ten minutes: the line of
+// time has some 12,000 points more then, of which it keeps no more than 20,000.
 const mostGrown = 10
 
-// An hour of changes, a hundred pods a second, is pushed to a browser as fast as that takes them: its memory must not grow with them.
-// BENCH is set by make bench-views.
+// An hour of changes, a hundred pods a second, is pushed to a browser as fast as that takes them: its memory must not
+// grow with them. BENCH is set by make bench-views.
 func TestThePagesMemoryAfterAnHour(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
 		t.Skip("measured by make bench-views")

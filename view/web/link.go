@@ -15,8 +15,9 @@ import (
 // tokenParameter carries the token in a link.
 const tokenParameter = "token"
 
-var errNoLink = failure{http.StatusUnauthorized, errors.New("this page asks for its token: open the link that was printed when it started (nodeless status prints that of nodeless up again), " +
-	"or send Authorization: Bearer TOKEN")}
+var errNoLink = failure{http.StatusUnauthorized,
+	errors.New("this page asks for its token: open the link that was printed when it started (nodeless status prints that of nodeless up again), " +
+		"or send Authorization: Bearer TOKEN")}
 
 //go:embed link.html
 var linkText []byte
@@ -26,8 +27,9 @@ func Link(address, token string) string {
 	return "http://" + address + "/?" + url.Values{tokenParameter: {token}}.Encode()
 }
 
-// tokenOnly answers who has the token. A browser gets it by Link, keeps it in a cookie, and is sent on to the address without it, so
-// that it is in no history and no bookmark; a program sends it as Authorization: Bearer, or in the address.
+// tokenOnly answers who has the token. A browser gets it by Link, keeps it in a cookie, and is sent on to the address
+// without it, so that it is in no history and no bookmark; a program sends it as Authorization: Bearer, or in the
+// address.
 func (s *Server) tokenOnly() http.Handler {
 	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +46,8 @@ func (s *Server) tokenOnly() http.Handler {
 			return
 		}
 		if linked(r) && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-			http.SetCookie(w, &http.Cookie{Name: linkCookie(r.Host), Value: s.o.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{Name: linkCookie(r.Host), Value: s.o.Token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode})
 			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther)
 			return
 		}
@@ -64,7 +67,8 @@ func (s *Server) ready(r *http.Request) error {
 	return s.begin()
 }
 
-// known reports whether a request has the token. One in the address counts more than the cookie: a link that is out of date says so.
+// known reports whether a request has the token. One in the address counts more than the cookie: a link that is out
+// of date says so.
 func (s *Server) known(r *http.Request) bool {
 	if linked(r) {
 		return httpguard.Same(r.URL.Query().Get(tokenParameter), s.o.Token)
@@ -78,7 +82,8 @@ func (s *Server) known(r *http.Request) bool {
 
 func linked(r *http.Request) bool { return r.URL.Query().Has(tokenParameter) }
 
-// linkCookie is the name of the cookie. Browsers send a host's cookies to all of its ports: each page has a name of its own.
+// linkCookie is the name of the cookie. Browsers send a host's cookies to all of its ports: each page has a name of
+// its own.
 func linkCookie(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -91,7 +96,8 @@ func linkCookie(host string) string {
 func withoutToken(u *url.URL) string {
 	q := u.Query()
 	q.Del(tokenParameter)
-	clean := url.URL{Path: "/" + strings.TrimLeft(u.Path, `/\`), RawQuery: q.Encode()} // two slashes would lead to another host
+	// two slashes would lead to another host
+	clean := url.URL{Path: "/" + strings.TrimLeft(u.Path, `/\`), RawQuery: q.Encode()}
 	return clean.String()
 }
 

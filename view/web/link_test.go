@@ -21,7 +21,8 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 	}{{s.Server, ""}, {s.Server, "guess"}, {s.Server, storyToken[1:]}, {closed, ""}, {closed, storyToken}} {
 		h := of.server.Handler()
 		for _, path := range []string{
-			"/", "/lite", "/main.js", "/login", "/api/stream", "/api/history", "/api/why?of=pod/web-0-0", "/api/who", "/api/pods?node=" + viewtest.NodeName(0), "/api/whatif",
+			"/", "/lite", "/main.js", "/login", "/api/stream", "/api/history", "/api/why?of=pod/web-0-0", "/api/who",
+			"/api/pods?node=" + viewtest.NodeName(0), "/api/whatif",
 			"/no-such",
 		} {
 			for _, how := range []string{"header", "cookie", "address"} {
@@ -39,7 +40,8 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				h.ServeHTTP(w, r)
-				if text := w.Body.String(); w.Code != http.StatusUnauthorized || strings.Contains(text, "ip-10-") || strings.Contains(text, "web-0") || len(w.Result().Cookies()) > 0 {
+				if text := w.Body.String(); w.Code != http.StatusUnauthorized || strings.Contains(text, "ip-10-") ||
+					strings.Contains(text, "web-0") || len(w.Result().Cookies()) > 0 {
 					t.Errorf("%s with token %q as %s: %d %s", path, of.token, how, w.Code, text)
 				} else if !strings.Contains(text, "nodeless status") {
 					t.Errorf("%s does not say where the link is: %s", path, text)
@@ -56,7 +58,8 @@ func TestABrowserComesByTheLink(t *testing.T) {
 	defer server.Close()
 	jar, _ := cookiejar.New(nil)
 	hops := []string{}
-	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error { hops = append(hops, r.URL.RequestURI()); return nil }}
+	browser := &http.Client{Jar: jar,
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error { hops = append(hops, r.URL.RequestURI()); return nil }}
 	get := func(path string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
@@ -79,11 +82,13 @@ func TestABrowserComesByTheLink(t *testing.T) {
 		t.Errorf("before the link: %d", resp.StatusCode)
 	}
 	resp, text := get("/lite?sort=node&token=" + storyToken)
-	if resp.StatusCode != http.StatusOK || !strings.Contains(text, viewtest.NodeName(0)) || len(hops) != 1 || hops[0] != "/lite?sort=node" {
+	if resp.StatusCode != http.StatusOK || !strings.Contains(text, viewtest.NodeName(0)) || len(hops) != 1 ||
+		hops[0] != "/lite?sort=node" {
 		t.Errorf("by the link: %d, by way of %q", resp.StatusCode, hops)
 	}
 	set := resp.Request.Response.Header.Get("Set-Cookie")
-	if !strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Strict") || !strings.Contains(set, "Path=/") || strings.Contains(set, "Domain") {
+	if !strings.Contains(set, "HttpOnly") || !strings.Contains(set, "SameSite=Strict") ||
+		!strings.Contains(set, "Path=/") || strings.Contains(set, "Domain") {
 		t.Errorf("the cookie is %q", set)
 	}
 	for _, path := range []string{"/lite", "/api/history", "/login"} {
@@ -108,7 +113,8 @@ func TestABrowserComesByTheLink(t *testing.T) {
 func TestAProgramSendsTheToken(t *testing.T) {
 	s := open(t, 1, 1)
 	h := s.Handler()
-	for _, c := range []struct{ path, authorization string }{{"/lite", "Bearer " + storyToken}, {"/lite?token=" + storyToken, ""}, {"/api/history", "bearer " + storyToken}} {
+	for _, c := range []struct{ path, authorization string }{{"/lite", "Bearer " + storyToken},
+		{"/lite?token=" + storyToken, ""}, {"/api/history", "bearer " + storyToken}} {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+c.path, nil)
 		r.Header.Set("Authorization", c.authorization)
 		r.Header.Set("Accept", "*/*")

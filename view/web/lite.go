@@ -53,8 +53,8 @@ type liteData struct {
 	Waiting                view.Page[view.PodRow]
 }
 
-// lite is the cluster as tables, for whoever has no script, a screen reader, or curl. Parameters: q filters nodes, sort orders them,
-// from is the first row, reload loads the page again after so many seconds.
+// lite is the cluster as tables, for whoever has no script, a screen reader, or curl. Parameters: q filters nodes,
+// sort orders them, from is the first row, reload loads the page again after so many seconds.
 func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 	now, p := s.o.Clock.Now(), r.URL.Query()
 	from, err := strconv.Atoi(p.Get("from"))
@@ -66,12 +66,14 @@ func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 	}
 	m := s.o.Model
 	d := liteData{
-		Context: s.o.Context, Prices: s.o.Prices, At: now.UTC(), Resources: m.Resources(), Totals: m.Totals(), Filter: p.Get("q"), Sort: p.Get("sort"),
+		Context: s.o.Context, Prices: s.o.Prices, At: now.UTC(), Resources: m.Resources(), Totals: m.Totals(),
+		Filter: p.Get("q"), Sort: p.Get("sort"),
 		Now:    func(t time.Time) string { return view.Age(now, t) },
 		Amount: func(i int, v int64) string { return view.Amount(m.Resources()[i], v) },
 		Pools:  m.Pools(now, view.Query{}).Rows, Waiting: m.Waiting(view.Query{Window: view.Window{Height: litePage}}),
 	}
-	d.Nodes = m.Nodes(view.Query{Filter: d.Filter, Sort: view.ParseSort(d.Sort), Window: view.Window{Index: from, Top: from, Height: litePage}})
+	d.Nodes = m.Nodes(view.Query{Filter: d.Filter, Sort: view.ParseSort(d.Sort),
+		Window: view.Window{Index: from, Top: from, Height: litePage}})
 	d.Hour, d.Month = view.PerHour(d.Totals.Price), view.PerMonth(d.Totals.Price)
 	d.Of = d.Nodes.Lines
 	if len(d.Nodes.Rows) > 0 {

@@ -36,7 +36,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		writeLogin(w, http.StatusBadRequest, "This is no token: paste one line, as kubectl create token prints it.")
 		return
 	case len(t) > mostCookie:
-		writeLogin(w, http.StatusBadRequest, "This token is too long for a browser's cookie. A service account's is short enough: kubectl create token ACCOUNT.")
+		writeLogin(w, http.StatusBadRequest,
+			"This token is too long for a browser's cookie. A service account's is short enough: kubectl create token ACCOUNT.")
 		return
 	}
 	if err := s.beFull(r.Context()); err != nil {
@@ -48,11 +49,13 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: t, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookie, Value: t, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: -1})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -17,8 +17,8 @@ import (
 //	7 requests, 8 allocatable, both in the order of the resources, 9 its pods, a letter each, 10 why, a list of sentences,
 //	11 its NodeClaim, 12 the pod whose microVM it is, 13 since when its status holds, if it waits, 14 whether there is a Node
 //
-// Times are seconds since 1970. The letters are r for a pod that runs, p for one that does not yet, t for one that is being deleted,
-// in upper case those of kube-system.
+// Times are seconds since 1970. The letters are r for a pod that runs, p for one that does not yet, t for one that is
+// being deleted, in upper case those of kube-system.
 type record struct {
 	id   uint64
 	json []byte
@@ -54,7 +54,8 @@ func newRecord(b *view.Box, kindIndex, resources int) (*record, error) {
 	}
 	text, err := json.Marshal([]any{
 		b.ID, view.Escape(b.Name), kindIndex, b.Status, unix(b.Created), int(b.ReadyIn.Seconds()), b.Price,
-		b.Requests[:resources], b.Allocatable[:resources], letters(b.Pods), why, view.Escape(b.Claim), view.Escape(b.MicroVM), since, b.HasNode,
+		b.Requests[:resources], b.Allocatable[:resources], letters(b.Pods), why, view.Escape(b.Claim),
+		view.Escape(b.MicroVM), since, b.HasNode,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write machine %s: %w", b.Name, err)
@@ -106,8 +107,10 @@ type totals struct {
 
 func newTotals(t *view.Totals, resources int) totals {
 	out := totals{
-		Machines: t.Machines, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going, Unpriced: t.Unpriced, Price: t.Price,
-		Bound: t.Bound, Running: t.Running, Waiting: t.Waiting, Requests: t.Requests[:resources], Allocatable: t.Allocatable[:resources],
+		Machines: t.Machines, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going, Unpriced: t.Unpriced,
+		Price: t.Price,
+		Bound: t.Bound, Running: t.Running, Waiting: t.Waiting, Requests: t.Requests[:resources],
+		Allocatable: t.Allocatable[:resources],
 	}
 	for _, note := range t.Notes {
 		out.Notes = append(out.Notes, view.Escape(note))

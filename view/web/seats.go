@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// mostSeats are how many different rights are served at once, besides those of who may see everything. Each has a copy of what it may see.
+// mostSeats are how many different rights are served at once, besides those of who may see everything. Each has a
+// copy of what it may see.
 const mostSeats = 10
 
 // fewer are the bounds of a history that some people see.
@@ -105,5 +106,6 @@ func (s *Server) seatFor(r *access.Rights) *seat {
 }
 
 func lacking(what, resource string) error {
-	return failure{http.StatusForbidden, fmt.Errorf("%s are for those who may list %s of the whole cluster; an administrator allows it: nodeless rbac --view --user NAME", what, resource)}
+	return failure{http.StatusForbidden,
+		fmt.Errorf("%s are for those who may list %s of the whole cluster; an administrator allows it: nodeless rbac --view --user NAME", what, resource)}
 }

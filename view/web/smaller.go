@@ -11,7 +11,8 @@ import (
 	"sync"
 )
 
-// smaller serves the files of a folder compressed, each of which is made small once, to whoever can read that; the rest is for others.
+// smaller serves the files of a folder compressed, each of which is made small once, to whoever can read that; the
+// rest is for others.
 func smaller(files fs.FS, others http.Handler) http.Handler {
 	var made sync.Map
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

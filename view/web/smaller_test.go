@@ -9,7 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// Files are compressed for whoever can read that, are what they are for everybody else, and those that are not there are not found.
+// Files are compressed for whoever can read that, are what they are for everybody else, and those that are not there
+// are not found.
 func TestFilesAreSmallerForWhoCanReadThat(t *testing.T) {
 	text := "console.log('the same again and again, the same again and again')"
 	files := fstest.MapFS{"main.js": {Data: []byte(text)}, "index.html": {Data: []byte("<p>" + text)}}

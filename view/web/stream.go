@@ -16,9 +16,9 @@ const heartbeat = 15 * time.Second
 // framesAtOnce bounds what is prepared for one reader at a time.
 const framesAtOnce = 100
 
-// stream follows the cluster as server-sent events: "state" is everything, "frame" what changed. The ID of each lets a browser go on
-// where it was, after a break of the connection as after a reload (parameter "last"), if that is still known. "decided" says that
-// there is something new among the decisions.
+// stream follows the cluster as server-sent events: "state" is everything, "frame" what changed. The ID of each lets
+// a browser go on where it was, after a break of the connection as after a reload (parameter "last"), if that is
+// still known. "decided" says that there is something new among the decisions.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -67,8 +67,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// send writes the frames after the last ID, or the whole state if that is not known, and updates the ID. If there is no more
-// to send, wait is closed at the next frame.
+// send writes the frames after the last ID, or the whole state if that is not known, and updates the ID. If there is
+// no more to send, wait is closed at the next frame.
 func (s *Server) send(out *sender, last *string) (wait <-chan struct{}, more bool, err error) {
 	frames, ids, known, wait, err := s.history.since(*last, framesAtOnce)
 	if err == nil && !known {

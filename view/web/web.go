@@ -1,5 +1,6 @@
-// Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without script at /lite, and
-// answers of the engine to why. It only reads, and answers callers with a token alone. docs/adr/0022 says how it follows a cluster.
+// Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without
+// script at /lite, and answers of the engine to why. It only reads, and answers callers with a token alone.
+// docs/adr/0022 says how it follows a cluster.
 package web
 
 import (
@@ -23,8 +24,9 @@ type Options struct {
 	Context string // whose cluster it is, in words
 	Prices  string // where prices come from; "" = none are shown
 	Model   *view.Model
-	// Fill begins to fill the Model, when somebody first asks for something; nil = it is full. What it starts lives as long as its
-	// context, and wait waits until the Model holds what there is. If Fill fails it is called again for the next who asks.
+	// Fill begins to fill the Model, when somebody first asks for something; nil = it is full. What it starts lives as
+	// long as its context, and wait waits until the Model holds what there is. If Fill fails it is called again for the
+	// next who asks.
 	Fill func(context.Context) (wait func(context.Context) error, err error)
 	// Open watches the cluster for answers of the engine, when somebody first asks for one; nil = there are none.
 	Open   func(context.Context) (*capture.Cluster, error)
@@ -33,7 +35,8 @@ type Options struct {
 	Decisions Log
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
 	Forecast func(context.Context, WhatIf) (any, error)
-	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is let in.
+	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
+	// let in.
 	Token string
 	// Gate lets people in from elsewhere instead; nil = only callers on this machine.
 	Gate  *Gate
@@ -73,8 +76,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: without TLS, whoever sees
-// the page's traffic has its token.
+// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: without
+// TLS, whoever sees the page's traffic has its token.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -32,7 +32,8 @@ type site struct {
 func open(t *testing.T, nodes, podsEach int) *site {
 	m, pods := viewtest.Cluster(nodes, podsEach)
 	c := clock.NewVirtual(viewtest.Now)
-	s := &site{T: t, Server: New(Options{Context: "story", Model: m, Clock: c, Token: storyToken}), clock: c, model: m, pods: pods}
+	s := &site{T: t, Server: New(Options{Context: "story", Model: m, Clock: c, Token: storyToken}), clock: c, model: m,
+		pods: pods}
 	s.journal = m.Journal()
 	s.http = httptest.NewServer(s.visitor())
 	t.Cleanup(s.http.Close)
@@ -169,7 +170,8 @@ func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	}
 	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
 	second := r.next()
-	if second.event != "frame" || len(second.Set) != 1 || !strings.Contains(string(second.Set[0]), `,"rr",`) || second.Totals.Bound != 59 {
+	if second.event != "frame" || len(second.Set) != 1 || !strings.Contains(string(second.Set[0]), `,"rr",`) ||
+		second.Totals.Bound != 59 {
 		t.Errorf("a pod went, and the page was told %s %s, totals %+v", second.event, second.Set, second.Totals)
 	}
 	s.step(func() { s.model.DeleteNode(viewtest.NodeName(1)); s.model.DeleteClaim(viewtest.Claim(1).Name) })
@@ -207,7 +209,8 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	if all := machines(t, nil, state); !equal(all, seen) {
 		t.Errorf("who went on sees other machines than who came new")
 	}
-	for _, last := range []string{"another.1", s.history.epoch + ".99", s.history.epoch + ".x", "nonsense", s.history.epoch + ".-1"} {
+	for _, last := range []string{"another.1", s.history.epoch + ".99", s.history.epoch + ".x", "nonsense",
+		s.history.epoch + ".-1"} {
 		if m := s.follow(last).next(); m.event != "state" {
 			t.Errorf("after %q came %s", last, m.event)
 		}
@@ -293,7 +296,8 @@ func TestAMomentOfThePastIsAsItWas(t *testing.T) {
 	}
 	var points [][6]int64
 	_, text = s.get("/api/history")
-	if err := json.Unmarshal([]byte(text), &points); err != nil || len(points) != 2 || points[0][2] != 3 || points[1][2] != 2 {
+	if err := json.Unmarshal([]byte(text), &points); err != nil || len(points) != 2 || points[0][2] != 3 ||
+		points[1][2] != 2 {
 		t.Errorf("%v: the line of time is %s", err, text)
 	}
 }
@@ -342,7 +346,8 @@ func TestLettersAreInTheOrderOfThePods(t *testing.T) {
 	}
 	_, text = s.get("/api/find?q=web-0-10")
 	var found map[string][]int
-	if err := json.Unmarshal([]byte(text), &found); err != nil || !slices.Equal(found[viewtest.NodeName(0)], []int{slices.IndexFunc(list, func(p pod) bool { return p.Deleting })}) {
+	if err := json.Unmarshal([]byte(text), &found); err != nil ||
+		!slices.Equal(found[viewtest.NodeName(0)], []int{slices.IndexFunc(list, func(p pod) bool { return p.Deleting })}) {
 		t.Errorf("%v: found %s", err, text)
 	}
 }

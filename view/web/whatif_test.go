@@ -25,7 +25,8 @@ func (s *site) post(body, kind, site string) (int, string) {
 func TestWhatIfIsBoundedAndSaysWhatIsWrong(t *testing.T) {
 	s := open(t, 1, 1)
 	const question, json = `{"scales": ["deployment/web=5"]}`, "application/json; charset=utf-8"
-	if status, text := s.post(question, json, "same-origin"); status != http.StatusNotImplemented || !strings.Contains(text, "nodeless plan") {
+	if status, text := s.post(question, json, "same-origin"); status != http.StatusNotImplemented ||
+		!strings.Contains(text, "nodeless plan") {
 		t.Errorf("without forecasts: %d %s", status, text)
 	}
 	s.life = t.Context()
@@ -68,7 +69,8 @@ func TestWhatIfIsBoundedAndSaysWhatIsWrong(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); s.post(`{"manifests": "wait"}`, json, "") }()
 	<-began
-	if status, text := s.post(question, json, ""); status != http.StatusTooManyRequests || !strings.Contains(text, "another forecast") {
+	if status, text := s.post(question, json, ""); status != http.StatusTooManyRequests ||
+		!strings.Contains(text, "another forecast") {
 		t.Errorf("while one is made: %d %s", status, text)
 	}
 	close(end)

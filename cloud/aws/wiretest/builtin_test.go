@@ -13,8 +13,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// What the built-in catalogue says without a call is what the provider finds out over the wire: the same types, labels, room,
-// zones and on-demand prices. Spot prices move; the bandwidth of a type the simulated EC2 does not tell.
+// What the built-in catalogue says without a call is what the provider finds out over the wire: the same types,
+// labels, room, zones and on-demand prices. Spot prices move; the bandwidth of a type the simulated EC2 does not
+// tell.
 func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -32,14 +33,17 @@ func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 	}
 	for i := range asked {
 		a, b := &asked[i], &known[i]
-		if a.Name != b.Name || a.Capacity != b.Capacity || a.Allocatable != b.Allocatable || !slices.Equal(a.AttachLimits, b.AttachLimits) {
-			t.Errorf("EC2 says %s %v %v %v, the catalogue %s %v %v %v", a.Name, a.Capacity, a.Allocatable, a.AttachLimits, b.Name, b.Capacity, b.Allocatable, b.AttachLimits)
+		if a.Name != b.Name || a.Capacity != b.Capacity || a.Allocatable != b.Allocatable ||
+			!slices.Equal(a.AttachLimits, b.AttachLimits) {
+			t.Errorf("EC2 says %s %v %v %v, the catalogue %s %v %v %v", a.Name, a.Capacity, a.Allocatable, a.AttachLimits,
+				b.Name, b.Capacity, b.Allocatable, b.AttachLimits)
 		}
 		if x, y := labels(a), labels(b); x != y {
 			t.Errorf("%s: EC2 says %s\nthe catalogue %s", a.Name, x, y)
 		}
 		if !slices.EqualFunc(a.Offerings, b.Offerings, func(x, y model.Offering) bool {
-			return x.Zone == y.Zone && x.CapacityType == y.CapacityType && y.Price > 0 && (x.Price == y.Price || x.CapacityType == model.Spot)
+			return x.Zone == y.Zone && x.CapacityType == y.CapacityType && y.Price > 0 &&
+				(x.Price == y.Price || x.CapacityType == model.Spot)
 		}) {
 			t.Errorf("%s: EC2 offers %v, the catalogue %v", a.Name, a.Offerings, b.Offerings)
 		}
@@ -50,7 +54,8 @@ func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 }
 
 func labels(it *model.InstanceType) string {
-	return slices.DeleteFunc(slices.Clone(it.Requirements), func(r model.Requirement) bool { return r.Key == ec2v1.LabelInstanceNetworkBandwidth }).String()
+	return slices.DeleteFunc(slices.Clone(it.Requirements),
+		func(r model.Requirement) bool { return r.Key == ec2v1.LabelInstanceNetworkBandwidth }).String()
 }
 
 // A class that nobody resolved may use every zone; one that is wrong offers nothing.

@@ -66,7 +66,8 @@ func newPlace(t testing.TB) *place { return newPlaceWith(t, func(*region.Config)
 
 func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 	t.Helper()
-	p := &place{clock: clock.NewVirtual(time.Now()), classes: map[string]*ec2v1.EC2NodeClass{"default": class("default"), "raw": class("raw")}}
+	p := &place{clock: clock.NewVirtual(time.Now()),
+		classes: map[string]*ec2v1.EC2NodeClass{"default": class("default"), "raw": class("raw")}}
 	config := region.Config{
 		Name: "us-west-2", Dir: t.TempDir(), Seed: 1, Clock: p.clock, Discovery: "demo",
 		Throttle: map[string]region.Bucket{}, // No limits: the stories do not wait for tokens on virtual time.

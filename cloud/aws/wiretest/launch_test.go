@@ -13,7 +13,8 @@ import (
 // requestFor is a launch for a pod that asks for a core and two gibibytes, by a pool under class default.
 func requestFor(claim, pool string) cloud.LaunchRequest {
 	req := cloud.LaunchRequest{
-		Token: "uid-of-" + claim, Claim: claim, Pool: pool, Class: cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"},
+		Token: "uid-of-" + claim, Claim: claim, Pool: pool,
+		Class:  cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"},
 		Labels: map[string]string{"karpenter.sh/nodepool": pool},
 	}
 	req.Requests[model.CPU], req.Requests[model.Memory], req.Requests[model.Pods] = 1000, 2<<30, 1
@@ -23,7 +24,8 @@ func requestFor(claim, pool string) cloud.LaunchRequest {
 // pinned is a launch whose choice does not change when prices arrive late: one type, on demand.
 func pinned(claim, pool string) cloud.LaunchRequest {
 	req := requestFor(claim, pool)
-	req.Requirements = model.NewRequirements(model.OneOf(model.LabelCapacityType, model.OnDemand), model.OneOf(model.LabelInstanceType, "m5.large"))
+	req.Requirements = model.NewRequirements(model.OneOf(model.LabelCapacityType, model.OnDemand),
+		model.OneOf(model.LabelInstanceType, "m5.large"))
 	return req
 }
 
@@ -33,15 +35,16 @@ func (p *place) callsOf(do func()) []string {
 	do()
 	var out []string
 	for _, c := range p.region.Calls()[before:] {
-		if c.API != "DescribeSpotPriceHistory" && c.API != "GetProducts" { // prices are read in the background, on a slow machine for long
+		// prices are read in the background, on a slow machine for long
+		if c.API != "DescribeSpotPriceHistory" && c.API != "GetProducts" {
 			out = append(out, c.API)
 		}
 	}
 	return out
 }
 
-// The latency of a launch is one round trip: all but CreateFleet comes from caches. The first launch of a pool makes its
-// launch template, since the pool's name is in the user data.
+// The latency of a launch is one round trip: all but CreateFleet comes from caches. The first launch of a pool makes
+// its launch template, since the pool's name is in the user data.
 func TestALaunchIsOneCallOnceCachesAreWarm(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -91,8 +94,9 @@ func TestMachinesSpreadOverZones(t *testing.T) {
 	}
 }
 
-// BenchmarkLaunch is a launch with warm caches over HTTP, with the region and its disk in the same process: 3.7 ms on two
-// shared cores of a Xeon (2026-11-21; a third of it the choice among 5,000 offerings, most of the rest the region).
+// BenchmarkLaunch is a launch with warm caches over HTTP, with the region and its disk in the same process: 3.7 ms on
+// two shared cores of a Xeon (2026-11-21; a third of it the choice among 5,000 offerings, most of the rest the
+// region).
 func BenchmarkLaunch(b *testing.B) {
 	p := newPlace(b)
 	provider := p.connect(b)

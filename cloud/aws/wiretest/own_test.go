@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// A laboratory has machine types of its own, with a label of its own, and a kind of node class of its own. All of it goes
-// over the wire as EC2's does.
+// A laboratory has machine types of its own, with a label of its own, and a kind of node class of its own. All of it
+// goes over the wire as EC2's does.
 func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	own := catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog.OwnType{
 		{Name: "small", VCPU: 2, MemoryMiB: 4096, Pods: 32, OnDemand: 0.05},
@@ -41,8 +41,10 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if err != nil || len(types) != 2 {
 		t.Fatalf("%d types, %v", len(types), err)
 	}
-	if small := types[1]; small.Name != "small" || small.Capacity[model.Memory] != 4096<<20 || small.Capacity[model.Pods] != 32 ||
-		len(small.Offerings) != 2 || small.Offerings[0] != (model.Offering{Zone: "lab-a", CapacityType: model.OnDemand, Price: 50_000, Available: true}) {
+	if small := types[1]; small.Name != "small" || small.Capacity[model.Memory] != 4096<<20 ||
+		small.Capacity[model.Pods] != 32 ||
+		len(small.Offerings) != 2 ||
+		small.Offerings[0] != (model.Offering{Zone: "lab-a", CapacityType: model.OnDemand, Price: 50_000, Available: true}) {
 		t.Errorf("small is %+v", small)
 	}
 	result, err := provider.Launch(t.Context(), cloud.LaunchRequest{
@@ -52,21 +54,25 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := result.Instance; m.Type != "big" || m.Labels["example.com/rack"] != "rack-big" || m.Labels[model.LabelOS] != "windows" || m.Class != "labclass/default" {
+	if m := result.Instance; m.Type != "big" || m.Labels["example.com/rack"] != "rack-big" ||
+		m.Labels[model.LabelOS] != "windows" || m.Class != "labclass/default" {
 		t.Errorf("launched %+v", m)
 	}
 	instance, _ := p.region.Instance(result.Instance.ID)
-	if text := string(instance.UserData); !strings.Contains(text, "example.com/labclass=default") || strings.Contains(text, "ec2nodeclass") {
+	if text := string(instance.UserData); !strings.Contains(text, "example.com/labclass=default") ||
+		strings.Contains(text, "ec2nodeclass") {
 		t.Errorf("the Node will not say its class: %s", text)
 	}
-	capacity, allocatable, err := nodesim.Resources(nodesim.Instance{Type: p.region.Type("big"), UserData: instance.UserData})
+	capacity, allocatable, err := nodesim.Resources(nodesim.Instance{Type: p.region.Type("big"),
+		UserData: instance.UserData})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sameAmounts(t, "capacity", result.Instance.Capacity, capacity)
 	sameAmounts(t, "allocatable", result.Instance.Allocatable, allocatable)
 	if _, err := provider.Launch(t.Context(), cloud.LaunchRequest{
-		Token: "u", Claim: "d", Class: class, Requirements: model.NewRequirements(model.OneOf("example.com/rack", "rack-none")),
+		Token: "u", Claim: "d", Class: class,
+		Requirements: model.NewRequirements(model.OneOf("example.com/rack", "rack-none")),
 	}); err == nil {
 		t.Error("a type that nobody has was launched")
 	}

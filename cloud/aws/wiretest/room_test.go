@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// What the plan counts on is what the node has: for every type the provider's expectation, made of what EC2 tells over the
-// wire, is the Node that the simulated kubelet registers from the user data and disk of a launch.
+// What the plan counts on is what the node has: for every type the provider's expectation, made of what EC2 tells
+// over the wire, is the Node that the simulated kubelet registers from the user data and disk of a launch.
 func TestNodesHaveTheRoomThatIsExpected(t *testing.T) {
 	for name, change := range map[string]func(*ec2v1.EC2NodeClassSpec){
 		"default settings": func(*ec2v1.EC2NodeClassSpec) {},
@@ -39,7 +39,8 @@ func TestNodesHaveTheRoomThatIsExpected(t *testing.T) {
 				{DeviceName: awssdk.String("/dev/xvdb"), EBS: &ec2v1.BlockDevice{VolumeSize: &data}},
 			}
 			s.Kubelet = &ec2v1.KubeletConfiguration{
-				MaxPods: awssdk.Int32(40), KubeReserved: map[string]string{"cpu": "150m"}, EvictionHard: map[string]string{"memory.available": "5%"},
+				MaxPods: awssdk.Int32(40), KubeReserved: map[string]string{"cpu": "150m"},
+				EvictionHard: map[string]string{"memory.available": "5%"},
 			}
 		},
 	} {

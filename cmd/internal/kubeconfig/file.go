@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// edit changes a file under kubectl's own lock, whole or not at all. The change says whether there is anything to write.
+// edit changes a file under kubectl's own lock, whole or not at all. The change says whether there is anything to
+// write.
 func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) error {
 	path, err := follow(path)
 	if err != nil {
@@ -50,7 +51,8 @@ func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) 
 	return replace(path, out.Bytes())
 }
 
-// follow is the file to which a path leads: a link into a folder of dotfiles stays a link, also when its file is still to be made.
+// follow is the file to which a path leads: a link into a folder of dotfiles stays a link, also when its file is
+// still to be made.
 func follow(path string) (string, error) {
 	for range 40 { // as many links as Linux follows
 		target, err := os.Readlink(path)
@@ -95,7 +97,8 @@ func load(path string) (*yaml.Node, error) {
 		return nil, malformed(err)
 	}
 	if doc.Kind == 0 || doc.Content[0].Tag == "!!null" {
-		doc = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{mapping("apiVersion", scalar("v1"), "kind", scalar("Config"))}}
+		doc = yaml.Node{Kind: yaml.DocumentNode,
+			Content: []*yaml.Node{mapping("apiVersion", scalar("v1"), "kind", scalar("Config"))}}
 		return &doc, nil
 	}
 	if doc.Content[0].Kind != yaml.MappingNode {

@@ -1,5 +1,5 @@
-// Package kubeconfig puts a cluster into the user's own kubeconfig and takes it out again. The user's file is edited and
-// not rewritten: other entries, unknown fields, their order and comments stay as they are.
+// Package kubeconfig puts a cluster into the user's own kubeconfig and takes it out again. The user's file is edited
+// and not rewritten: other entries, unknown fields, their order and comments stay as they are.
 package kubeconfig
 
 import (
@@ -27,8 +27,8 @@ func Path() (string, error) {
 	return filepath.Join(home, ".kube", "config"), nil
 }
 
-// Context is the context of one local cluster in the user's kubeconfig. Its cluster and user have the same name, and the cluster says in an
-// extension from which data directory it runs: by that it is known whose context it is.
+// Context is the context of one local cluster in the user's kubeconfig. Its cluster and user have the same name, and
+// the cluster says in an extension from which data directory it runs: by that it is known whose context it is.
 type Context struct {
 	Name    string
 	DataDir string
@@ -37,9 +37,10 @@ type Context struct {
 // extensionName is the name of the extension, as minikube has one of its own.
 const extensionName = "nodeless"
 
-// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig; entries of an earlier
-// run are replaced. The user's current context stays what it is unless there was none. A file that is malformed or read-only is left alone,
-// as is a context of that name that is not ours, or that belongs to another data directory from which a cluster runs; the error says what to do.
+// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig;
+// entries of an earlier run are replaced. The user's current context stays what it is unless there was none. A file
+// that is malformed or read-only is left alone, as is a context of that name that is not ours, or that belongs to
+// another data directory from which a cluster runs; the error says what to do.
 func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	ours, err := clientcmd.LoadFromFile(from)
 	if err != nil {
@@ -76,8 +77,8 @@ func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	})
 }
 
-// Remove takes the context out of the user's kubeconfig again, with its cluster and user, also as the current context. A missing file, a file
-// without the context, and a context of another cluster are left as they are.
+// Remove takes the context out of the user's kubeconfig again, with its cluster and user, also as the current
+// context. A missing file, a file without the context, and a context of another cluster are left as they are.
 func (c Context) Remove() error {
 	path, err := Path()
 	if err != nil {
@@ -100,7 +101,8 @@ func (c Context) Remove() error {
 	})
 }
 
-// DataDir is the data directory of the cluster whose context has this name; "" if there is none in the user's kubeconfig.
+// DataDir is the data directory of the cluster whose context has this name; "" if there is none in the user's
+// kubeconfig.
 func DataDir(name string) string {
 	path, err := Path()
 	if err != nil {
@@ -114,7 +116,8 @@ func DataDir(name string) string {
 	return owner
 }
 
-// ownerOf is the data directory that a cluster of the kubeconfig names, "" for one that is not ours; there is false if nothing has this name.
+// ownerOf is the data directory that a cluster of the kubeconfig names, "" for one that is not ours; there is false
+// if nothing has this name.
 func ownerOf(root *yaml.Node, name string) (dataDir string, there bool) {
 	for _, list := range []string{"clusters", "users", "contexts"} {
 		there = there || find(get(root, list), name) != nil
@@ -143,8 +146,10 @@ func (c Context) entriesOf(from *clientcmdapi.Config, path string) ([]entry, err
 	extension := mapping("name", scalar(extensionName), "extension", mapping("dataDir", scalar(c.DataDir)))
 	return []entry{
 		{"clusters", "cluster", mapping("certificate-authority-data", binary(cluster.CertificateAuthorityData),
-			"extensions", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{extension}}, "server", scalar(cluster.Server))},
-		{"users", "user", mapping("client-certificate-data", binary(user.ClientCertificateData), "client-key-data", binary(user.ClientKeyData))},
+			"extensions", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{extension}}, "server",
+			scalar(cluster.Server))},
+		{"users", "user", mapping("client-certificate-data", binary(user.ClientCertificateData), "client-key-data",
+			binary(user.ClientKeyData))},
 		{"contexts", "context", mapping("cluster", scalar(c.Name), "user", scalar(c.Name))},
 	}, nil
 }

@@ -103,7 +103,8 @@ func TestTheContextComesAndGoesAndNothingElseChanges(t *testing.T) {
 		string(who.ClientCertificateData) != "certificate" || string(who.ClientKeyData) != "key" {
 		t.Errorf("cluster %+v, user %+v", cluster, who)
 	}
-	for _, kept := range []string{"# my clusters", "# do not touch", "some-new-field: kept", "certificate-authority: certs/prod.crt", "namespace: shop"} {
+	for _, kept := range []string{"# my clusters", "# do not touch", "some-new-field: kept",
+		"certificate-authority: certs/prod.crt", "namespace: shop"} {
 		if !strings.Contains(read(t, path), kept) {
 			t.Errorf("lost: %s", kept)
 		}
@@ -138,7 +139,8 @@ func TestWithoutAKubeconfigOneIsMade(t *testing.T) {
 	if err := own.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := clientcmd.LoadFromFile(path); err != nil || c.CurrentContext != "" || len(c.Contexts)+len(c.Clusters)+len(c.AuthInfos) != 0 {
+	if c, err := clientcmd.LoadFromFile(path); err != nil || c.CurrentContext != "" ||
+		len(c.Contexts)+len(c.Clusters)+len(c.AuthInfos) != 0 {
 		t.Errorf("left: %+v %v", c, err)
 	}
 	merge(t, ours(t, "https://127.0.0.1:16443"))
@@ -148,17 +150,20 @@ func TestWithoutAKubeconfigOneIsMade(t *testing.T) {
 }
 
 func TestAnEmptyListOrFileIsNoObstacle(t *testing.T) {
-	for _, content := range []string{"\n", "# only a comment\n", "apiVersion: v1\nkind: Config\nclusters: []\nusers: null\ncontexts:\n", `{"apiVersion":"v1","kind":"Config"}`} {
+	for _, content := range []string{"\n", "# only a comment\n",
+		"apiVersion: v1\nkind: Config\nclusters: []\nusers: null\ncontexts:\n", `{"apiVersion":"v1","kind":"Config"}`} {
 		path := user(t, content)
 		merge(t, ours(t, "https://127.0.0.1:16443"))
-		if c, err := clientcmd.LoadFromFile(path); err != nil || c.Contexts["nodeless-a"] == nil || c.AuthInfos["nodeless-a"] == nil {
+		if c, err := clientcmd.LoadFromFile(path); err != nil || c.Contexts["nodeless-a"] == nil ||
+			c.AuthInfos["nodeless-a"] == nil {
 			t.Errorf("%q became %q (%v)", content, read(t, path), err)
 		}
 	}
 }
 
 func TestAMalformedKubeconfigIsLeftAlone(t *testing.T) {
-	for _, content := range []string{"clusters: [", "- a list", "just text", "apiVersion: v1\nkind: Config\nclusters: {a: b}\n", "\tx: y"} {
+	for _, content := range []string{"clusters: [", "- a list", "just text",
+		"apiVersion: v1\nkind: Config\nclusters: {a: b}\n", "\tx: y"} {
 		path := user(t, content)
 		err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing)
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "malformed") {
@@ -174,7 +179,8 @@ func TestAMalformedKubeconfigIsLeftAlone(t *testing.T) {
 }
 
 func TestAContextOfSomebodyElseIsRespected(t *testing.T) {
-	for _, content := range []string{strings.ReplaceAll(theirs, "name: prod", "name: nodeless-a"), strings.ReplaceAll(theirs, "name: me", "name: nodeless-a")} {
+	for _, content := range []string{strings.ReplaceAll(theirs, "name: prod", "name: nodeless-a"),
+		strings.ReplaceAll(theirs, "name: me", "name: nodeless-a")} {
 		path := user(t, content)
 		err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing)
 		if err == nil || !strings.Contains(err.Error(), `"nodeless-a"`) || !strings.Contains(err.Error(), "--name") {
@@ -222,7 +228,8 @@ func TestAReadOnlyFileIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "chmod u+w") || read(t, path) != theirs {
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "chmod u+w") ||
+		read(t, path) != theirs {
 		t.Errorf("got %v\n%s", err, read(t, path))
 	}
 }
@@ -237,7 +244,8 @@ func TestALinkToAFileThatIsStillToBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	merge(t, ours(t, "https://127.0.0.1:16443"))
-	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink == 0 || !strings.Contains(read(t, dotfile), "16443") {
+	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink == 0 ||
+		!strings.Contains(read(t, dotfile), "16443") {
 		t.Errorf("the link is gone: %v %v", info, err)
 	}
 	if err := os.Remove(dotfile); err != nil {
@@ -246,7 +254,8 @@ func TestALinkToAFileThatIsStillToBeMade(t *testing.T) {
 	if err := os.Symlink(path, dotfile); err != nil {
 		t.Fatal(err)
 	}
-	if err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing); err == nil || !strings.Contains(err.Error(), "circle") {
+	if err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing); err == nil ||
+		!strings.Contains(err.Error(), "circle") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -268,7 +277,8 @@ func TestALinkStaysALinkAndModesStay(t *testing.T) {
 	if info, err := os.Lstat(path); err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is gone: %v %v", info, err)
 	}
-	if info, err := os.Stat(dotfile); err != nil || info.Mode().Perm() != 0o640 || !strings.Contains(read(t, dotfile), "16443") {
+	if info, err := os.Stat(dotfile); err != nil || info.Mode().Perm() != 0o640 ||
+		!strings.Contains(read(t, dotfile), "16443") {
 		t.Errorf("%v %v", info, err)
 	}
 }
@@ -276,7 +286,8 @@ func TestALinkStaysALinkAndModesStay(t *testing.T) {
 func TestALockedFileIsNamed(t *testing.T) {
 	path := user(t, theirs)
 	write(t, path+".lock", "")
-	if err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing); err == nil || !strings.Contains(err.Error(), path+".lock") {
+	if err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing); err == nil ||
+		!strings.Contains(err.Error(), path+".lock") {
 		t.Errorf("got %v", err)
 	}
 	if read(t, path) != theirs {

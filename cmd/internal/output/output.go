@@ -1,4 +1,5 @@
-// Package output prints data in the forms that kubectl's users know: JSON, YAML, a path of it, columns of one's own, a template.
+// Package output prints data in the forms that kubectl's users know: JSON, YAML, a path of it, columns of one's own,
+// a template.
 package output
 
 import (
@@ -52,21 +53,23 @@ func Data(w io.Writer, format string, data any) error {
 // printer writes data that is plain: maps, lists, texts and numbers, as decoded from JSON.
 type printer func(w io.Writer, plain map[string]any, rows string, headers bool) error
 
-// Check says what is wrong with a value of -o, before anything is asked of a cluster: it is to be one of the tables, or what IsData knows.
+// Check says what is wrong with a value of -o, before anything is asked of a cluster: it is to be one of the tables,
+// or what IsData knows.
 func Check(output string, tables ...string) error {
 	if slices.Contains(tables, output) {
 		return nil
 	}
 	if !IsData(output) {
 		known := slices.DeleteFunc(slices.Clone(tables), func(t string) bool { return t == "" })
-		return fmt.Errorf("unknown output %q: use -o %s, or leave it away", output, strings.Join(append(known, "json", "yaml", Forms), ", "))
+		return fmt.Errorf("unknown output %q: use -o %s, or leave it away", output,
+			strings.Join(append(known, "json", "yaml", Forms), ", "))
 	}
 	_, err := compile(output)
 	return err
 }
 
-// Rows prints anything in a form that IsData knows: as a whole, or, with custom-columns, a row for each element of the field rows (for the
-// whole if rows is empty) below titles, if headers are wanted.
+// Rows prints anything in a form that IsData knows: as a whole, or, with custom-columns, a row for each element of
+// the field rows (for the whole if rows is empty) below titles, if headers are wanted.
 func Rows(w io.Writer, output string, data any, rows string, headers bool) error {
 	print, err := compile(output)
 	if err != nil {
@@ -99,8 +102,10 @@ func compile(output string) (print printer, err error) {
 		return nil, nil
 	}
 	if of == "" {
-		such := map[string]string{"jsonpath": "jsonpath={.kind}", "custom-columns": "custom-columns=NAME:.name", "go-template": "go-template={{.kind}}"}
-		return nil, fmt.Errorf("-o %s: say what to print, such as -o '%s'; -o yaml shows which fields there are", form, such[form])
+		such := map[string]string{"jsonpath": "jsonpath={.kind}", "custom-columns": "custom-columns=NAME:.name",
+			"go-template": "go-template={{.kind}}"}
+		return nil, fmt.Errorf("-o %s: say what to print, such as -o '%s'; -o yaml shows which fields there are", form,
+			such[form])
 	}
 	switch form {
 	case "jsonpath":

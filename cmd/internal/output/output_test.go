@@ -6,7 +6,9 @@ import (
 )
 
 func TestListsInEveryForm(t *testing.T) {
-	data := map[string]any{"kind": "L", "items": []any{map[string]any{"id": "a", "n": 1000000, "of": map[string]any{"x": "y\x1b[2J"}}, map[string]any{"id": "b"}}}
+	data := map[string]any{"kind": "L",
+		"items": []any{map[string]any{"id": "a", "n": 1000000, "of": map[string]any{"x": "y\x1b[2J"}},
+			map[string]any{"id": "b"}}}
 	for output, want := range map[string]string{
 		"jsonpath={.items[*].id}":                     "a b",
 		"jsonpath=kind":                               "L",
@@ -18,12 +20,14 @@ func TestListsInEveryForm(t *testing.T) {
 		"json":                                        "{\n",
 	} {
 		var out strings.Builder
-		if err := Rows(&out, output, data, "items", true); err != nil || !IsData(output) || !strings.HasPrefix(out.String(), want) || want == "" && out.String() != "" {
+		if err := Rows(&out, output, data, "items", true); err != nil || !IsData(output) ||
+			!strings.HasPrefix(out.String(), want) || want == "" && out.String() != "" {
 			t.Errorf("-o %s: %v, %q, want %q", output, err, out.String(), want)
 		}
 	}
 	for output, want := range map[string]string{
-		"jsonpath=": "-o 'jsonpath={.kind}'", "custom-columns": "such as", "jsonpath={.items[}": "no path", "custom-columns=ID": "TITLE:PATH", "custom-columns=ID:.a[": "column ID",
+		"jsonpath=": "-o 'jsonpath={.kind}'", "custom-columns": "such as", "jsonpath={.items[}": "no path",
+		"custom-columns=ID": "TITLE:PATH", "custom-columns=ID:.a[": "column ID",
 		"go-template={{": "no template",
 	} {
 		if err := Check(output); err == nil || !strings.Contains(err.Error(), want) {
@@ -43,7 +47,9 @@ func TestListsInEveryForm(t *testing.T) {
 		if IsData(output) {
 			t.Errorf("-o %q is taken for data", output)
 		}
-		if err, table := Check(output, "", "wide"), output == "" || output == "wide"; (err == nil) != table || err != nil && !strings.Contains(err.Error(), "use -o wide, json") {
+		if err, table := Check(output, "", "wide"),
+			output == "" || output == "wide"; (err == nil) != table || err != nil &&
+			!strings.Contains(err.Error(), "use -o wide, json") {
 			t.Errorf("-o %q: %v", output, err)
 		}
 	}

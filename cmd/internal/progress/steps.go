@@ -31,7 +31,8 @@ type Printer struct {
 // New prints to f; lines are redrawn only if f is a terminal.
 func New(f *os.File) *Printer {
 	tty := term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-	p := &Printer{w: f, live: tty, color: tty && os.Getenv("NO_COLOR") == "", now: time.Now, width: func() int { return 0 }}
+	p := &Printer{w: f, live: tty, color: tty && os.Getenv("NO_COLOR") == "", now: time.Now,
+		width: func() int { return 0 }}
 	if tty {
 		p.width = func() int {
 			columns, _, err := term.GetSize(int(f.Fd()))
@@ -163,7 +164,8 @@ func (p *Printer) paint(s, code string) string {
 	return "\033[" + code + "m" + s + "\033[0m"
 }
 
-// cut shortens a text that is redrawn in place to one line of the terminal, less some columns that are needed otherwise.
+// cut shortens a text that is redrawn in place to one line of the terminal, less some columns that are needed
+// otherwise.
 func (p *Printer) cut(s string, less int) string {
 	columns := p.width() - less - 1
 	runes := []rune(s)

@@ -1,5 +1,5 @@
-// Package surge decides whether the only pod of a Deployment is left alone for a while when its Node is removed, so that
-// another one is ready first. It is pure. See docs/adr/0010-one-replica-is-rolled-over-not-scaled.md.
+// Package surge decides whether the only pod of a Deployment is left alone for a while when its Node is removed, so
+// that another one is ready first. It is pure. See docs/adr/0010-one-replica-is-rolled-over-not-scaled.md.
 package surge
 
 import (

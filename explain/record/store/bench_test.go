@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// A thousand decisions a minute for ten minutes, written every two seconds: a launch for ten pods, ready 40 s later, gone after a minute.
-// go test ./explain/record/store -run XXX -bench Thousand -benchtime 1x
+// A thousand decisions a minute for ten minutes, written every two seconds: a launch for ten pods, ready 40 s later,
+// gone after a minute. go test ./explain/record/store -run XXX -bench Thousand -benchtime 1x
 func BenchmarkAThousandDecisionsAMinute(b *testing.B) {
 	const minutes, aMinute = 10, 1000
 	c := server(b)

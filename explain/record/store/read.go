@@ -65,8 +65,8 @@ func (r *Reader) Read(ctx context.Context) (*Reading, error) {
 	return out, nil
 }
 
-// Follow calls news with the entries of each piece that is written from now on, old ones of the same piece among them, until ctx is
-// done or the watch ends.
+// Follow calls news with the entries of each piece that is written from now on, old ones of the same piece among
+// them, until ctx is done or the watch ends.
 func (r *Reader) Follow(ctx context.Context, news func([]record.Entry)) error {
 	var none v1alpha1.DecisionLogList
 	w, err := r.client.Watch(ctx, &none)

@@ -20,7 +20,8 @@ import (
 
 // How the recorder writes.
 const (
-	gather      = 2 * time.Second  // what is decided meanwhile is written at once: a crash loses no more than that and one call
+	// what is decided meanwhile is written at once: a crash loses no more than that and one call
+	gather      = 2 * time.Second
 	callTimeout = 10 * time.Second // of one call
 	lastWord    = 3 * time.Second  // for the last write of a process that ends
 	mostPause   = 30 * time.Second // between two tries of a call that fails
@@ -41,8 +42,8 @@ type Options struct {
 	Metrics *metrics.Counters
 }
 
-// Recorder keeps what is decided. It never makes whoever decides wait, and nothing that fails here is an error to anybody: what cannot
-// be kept is counted, and the log says that it is missing.
+// Recorder keeps what is decided. It never makes whoever decides wait, and nothing that fails here is an error to
+// anybody: what cannot be kept is counted, and the log says that it is missing.
 type Recorder struct {
 	o     Options
 	store *store
@@ -66,8 +67,9 @@ func New(o Options) *Recorder {
 		o.Log = slog.Default()
 	}
 	return &Recorder{
-		o: o, store: &store{client: o.Client, pieces: ringPieces, bytes: pieceBytes}, turns: make(chan record.Turn, mostTurns),
-		wake: make(chan struct{}, 1), ready: make(chan struct{}), tracker: record.NewTracker(),
+		o: o, store: &store{client: o.Client, pieces: ringPieces, bytes: pieceBytes},
+		turns: make(chan record.Turn, mostTurns),
+		wake:  make(chan struct{}, 1), ready: make(chan struct{}), tracker: record.NewTracker(),
 	}
 }
 
@@ -86,7 +88,8 @@ func (r *Recorder) Decided(t record.Turn) {
 	}
 }
 
-// Deleting keeps what a NodeClaim is deleted for by somebody of this process who is not the loop: a word or two, such as unhealthy.
+// Deleting keeps what a NodeClaim is deleted for by somebody of this process who is not the loop: a word or two, such
+// as unhealthy.
 func (r *Recorder) Deleting(claim *karpv1.NodeClaim, why string) {
 	if r.off.Load() || !ours(claim) {
 		return

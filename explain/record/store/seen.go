@@ -72,7 +72,8 @@ func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
 	}
 	return record.Machine{
 		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-		Offer: record.Offer{Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone], CapacityType: claim.Labels[model.LabelCapacityType]},
+		Offer: record.Offer{Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone],
+			CapacityType: claim.Labels[model.LabelCapacityType]},
 	}
 }
 
@@ -97,7 +98,8 @@ func because(claim *karpv1.NodeClaim, word string) (method, why string) {
 		return known[0], known[1]
 	}
 	if kind, _, ok := translate.Interrupted(claim); ok && (word == "" || word == kind) {
-		return "Interrupted", translate.Departure(claim, nil, time.Time{}) // as the claim's watch tells it: nobody knows which is written down
+		// as the claim's watch tells it: nobody knows which is written down
+		return "Interrupted", translate.Departure(claim, nil, time.Time{})
 	}
 	if word != "" {
 		return "Interrupted", "the cloud reclaims it (" + strings.ReplaceAll(word, "_", " ") + ")"

@@ -1,5 +1,5 @@
-// Package store stores decision records in the cluster, as a ring of DecisionLogs, and reads them again: the controller's side, which
-// gathers what was decided and writes it a little later, and the readers'.
+// Package store stores decision records in the cluster, as a ring of DecisionLogs, and reads them again: the
+// controller's side, which gathers what was decided and writes it a little later, and the readers'.
 package store
 
 import (
@@ -38,8 +38,8 @@ type store struct {
 	lately   map[string]bool   // keys of the entries of this piece and the one before
 }
 
-// load reads where the log ends, and gives each piece's entries to each, the oldest first. A piece that cannot be read is passed over:
-// damaged says why.
+// load reads where the log ends, and gives each piece's entries to each, the oldest first. A piece that cannot be
+// read is passed over: damaged says why.
 func (s *store) load(ctx context.Context, each func([]record.Entry), damaged func(error)) error {
 	logs, err := list(ctx, s.client)
 	if err != nil {
@@ -72,8 +72,9 @@ func (s *store) note(entries []record.Entry) {
 	}
 }
 
-// append writes entries behind the others, as many as go into one piece, and gives how many it was done with. errMoved asks for load:
-// nothing was written, or it was and nobody could say so; append then leaves out what is there.
+// append writes entries behind the others, as many as go into one piece, and gives how many it was done with.
+// errMoved asks for load: nothing was written, or it was and nobody could say so; append then leaves out what is
+// there.
 func (s *store) append(ctx context.Context, entries []record.Entry) (int, error) {
 	done := len(entries)
 	fresh := slices.DeleteFunc(slices.Clone(entries), func(e record.Entry) bool { return s.lately[e.Key()] })
@@ -115,8 +116,9 @@ func (s *store) append(ctx context.Context, entries []record.Entry) (int, error)
 // write makes a piece, or puts it in the place of what is there under its name, if that is as it was read.
 func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, data []byte) error {
 	log := &v1alpha1.DecisionLog{
-		ObjectMeta: metav1.ObjectMeta{Name: name(piece, s.pieces), Labels: map[string]string{"app.kubernetes.io/managed-by": "nodeless"}},
-		Piece:      piece, Entries: int32(len(entries)), Data: data,
+		ObjectMeta: metav1.ObjectMeta{Name: name(piece, s.pieces),
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "nodeless"}},
+		Piece: piece, Entries: int32(len(entries)), Data: data,
 		From: metav1.NewTime(entries[0].When()), To: metav1.NewTime(entries[len(entries)-1].When()),
 	}
 	log.ResourceVersion = s.versions[log.Name]

@@ -73,7 +73,8 @@ func decisions(from, to int) []record.Entry {
 			why[j] = byte('!' + noise.IntN(90))
 		}
 		at := time.Date(2026, 11, 22, 12, 0, i, 0, time.UTC)
-		out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("d%03d", i), Time: at, Kind: record.Launch, Why: string(why)}})
+		out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("d%03d", i), Time: at,
+			Kind: record.Launch, Why: string(why)}})
 	}
 	return out
 }
@@ -90,7 +91,8 @@ func write(t *testing.T, s *store, entries []record.Entry) {
 	}
 }
 
-// The log goes on in the next piece when one is full, and over the oldest one when the ring is; whoever comes next goes on there.
+// The log goes on in the next piece when one is full, and over the oldest one when the ring is; whoever comes next
+// goes on there.
 func TestTheRingHoldsTheNewest(t *testing.T) {
 	c, open := ring(t)
 	s := open()
@@ -128,8 +130,8 @@ func TestTheRingHoldsTheNewest(t *testing.T) {
 	}
 }
 
-// Two processes write: the second to come notices, reads again and goes on behind the first. A write of which nobody heard that it was
-// done is not done twice.
+// Two processes write: the second to come notices, reads again and goes on behind the first. A write of which nobody
+// heard that it was done is not done twice.
 func TestTwoWritersLoseNothing(t *testing.T) {
 	_, open := ring(t)
 	first, second := open(), open()
@@ -187,22 +189,28 @@ func TestADamagedPieceIsPassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	reading, err := r.Read(context.Background())
-	if err != nil || len(reading.Records) != len(ids) || len(reading.Damaged) != 1 || !strings.Contains(reading.Damaged[0].Error(), last.Name) {
+	if err != nil || len(reading.Records) != len(ids) || len(reading.Damaged) != 1 ||
+		!strings.Contains(reading.Damaged[0].Error(), last.Name) {
 		t.Errorf("a reader has %d records, %v, %v", len(reading.Records), reading.Damaged, err)
 	}
 }
 
 // life is all that is written of a machine, at once.
 func life(n int, at time.Time) []record.Entry {
-	id, claim, node := fmt.Sprintf("%010x", uint64(n)*2654435761), fmt.Sprintf("general-%05x", n), fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", n>>16&255, n>>8&255, n&255)
+	id, claim, node := fmt.Sprintf("%010x", uint64(n)*2654435761), fmt.Sprintf("general-%05x", n),
+		fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", n>>16&255, n>>8&255, n&255)
 	offer := record.Offer{Type: "m5.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.0361}
-	d := &record.Decision{ID: id, Time: at, Snapshot: id, Kind: record.Launch, Why: "m5.large spot in us-west-2a at $0.0361/h for 10 pods of general", Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}}}
+	d := &record.Decision{ID: id, Time: at, Snapshot: id, Kind: record.Launch,
+		Why:   "m5.large spot in us-west-2a at $0.0361/h for 10 pods of general",
+		Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}}}
 	for p := range 10 {
 		d.Pods = append(d.Pods, fmt.Sprintf("shop/web-7fb4c9-%05x", n*10+p))
 	}
 	return []record.Entry{
 		{Decision: d},
-		{Outcome: &record.Outcome{Of: id, What: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node, Seconds: 40, Offer: &offer}},
-		{Outcome: &record.Outcome{Of: id, What: record.Gone, Time: at.Add(time.Minute), Claim: claim, Node: node, Seconds: 60}},
+		{Outcome: &record.Outcome{Of: id, What: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node,
+			Seconds: 40, Offer: &offer}},
+		{Outcome: &record.Outcome{Of: id, What: record.Gone, Time: at.Add(time.Minute), Claim: claim, Node: node,
+			Seconds: 60}},
 	}
 }

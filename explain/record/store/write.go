@@ -44,7 +44,9 @@ func (r *Recorder) flush(ctx context.Context) (bool, error) {
 	due, more := r.tracker.Due(now)
 	r.add(due)
 	if r.lost > 0 && len(r.pending) < mostPending {
-		r.pending = append(r.pending, record.Missing(fmt.Sprintf("%d cycles or entries were not recorded: they came faster than they could be written", r.lost), now))
+		r.pending = append(r.pending,
+			record.Missing(fmt.Sprintf("%d cycles or entries were not recorded: they came faster than they could be written",
+				r.lost), now))
 		r.lost = 0
 	}
 	batch := r.pending[:min(len(r.pending), atOnce)]

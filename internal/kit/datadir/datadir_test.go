@@ -31,8 +31,10 @@ func made(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"etcd/member/snap/db", "etcd/initialised", "pki/ca.crt", "pki/kube-apiserver-kubelet-client.key", "logs/nodeless.log", "logs/control-plane.log.1", "logs/simulated/pod/0.log",
-		"region/us-west-2.db", "region/address", "images/local/oci-layout", "microvms/machines/a/scratch.ext4", "microvms/log-router/files/pods.log",
+		"etcd/member/snap/db", "etcd/initialised", "pki/ca.crt", "pki/kube-apiserver-kubelet-client.key",
+		"logs/nodeless.log", "logs/control-plane.log.1", "logs/simulated/pod/0.log",
+		"region/us-west-2.db", "region/address", "images/local/oci-layout", "microvms/machines/a/scratch.ext4",
+		"microvms/log-router/files/pods.log",
 		"kubeconfig", "plane.json", "session.json", "lock",
 	} {
 		write(t, filepath.Join(dir, name))
@@ -76,7 +78,8 @@ func TestAWipeKeepsFilesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	left, err := Wipe(dir)
-	if want := []string{"bad-plans", "images/theirs", "logs/notes.txt", "notes", "pki/mine.key", "work"}; err != nil || !slices.Equal(left, want) {
+	if want := []string{"bad-plans", "images/theirs", "logs/notes.txt", "notes", "pki/mine.key", "work"}; err != nil ||
+		!slices.Equal(left, want) {
 		t.Errorf("left %v, want %v (%v)", left, want, err)
 	}
 	for _, name := range append(theirs, "bad-plans/a") {
@@ -150,9 +153,10 @@ func TestAnotherVersion(t *testing.T) {
 	}{
 		"before marks said anything": {"", ""},
 		"of an older Kubernetes":     {`{"format": 1, "version": "v0.1", "kubernetes": "v1.35.9"}`, ""},
-		"of a newer Kubernetes":      {`{"format": 1, "version": "v9.9", "kubernetes": "v1.37.0"}`, "v9.9 with Kubernetes v1.37.0"},
-		"of a newer format":          {`{"format": 2, "version": "v9.9"}`, "v9.9"},
-		"damaged":                    {`{"format`, "damaged"},
+		"of a newer Kubernetes": {`{"format": 1, "version": "v9.9", "kubernetes": "v1.37.0"}`,
+			"v9.9 with Kubernetes v1.37.0"},
+		"of a newer format": {`{"format": 2, "version": "v9.9"}`, "v9.9"},
+		"damaged":           {`{"format`, "damaged"},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, markFile), []byte(c.mark), 0o600); err != nil {
 			t.Fatal(err)
@@ -180,7 +184,8 @@ func TestTheMarkIsKept(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	write(t, file)
 	for _, path := range []string{file, filepath.Join(file, "below")} {
-		if _, err := Prepare(path, kubernetes); err == nil || !strings.Contains(err.Error(), "file") || !strings.Contains(err.Error(), "--data-dir") {
+		if _, err := Prepare(path, kubernetes); err == nil || !strings.Contains(err.Error(), "file") ||
+			!strings.Contains(err.Error(), "--data-dir") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

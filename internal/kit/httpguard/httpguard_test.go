@@ -57,22 +57,23 @@ func TestNobodyHasAnEmptyToken(t *testing.T) {
 	}
 }
 
-// A caller that announces a body and sends none does not hold a handler for longer than the limit; a handler that has read it may
-// take its time.
+// A caller that announces a body and sends none does not hold a handler for longer than the limit; a handler that has
+// read it may take its time.
 func TestABodyHasADeadline(t *testing.T) {
 	read := make(chan error, 1)
-	s := httptest.NewServer(httpguard.ReadWithin(100*time.Millisecond, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		httpguard.BodyRead(w)
-		if err == nil && r.URL.Path == "/slow" {
-			select {
-			case <-r.Context().Done():
-				err = errors.New("the request ended while its handler worked")
-			case <-time.After(300 * time.Millisecond):
+	s := httptest.NewServer(httpguard.ReadWithin(100*time.Millisecond,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			httpguard.BodyRead(w)
+			if err == nil && r.URL.Path == "/slow" {
+				select {
+				case <-r.Context().Done():
+					err = errors.New("the request ended while its handler worked")
+				case <-time.After(300 * time.Millisecond):
+				}
 			}
-		}
-		read <- err
-	})))
+			read <- err
+		})))
 	defer s.Close()
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {

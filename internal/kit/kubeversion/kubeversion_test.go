@@ -14,7 +14,8 @@ func TestVersionIsThatOfTheModule(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if module := strings.TrimSpace(string(out)); module != Version {
-		t.Errorf("go.mod has k8s.io/kubernetes %s, this package says %s; change it (and the minor version) too", module, Version)
+		t.Errorf("go.mod has k8s.io/kubernetes %s, this package says %s; change it (and the minor version) too", module,
+			Version)
 	}
 	if v := version.Get(); v.GitVersion != Version || !strings.HasPrefix(Version, "v"+v.Major+"."+v.Minor+".") {
 		t.Errorf("components call themselves %+v", v)

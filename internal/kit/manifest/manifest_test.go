@@ -64,9 +64,10 @@ func TestObjectsAreFoundWithTheirLines(t *testing.T) {
 		list:                                   "Pod a in 3, Pod b in 14",
 		strings.ReplaceAll(list, "\n", "\r\n"): "Pod a in 3, Pod b in 14",
 		"kind: List\napiVersion: v1\nitems:\n  - {apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\n" + podYAML: "",
-		"apiVersion: v1\nkind: List\nitems: []\n":                                                                                                        "",
-		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a}}]\n":                                                        "Pod a in 1",
-		`{"apiVersion": "v1", "kind": "Pod",` + "\n" + ` "metadata": {"name": "a"}}` + "\n" + `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`: "Pod a in 1, Pod b in 3",
+		"apiVersion: v1\nkind: List\nitems: []\n":                                                 "",
+		"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod, metadata: {name: a}}]\n": "Pod a in 1",
+		`{"apiVersion": "v1", "kind": "Pod",` + "\n" + ` "metadata": {"name": "a"}}` + "\n" +
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b"}}`: "Pod a in 1, Pod b in 3",
 		"{\"apiVersion\": \"v1\",\n \"items\": [\n  {\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}},\n  {\"apiVersion\":\"v1\",\n\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\"}}],\n \"kind\": \"List\"}": "Pod a in 3, Pod b in 4",
 	} {
 		got, err := names(text)
@@ -87,14 +88,17 @@ func TestWhatIsWrongIsSaidWithItsLine(t *testing.T) {
 		"":                                       "empty",
 		" \n\n ":                                 "empty",
 		list[:strings.Index(list, "kind: List")]: "line 17: the file ends in the middle of the list that begins in line 2",
-		strings.Replace(list, "    name: b", "  \tname: b", 1):                                      "line 17: not YAML",
-		podYAML + "---\n- 1\n":                                                                      "line 9: want an object",
-		podYAML + "---\nmetadata: {}\n":                                                             "line 9: an object without apiVersion or kind",
-		`{"apiVersion": "v1", "items": [{"kind": "Pod"`:                                             "line 1: the file ends in the middle",
-		"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\" \"x\"}":                                        "line 2: not JSON",
-		`{"apiVersion": "v1", "items": [` + "\n" + `{"a": "` + strings.Repeat("x", 17<<20) + `"}]}`: "line 2: an object is larger than 16 MiB",
-		"a: " + strings.Repeat("x", 17<<20):                                                         "line 1: it is longer than 16 MiB",
-		"a:\n" + strings.Repeat("- "+strings.Repeat("x", 1022)+"\n", 17<<10):                        "line 1: the object that begins there is larger than 16 MiB",
+		strings.Replace(list, "    name: b", "  \tname: b", 1): "line 17: not YAML",
+		podYAML + "---\n- 1\n":                                 "line 9: want an object",
+		podYAML + "---\nmetadata: {}\n":                        "line 9: an object without apiVersion or kind",
+		`{"apiVersion": "v1", "items": [{"kind": "Pod"`:        "line 1: the file ends in the middle",
+		"{\"apiVersion\": \"v1\",\n\"kind\": \"Pod\" \"x\"}":   "line 2: not JSON",
+		`{"apiVersion": "v1", "items": [` + "\n" + `{"a": "` + strings.Repeat("x", 17<<20) +
+			`"}]}`: "line 2: an object is larger than 16 MiB",
+		"a: " + strings.Repeat("x",
+			17<<20): "line 1: it is longer than 16 MiB",
+		"a:\n" + strings.Repeat("- "+strings.Repeat("x", 1022)+"\n",
+			17<<10): "line 1: the object that begins there is larger than 16 MiB",
 	} {
 		if got, err := names(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: %q, %v; want %q", text, got, err, want)
@@ -119,10 +123,12 @@ func TestObjectsAreReadAsTheirKind(t *testing.T) {
 		t.Errorf("%v %v %v", o, loose, exact)
 	}
 	_, loose, exact = read(strings.Replace(podYAML, "image", "imgae", 1))
-	if loose != nil || exact == nil || exact.Error() != `line 7: Pod shop/web: unknown field "spec.containers[0].imgae"; correct its name or its indentation` {
+	if loose != nil || exact == nil ||
+		exact.Error() != `line 7: Pod shop/web: unknown field "spec.containers[0].imgae"; correct its name or its indentation` {
 		t.Errorf("%v, %v", loose, exact)
 	}
-	if _, loose, _ = read("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n"); !errors.Is(loose, manifest.ErrUnknownKind) {
+	if _, loose, _ = read("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n"); !errors.Is(loose,
+		manifest.ErrUnknownKind) {
 		t.Error(loose)
 	}
 	if _, loose, _ = read(strings.Replace(podYAML, "name: web", "name: [1]", 1)); loose == nil {
@@ -158,7 +164,8 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // Of an object without end no more is read than one may have.
 func TestAnObjectWithoutEndDoesNotFillTheMemory(t *testing.T) {
-	for _, begin := range []string{`{"items": [{"a": "`, `{"kind": "Pod", "a": "`, `{"kind": "List", "metadata": {"a": [`} {
+	for _, begin := range []string{`{"items": [{"a": "`, `{"kind": "Pod", "a": "`,
+		`{"kind": "List", "metadata": {"a": [`} {
 		in := &endless{item: bytes.Repeat([]byte("1,"), 1<<19), left: 4096, now: bytes.NewReader([]byte(begin))}
 		err := manifest.Each(in, func(manifest.Item) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "line 1: an object is larger than 16 MiB") || in.left < 4096-80 {
@@ -169,7 +176,8 @@ func TestAnObjectWithoutEndDoesNotFillTheMemory(t *testing.T) {
 
 // A dump of half a gigabyte does not fill the memory.
 func TestAListIsReadObjectByObject(t *testing.T) {
-	item := "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    annotations:\n      note: " + strings.Repeat("x", 1<<18) + "\n"
+	item := "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: a\n    annotations:\n      note: " +
+		strings.Repeat("x", 1<<18) + "\n"
 	in := &endless{item: []byte(item), left: 96, now: bytes.NewReader([]byte("items:\n"))}
 	n, most := 0, uint64(0)
 	var before, now runtime.MemStats

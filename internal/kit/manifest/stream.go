@@ -1,6 +1,6 @@
-// Package manifest reads Kubernetes objects from text, as people and kubectl write them: YAML documents, JSON, and Lists of
-// any length. It reads Lists object by object, so that a dump of a large cluster takes no more memory than its largest
-// object.
+// Package manifest reads Kubernetes objects from text, as people and kubectl write them: YAML documents, JSON, and
+// Lists of any length. It reads Lists object by object, so that a dump of a large cluster takes no more memory than
+// its largest object.
 package manifest
 
 import (

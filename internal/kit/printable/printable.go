@@ -1,5 +1,5 @@
-// Package printable makes text of unknown origin safe to show: no name or message can move a terminal's cursor or change the
-// direction of writing.
+// Package printable makes text of unknown origin safe to show: no name or message can move a terminal's cursor or
+// change the direction of writing.
 package printable
 
 import (
@@ -38,7 +38,8 @@ func Lines(s string) string {
 }
 
 func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' ||
+		r == unicode.ReplacementChar
 }
 
 // JSON is JSON text with such characters written as JSON escapes: the same data, safe to show.

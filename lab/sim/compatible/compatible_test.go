@@ -11,14 +11,16 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// ladder are types of 2, 4, 8 and 16 cores at 4 GiB a core and so many dollars, and one of 16 cores whose price is a premium.
+// ladder are types of 2, 4, 8 and 16 cores at 4 GiB a core and so many dollars, and one of 16 cores whose price is a
+// premium.
 func ladder() []model.InstanceType {
 	var out []model.InstanceType
 	add := func(name string, cores int64, dollars float64) {
 		r := model.Resources{model.CPU: cores * 1000, model.Memory: cores * 4 << 30, model.Pods: 110}
 		out = append(out, model.InstanceType{Name: name, Capacity: r, Allocatable: r,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name)),
-			Offerings:    []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(dollars * 1e6), Available: true}}})
+			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(dollars * 1e6),
+				Available: true}}})
 	}
 	add("m.16", 16, 1.6)
 	add("m.2", 2, 0.2)
@@ -45,12 +47,14 @@ func cluster(cores ...int64) *model.Snapshot {
 }
 
 func pod(name string, cores int64) model.Pod {
-	return model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: int(cores - 1), Created: now.Add(-time.Hour)}
+	return model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: int(cores - 1),
+		Created: now.Add(-time.Hour)}
 }
 
 // node adds a machine of a type with pods of so many cores.
 func node(s *model.Snapshot, typ string, cores ...int64) *model.Node {
-	n := model.Node{Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized, Initialized: now.Add(-time.Hour)}
+	n := model.Node{Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized,
+		Initialized: now.Add(-time.Hour)}
 	n.Name = fmt.Sprintf("node-%02d", len(s.Nodes))
 	n.Claim = n.Name
 	for _, t := range s.Pools[0].Types {
@@ -96,8 +100,8 @@ func told(p model.Plan) string {
 	return strings.Join(out, " ")
 }
 
-// A claim grows until nothing holds it, then the cheapest type that holds it is taken: 20 cores want the dear machine, though
-// 16 + 4 would do for 2.0 instead of 5.0.
+// A claim grows until nothing holds it, then the cheapest type that holds it is taken: 20 cores want the dear
+// machine, though 16 + 4 would do for 2.0 instead of 5.0.
 func TestAClaimGrowsUntilNoTypeFits(t *testing.T) {
 	if got := told(Provision(cluster(4, 4, 4, 4, 4))); got != "x.32:5" {
 		t.Errorf("got %s", got)
@@ -131,7 +135,8 @@ func TestEmptyMachinesGoFirstAndTogether(t *testing.T) {
 	}
 }
 
-// Three machines of 8 cores with 2 cores each fit on one; the longest prefix that needs at most one machine is all three.
+// Three machines of 8 cores with 2 cores each fit on one; the longest prefix that needs at most one machine is all
+// three.
 func TestSeveralMachinesGoForOne(t *testing.T) {
 	s := cluster()
 	for range 3 {
@@ -191,8 +196,8 @@ func TestBudgetsAndConsolidateAfterHold(t *testing.T) {
 	}
 }
 
-// The engine's compatible mode costs what Karpenter's scheduler costs (docs/benchmarks.md), and so does this. Which of two claims
-// with as many pods is first is open in Karpenter: single plans may differ.
+// The engine's compatible mode costs what Karpenter's scheduler costs (docs/benchmarks.md), and so does this. Which
+// of two claims with as many pods is first is open in Karpenter: single plans may differ.
 func TestItCostsWhatTheCompatibleModeCosts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var sum, want model.Price

@@ -29,7 +29,8 @@ func Disrupt(s *model.Snapshot) model.Plan {
 	d.pending, d.base = waiting(s), rooms(s, nil, true)
 	for i := range d.base {
 		if d.young[d.base[i].name] {
-			d.base[i].free = vector{math.MinInt64 / 4, math.MinInt64 / 4, math.MinInt64 / 4, math.MinInt64 / 4} // not used as a destination
+			// not used as a destination
+			d.base[i].free = vector{math.MinInt64 / 4, math.MinInt64 / 4, math.MinInt64 / 4, math.MinInt64 / 4}
 		}
 	}
 	if c, ok := d.multi(); ok {
@@ -135,7 +136,8 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 		c.Cost += int64(1000 * cost(n))
 		for i := range n.Pods {
 			p := &n.Pods[i]
-			items = append(items, item{key: p.PodKey, ask: vectorOf(&d.s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(), from: n.Name})
+			items = append(items, item{key: p.PodKey, ask: vectorOf(&d.s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
+				from: n.Name})
 		}
 	}
 	nodes := slices.DeleteFunc(slices.Clone(d.base), func(r room) bool { return gone[r.name] })
@@ -167,8 +169,9 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 	return c, false
 }
 
-// cheaper leaves the claim the types that cost less than what goes; where several machines go and the claim may be of the type of
-// one of them, only those that cost less than that one. Spot machines are not replaced by spot machines (the feature is off by default).
+// cheaper leaves the claim the types that cost less than what goes; where several machines go and the claim may be of
+// the type of one of them, only those that cost less than that one. Spot machines are not replaced by spot machines
+// (the feature is off by default).
 func (d *disruption) cheaper(c *claim, victims []*model.Node, price model.Price) bool {
 	if len(victims) > 1 {
 		for _, n := range victims {

@@ -146,7 +146,8 @@ func fill(offers []offer, nodes []room, items []item) *filling {
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
 		x, y := &items[a], &items[b]
-		return cmp.Or(cmp.Compare(y.ask[0], x.ask[0]), cmp.Compare(y.ask[1], x.ask[1]), cmp.Compare(x.at, y.at), cmp.Compare(x.key.Name, y.key.Name))
+		return cmp.Or(cmp.Compare(y.ask[0], x.ask[0]), cmp.Compare(y.ask[1], x.ask[1]), cmp.Compare(x.at, y.at),
+			cmp.Compare(x.key.Name, y.key.Name))
 	})
 	for _, i := range order {
 		f.places[i] = -1
@@ -207,7 +208,8 @@ func (f *filling) launch(c *claim, items []item, pool *model.Pool) model.Launch 
 	best := &f.offers[c.types[0]]
 	l := model.Launch{
 		Pool: pool.Name, Requirements: pool.Requirements,
-		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: best.typ.Name, Zone: best.at.Zone, CapacityType: best.at.CapacityType}, Price: best.price},
+		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: best.typ.Name, Zone: best.at.Zone,
+			CapacityType: best.at.CapacityType}, Price: best.price},
 	}
 	for _, k := range c.types[:min(len(c.types), mostTypes)] {
 		l.Types = append(l.Types, f.offers[k].typ.Name)

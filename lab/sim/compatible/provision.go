@@ -4,8 +4,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Provision gives each pod that waits a place on a machine that is there or on its way, or on a launch. Only the first pool is used.
-// Constraints other than requests of CPU, memory, GPUs and a place for a pod are not looked at.
+// Provision gives each pod that waits a place on a machine that is there or on its way, or on a launch. Only the
+// first pool is used. Constraints other than requests of CPU, memory, GPUs and a place for a pod are not looked at.
 func Provision(s *model.Snapshot) model.Plan {
 	items := waiting(s)
 	f := fill(marketOf(s), rooms(s, nil, true), items)
@@ -19,7 +19,8 @@ func Provision(s *model.Snapshot) model.Plan {
 		plan.Launches = append(plan.Launches, f.launch(c, items, &s.Pools[0]))
 	}
 	for _, i := range f.none {
-		plan.Unplaced = append(plan.Unplaced, model.Unplaced{Pod: items[i].key, Reason: model.Reason{Rule: model.RuleCapacity}})
+		plan.Unplaced = append(plan.Unplaced,
+			model.Unplaced{Pod: items[i].key, Reason: model.Reason{Rule: model.RuleCapacity}})
 	}
 	return plan
 }
@@ -29,13 +30,14 @@ func waiting(s *model.Snapshot) []item {
 	out := make([]item, 0, len(s.Pending))
 	for i := range s.Pending {
 		p := &s.Pending[i]
-		out = append(out, item{key: p.PodKey, ask: vectorOf(&s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(), from: p.From})
+		out = append(out, item{key: p.PodKey, ask: vectorOf(&s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
+			from: p.From})
 	}
 	return out
 }
 
-// rooms are the machines that take pods, those that are ready first, then by name; without those that go. late says whether also
-// those that are not ready yet.
+// rooms are the machines that take pods, those that are ready first, then by name; without those that go. late says
+// whether also those that are not ready yet.
 func rooms(s *model.Snapshot, without map[string]bool, late bool) []room {
 	out := make([]room, 0, len(s.Nodes))
 	add := func(ready bool) {

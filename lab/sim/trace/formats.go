@@ -34,24 +34,27 @@ func formatOf(head []string) (format, error) {
 	case has("start", "cpu", "memory") && (has("life") || has("end")):
 		return own(column), nil
 	}
-	return nil, fmt.Errorf("its first line names the columns %s: want at least start, life (or end), cpu and memory", strings.Join(head, ", "))
+	return nil, fmt.Errorf("its first line names the columns %s: want at least start, life (or end), cpu and memory",
+		strings.Join(head, ", "))
 }
 
 // openb is alibaba/clusterdata, cluster-trace-gpu-v2023: a part of a GPU counts as a whole one.
 func openb(column map[string]int) format {
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
-		p := Pod{CPU: int64(c.number("cpu_milli")), Memory: int64(c.number("memory_mib")) << 20, GPUs: int64(c.number("num_gpu"))}
+		p := Pod{CPU: int64(c.number("cpu_milli")), Memory: int64(c.number("memory_mib")) << 20,
+			GPUs: int64(c.number("num_gpu"))}
 		p.Start = c.seconds("creation_time")
 		p.Life = c.seconds("deletion_time") - p.Start
 		return p, 1, c.err
 	}
 }
 
-// alibaba2017 is the batch_task table of the Alibaba cluster trace of 2017: one pod for each task that was terminated. CPU is in
-// hundredths of a core; memory is a part of a machine's, taken as 256 GiB.
+// alibaba2017 is the batch_task table of the Alibaba cluster trace of 2017: one pod for each task that was
+// terminated. CPU is in hundredths of a core; memory is a part of a machine's, taken as 256 GiB.
 func alibaba2017(column map[string]int) format {
-	const cpu, memory = "number_of_cpus_requested_per_instance_in_the_task", "normalized_memory_requested_per_instance_in_the_task"
+	const cpu, memory = "number_of_cpus_requested_per_instance_in_the_task",
+		"normalized_memory_requested_per_instance_in_the_task"
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
 		if c.text("status") != "Terminated" || c.text(cpu) == "" || c.text(memory) == "" {
@@ -69,7 +72,8 @@ func own(column map[string]int) format {
 	_, ends := column["end"]
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
-		p := Pod{CPU: int64(math.Round(c.quantity("cpu") * 1000)), Memory: int64(math.Round(c.quantity("memory"))), Start: c.seconds("start")}
+		p := Pod{CPU: int64(math.Round(c.quantity("cpu") * 1000)), Memory: int64(math.Round(c.quantity("memory"))),
+			Start: c.seconds("start")}
 		if ends {
 			p.Life = c.seconds("end") - p.Start
 		} else {

@@ -22,8 +22,9 @@ var Named = map[string]string{
 	"alibaba2017": "alibaba2017_batch_task.csv.gz",
 }
 
-// Open reads a trace from a file, or by one of the names in Named from a file in the folder. The format is told by the first line:
-// alibaba/clusterdata's openb pod list or batch_task table of 2017, or our own (see Read). A file may be compressed by gzip.
+// Open reads a trace from a file, or by one of the names in Named from a file in the folder. The format is told by
+// the first line: alibaba/clusterdata's openb pod list or batch_task table of 2017, or our own (see Read). A file may
+// be compressed by gzip.
 func Open(name, folder string) (*Trace, error) {
 	path := name
 	if file, ok := Named[name]; ok {

@@ -1,5 +1,5 @@
-// Package trace reads lists of pods with the time at which each came and how long it ran: public cluster traces as they were
-// published, and a small format of our own.
+// Package trace reads lists of pods with the time at which each came and how long it ran: public cluster traces as
+// they were published, and a small format of our own.
 package trace
 
 import (
@@ -62,8 +62,8 @@ func (t *Trace) WithoutGPUs() *Trace {
 	return &out
 }
 
-// Window is the part of the trace from a time on, for so long; 0 = to its end. Pods that started before run on from there, and
-// those that have not ended by the end of the window end then.
+// Window is the part of the trace from a time on, for so long; 0 = to its end. Pods that started before run on from
+// there, and those that have not ended by the end of the window end then.
 func (t *Trace) Window(from, length time.Duration) *Trace {
 	out := *t
 	out.Pods = nil
@@ -81,8 +81,8 @@ func (t *Trace) Window(from, length time.Duration) *Trace {
 	return out.sorted()
 }
 
-// Copies is the trace n times on top of itself, each copy but the first begun at another point of the trace and gone round its end, by
-// the seed: as many pods of the same lives, in a larger cluster.
+// Copies is the trace n times on top of itself, each copy but the first begun at another point of the trace and gone
+// round its end, by the seed: as many pods of the same lives, in a larger cluster.
 func (t *Trace) Copies(n int, seed uint64) *Trace {
 	out := *t
 	out.Pods = slices.Clone(t.Pods)

@@ -28,7 +28,8 @@ func TestOwnFormat(t *testing.T) {
 	if !slices.Equal(got.Pods, want) {
 		t.Errorf("got %+v", got.Pods)
 	}
-	if ends := read(t, "start,end,cpu,memory\n5,65,500m,1G\n"); ends.Pods[0].Life != time.Minute || ends.Pods[0].Memory != 1e9 {
+	if ends := read(t, "start,end,cpu,memory\n5,65,500m,1G\n"); ends.Pods[0].Life != time.Minute ||
+		ends.Pods[0].Memory != 1e9 {
 		t.Errorf("with ends: %+v", ends.Pods)
 	}
 }

@@ -1,6 +1,7 @@
-// Package enter is the short-lived program that becomes a process of a container: it makes the container around itself (or joins the one of another
-// process), takes on the container's user and executes its program. It is apart from the agent because it runs once for each container, exec and
-// exec probe: a small Go program starts several times faster than the agent, which knows HTTP and TLS.
+// Package enter is the short-lived program that becomes a process of a container: it makes the container around
+// itself (or joins the one of another process), takes on the container's user and executes its program. It is apart
+// from the agent because it runs once for each container, exec and exec probe: a small Go program starts several
+// times faster than the agent, which knows HTTP and TLS.
 package enter
 
 import (
@@ -41,7 +42,8 @@ type Entry struct {
 	Lower  string
 	Upper  string // holds data and work of the overlay
 	Mounts []Mount
-	// HostKernel: there is no virtual machine. Devices that the container makes are none, and what is below its root is out of reach for good.
+	// HostKernel: there is no virtual machine. Devices that the container makes are none, and what is below its root is
+	// out of reach for good.
 	HostKernel bool
 	Container  wire.Container // Args, Env, WorkingDir, User, Capabilities, …
 }
@@ -105,7 +107,8 @@ func (e *Entry) execute() error {
 	}
 	if err := unix.Exec(path, c.Args, env); err != nil {
 		if errors.Is(err, unix.ENOEXEC) {
-			return fmt.Errorf("exec %q: exec format error: the image is for another architecture, or the file is no program", c.Args[0])
+			return fmt.Errorf("exec %q: exec format error: the image is for another architecture, or the file is no program",
+				c.Args[0])
 		}
 		return fmt.Errorf("exec %q: %w", c.Args[0], err)
 	}

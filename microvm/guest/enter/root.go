@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoot puts the container's root together in the mount namespace this process was started in, and makes it the root.
+// makeRoot puts the container's root together in the mount namespace this process was started in, and makes it the
+// root.
 func (e *Entry) makeRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("part from the guest's mounts: %w", err)
@@ -24,7 +25,8 @@ func (e *Entry) makeRoot() error {
 	if e.HostKernel {
 		flags = unix.MS_NODEV
 	}
-	if err := (FS{"overlay", rootDir, "overlay", flags, "lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
+	if err := (FS{"overlay", rootDir, "overlay", flags,
+		"lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
 		return fmt.Errorf("put the image and the writable layer together: %w", err)
 	}
 	if err := e.mountSystem(); err != nil {
@@ -54,7 +56,8 @@ func (e *Entry) makeRoot() error {
 
 // pivotRoot puts the new root in the place of the old one, which is gone then.
 func pivotRoot() error {
-	if err := errors.Join(unix.Chdir(rootDir), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH), unix.Chdir("/")); err != nil {
+	if err := errors.Join(unix.Chdir(rootDir), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH),
+		unix.Chdir("/")); err != nil {
 		return fmt.Errorf("switch to the container's root: %w", err)
 	}
 	return nil
@@ -97,14 +100,16 @@ func (e *Entry) mountSystem() error {
 	if e.Container.Privileged {
 		return nil
 	}
-	// As every container runtime: what would change the kernel for the whole pod can be read but not written, what tells of it is hidden.
+	// As every container runtime: what would change the kernel for the whole pod can be read but not written, what tells
+	// of it is hidden.
 	for _, p := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		if err := readOnlyBind(at("proc/"+p), at("proc/"+p)); err != nil {
 			return err
 		}
 	}
 	for _, p := range []string{
-		"proc/acpi", "proc/asound", "proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi", "proc/timer_list", "proc/timer_stats",
+		"proc/acpi", "proc/asound", "proc/kcore", "proc/keys", "proc/latency_stats", "proc/sched_debug", "proc/scsi",
+		"proc/timer_list", "proc/timer_stats",
 		"sys/devices/virtual/powercap", "sys/firmware",
 	} {
 		if err := hide(at(p), at("dev/null")); err != nil {
@@ -161,7 +166,8 @@ func (e *Entry) mountDev(at func(string) string) error {
 			return err
 		}
 		for link, to := range map[string]string{
-			"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+			"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+			"stderr": "/proc/self/fd/2",
 		} {
 			if err := os.Symlink(to, at("dev/"+link)); err != nil {
 				return err
@@ -181,7 +187,8 @@ func (e *Entry) mountDev(at func(string) string) error {
 	return nil
 }
 
-// mountOwnDev mounts a /dev with the devices that every container has, and no others: with the host's kernel it can hold none but those.
+// mountOwnDev mounts a /dev with the devices that every container has, and no others: with the host's kernel it can
+// hold none but those.
 func (e *Entry) mountOwnDev(at func(string) string) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_STRICTATIME)
 	if e.HostKernel {
@@ -208,7 +215,8 @@ func (e *Entry) mountOwnDev(at func(string) string) error {
 
 // devices that every container has.
 var devices = map[string]uint64{
-	"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8), "urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
+	"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8),
+	"urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
 }
 
 // MakeDevices makes them in a directory.
@@ -223,8 +231,8 @@ func MakeDevices(dir string) error {
 	return nil
 }
 
-// bind mounts a volume, or a part of it. Symbolic links in the volume and in the image are followed as if each were a world of its own: neither leads
-// out of it.
+// bind mounts a volume, or a part of it. Symbolic links in the volume and in the image are followed as if each were a
+// world of its own: neither leads out of it.
 func (m Mount) bind() error {
 	source := m.Source
 	if m.SubPath != "" {

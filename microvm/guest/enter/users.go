@@ -138,7 +138,8 @@ var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSE
 	SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON
 	BPF CHECKPOINT_RESTORE`)
 
-// dropPrivileges leaves the process what the container may have. The kernel derives all other capability sets from the bounding set and the user at exec.
+// dropPrivileges leaves the process what the container may have. The kernel derives all other capability sets from
+// the bounding set and the user at exec.
 func dropPrivileges(c *wire.Container, id identity) error {
 	if !c.Privileged {
 		keep := map[string]bool{}

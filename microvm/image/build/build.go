@@ -1,5 +1,5 @@
-// Package build makes an OCI image of a directory, without a daemon, a registry or privileges: what the examples and a newcomer need
-// to run a first program in a microVM. The same directory gives the same image, byte for byte.
+// Package build makes an OCI image of a directory, without a daemon, a registry or privileges: what the examples and
+// a newcomer need to run a first program in a microVM. The same directory gives the same image, byte for byte.
 package build
 
 import (
@@ -36,7 +36,8 @@ type Options struct {
 	Architecture string    // as Go calls it; empty: this machine's
 }
 
-// Layout builds the image and puts it into the OCI layout at path, which is made if need be; an image of the same name is replaced.
+// Layout builds the image and puts it into the OCI layout at path, which is made if need be; an image of the same
+// name is replaced.
 func Layout(path string, o Options) (v1.Hash, error) {
 	tag, err := name.NewTag(o.Tag, name.WeakValidation)
 	if err != nil {
@@ -149,7 +150,8 @@ func (w *writer) add(path string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// firstName is the name under which a hard-linked file was written already, as those of `busybox --install` are; else "".
+// firstName is the name under which a hard-linked file was written already, as those of `busybox --install` are; else
+// "".
 func (w *writer) firstName(info fs.FileInfo, rel string) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() || stat.Nlink < 2 {

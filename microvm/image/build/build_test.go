@@ -63,7 +63,8 @@ func TestTheSameDirectoryGivesTheSameImage(t *testing.T) {
 			}
 			list = append(list, strings.TrimSuffix(h.Name, "/")+string(h.Typeflag)+h.Linkname)
 		}
-		if got, want := strings.Join(list, " "), "bin5 bin/ash2sh bin/busybox0 bin/sh1bin/busybox etc5 etc/motd0"; got != want {
+		if got, want := strings.Join(list, " "),
+			"bin5 bin/ash2sh bin/busybox0 bin/sh1bin/busybox etc5 etc/motd0"; got != want {
 			t.Errorf("holds %q, want %q", got, want)
 		}
 	}

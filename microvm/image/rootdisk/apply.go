@@ -160,13 +160,14 @@ func newNode(h *tar.Header, layer, seq int) (*node, error) {
 	return n, err
 }
 
-// xattrs keeps file capabilities and user attributes. The rest either belongs to the machine that built the image (SELinux, IMA),
-// or would be orders to the guest's overlayfs (trusted.overlay.*, user.overlay.*).
+// xattrs keeps file capabilities and user attributes. The rest either belongs to the machine that built the image
+// (SELinux, IMA), or would be orders to the guest's overlayfs (trusted.overlay.*, user.overlay.*).
 func xattrs(h *tar.Header) (map[string]string, error) {
 	kept, size := map[string]string{}, 0
 	for k, v := range h.PAXRecords {
 		name, ok := strings.CutPrefix(k, paxXattr)
-		if !ok || name != "security.capability" && !strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "user.overlay.") {
+		if !ok || name != "security.capability" &&
+			(!strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "user.overlay.")) {
 			continue
 		}
 		if len(name) > maxName {
@@ -176,12 +177,14 @@ func xattrs(h *tar.Header) (map[string]string, error) {
 		size += len(name) + len(v) + 24 // an entry's header and padding
 	}
 	if size > maxXattrs {
-		return nil, fmt.Errorf("extended attributes %v take %d bytes, a file has room for %d", short(fmt.Sprint(slices.Sorted(maps.Keys(kept)))), size, maxXattrs)
+		return nil, fmt.Errorf("extended attributes %v take %d bytes, a file has room for %d",
+			short(fmt.Sprint(slices.Sorted(maps.Keys(kept)))), size, maxXattrs)
 	}
 	return kept, nil
 }
 
-// hardLink gives an existing file one more name. Like link(2) it does not follow a symbolic link in the target's last part.
+// hardLink gives an existing file one more name. Like link(2) it does not follow a symbolic link in the target's last
+// part.
 func (t *tree) hardLink(dir *node, base, target string, layer int) error {
 	p, err := clean(target)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An image of 2,000 files and 64 MiB, half of it incompressible, from a gzip layer to its disk: 0.94 s on one busy core of
-// an AMD EPYC (71 MB/s), once per image and cache.
+// An image of 2,000 files and 64 MiB, half of it incompressible, from a gzip layer to its disk: 0.94 s on one busy
+// core of an AMD EPYC (71 MB/s), once per image and cache.
 func BenchmarkDisk(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 2))
 	items := make([]item, 2000)

@@ -9,7 +9,8 @@ import (
 	"github.com/Microsoft/hcsshim/ext4/tar2ext4"
 )
 
-// Accounts are the image's own /etc/passwd and /etc/group, by which named users of a pod are resolved; empty where there are none.
+// Accounts are the image's own /etc/passwd and /etc/group, by which named users of a pod are resolved; empty where
+// there are none.
 type Accounts struct {
 	Passwd, Group []byte
 }
@@ -37,8 +38,8 @@ func Read(ctx context.Context, layers []Layer, limits Limits) (*Image, error) {
 	return &Image{tree: t, layers: layers}, nil
 }
 
-// DiskBytes is an upper estimate of the disk's size: contents in blocks of 4 KiB, inodes of 256 bytes, directory entries, and the
-// metadata of ext4 itself.
+// DiskBytes is an upper estimate of the disk's size: contents in blocks of 4 KiB, inodes of 256 bytes, directory
+// entries, and the metadata of ext4 itself.
 func (i *Image) DiskBytes() int64 {
 	t := i.tree
 	return t.bytes + int64(t.entries)*(4096+256) + 2*t.metadata + t.bytes/64 + 16<<20

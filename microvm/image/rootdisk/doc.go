@@ -1,9 +1,11 @@
-// Package rootdisk turns the layers of a container image into one read-only ext4 file system: what a pod's microVM boots from.
+// Package rootdisk turns the layers of a container image into one read-only ext4 file system: what a pod's microVM
+// boots from.
 //
-// Layers are applied to a tree in memory, upper over lower, with whiteouts, hard links and symbolic links read as the OCI image
-// specification (layer.md) says; the tree is then written as one stream from which tar2ext4 makes the disk. No path of an image is
-// ever opened, created or followed on the host, and no privilege is needed: a hostile image can only spoil its own disk, and
-// what would be dangerous or endless even there is refused with the layer, the entry, the cause and what to do (Refused).
+// Layers are applied to a tree in memory, upper over lower, with whiteouts, hard links and symbolic links read as the
+// OCI image specification (layer.md) says; the tree is then written as one stream from which tar2ext4 makes the disk.
+// No path of an image is ever opened, created or followed on the host, and no privilege is needed: a hostile image
+// can only spoil its own disk, and what would be dangerous or endless even there is refused with the layer, the
+// entry, the cause and what to do (Refused).
 package rootdisk
 
 import (
@@ -23,14 +25,15 @@ type Layer struct {
 
 // Limits bound what an image may ask of the host. A zero field means its default.
 type Limits struct {
-	// Bytes of all files of all layers together, and of each layer's uncompressed tar. Default 10 GiB: half of the 20 GiB of storage
-	// that a Fargate pod gets.
+	// Bytes of all files of all layers together, and of each layer's uncompressed tar. Default 10 GiB: half of the 20
+	// GiB of storage that a Fargate pod gets.
 	Bytes int64
 	// Entries of all layers together. Default 1,000,000.
 	Entries int
 	// MetadataBytes is the length of all names, link targets and extended attributes together. Default 256 MiB.
 	MetadataBytes int64
-	// Ratio of uncompressed to compressed bytes that a layer may have once it is larger than RatioFrom. Defaults: 400, 256 MiB.
+	// Ratio of uncompressed to compressed bytes that a layer may have once it is larger than RatioFrom. Defaults: 400,
+	// 256 MiB.
 	Ratio     int64
 	RatioFrom int64
 }

@@ -22,8 +22,10 @@ func TestDiskIsSoundExt4(t *testing.T) {
 		paxXattr + "trusted.overlay.opaque": "y",
 	}
 	img, err := Read(t.Context(), []Layer{
-		layer(t, dir("etc"), file("etc/passwd", "app:x:10:20::/:\n"), file("gone", "x"), file("big", strings.Repeat("0123456789", 300_000))),
-		layer(t, file(".wh.gone", ""), ping, hardlink("bin/ping6", "bin/ping"), symlink("sbin", "bin"), symlink("long", strings.Repeat("x/", 100)+"y"), dir("lost+found")),
+		layer(t, dir("etc"), file("etc/passwd", "app:x:10:20::/:\n"), file("gone", "x"),
+			file("big", strings.Repeat("0123456789", 300_000))),
+		layer(t, file(".wh.gone", ""), ping, hardlink("bin/ping6", "bin/ping"), symlink("sbin", "bin"),
+			symlink("long", strings.Repeat("x/", 100)+"y"), dir("lost+found")),
 	}, Limits{})
 	if err != nil {
 		t.Fatal(err)

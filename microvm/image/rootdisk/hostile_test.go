@@ -38,17 +38,22 @@ func TestHostileLayersAreRefused(t *testing.T) {
 		items  []item
 		want   []string
 	}{
-		{"path traversal", small, []item{file("../../etc/cron.d/x", "")}, []string{`entry "../../etc/cron.d/x"`, "path traversal", "rebuild"}},
+		{"path traversal", small, []item{file("../../etc/cron.d/x", "")},
+			[]string{`entry "../../etc/cron.d/x"`, "path traversal", "rebuild"}},
 		{"path traversal in the middle", small, []item{file("a/../../b", "")}, []string{"path traversal"}},
 		{"path traversal of a whiteout", small, []item{file("../.wh.etc", "")}, []string{"path traversal"}},
 		{"a whiteout of the parent", small, []item{file("a/.wh...", "")}, []string{`whiteout of ".."`}},
-		{"a hard link out of the tree", small, []item{hardlink("shadow", "../../etc/shadow")}, []string{"hard link", "path traversal"}},
-		{"a hard link to the host's file", small, []item{hardlink("shadow", "/etc/shadow")}, []string{`hard link's target "/etc/shadow"`, "does not exist"}},
+		{"a hard link out of the tree", small, []item{hardlink("shadow", "../../etc/shadow")},
+			[]string{"hard link", "path traversal"}},
+		{"a hard link to the host's file", small, []item{hardlink("shadow", "/etc/shadow")},
+			[]string{`hard link's target "/etc/shadow"`, "does not exist"}},
 		{"a hard link to a directory", small, []item{dir("d"), hardlink("l", "d")}, []string{"is a directory"}},
 		{"a hard link to the root", small, []item{hardlink("l", "/")}, []string{"root directory"}},
 		{"a device node", small, []item{device("disk")}, []string{`entry "disk"`, "device node (254:0)"}},
-		{"a device node behind a link to /dev", small, []item{symlink("d", "/dev"), device("d/vda")}, []string{"device node"}},
-		{"a loop of symbolic links", small, []item{symlink("a", "b"), symlink("b", "a"), file("a/x", "")}, []string{"symbolic links"}},
+		{"a device node behind a link to /dev", small, []item{symlink("d", "/dev"), device("d/vda")},
+			[]string{"device node"}},
+		{"a loop of symbolic links", small, []item{symlink("a", "b"), symlink("b", "a"), file("a/x", "")},
+			[]string{"symbolic links"}},
 		{"a path through a file", small, []item{file("a", ""), file("a/b", "")}, []string{"not a directory"}},
 		{"a root that is a file", small, []item{file(".", "")}, []string{"root of the image is not a directory"}},
 		{"a file where ext4 keeps a directory", small, []item{file("lost+found", "")}, []string{"every ext4"}},
@@ -59,10 +64,14 @@ func TestHostileLayersAreRefused(t *testing.T) {
 		{"a large attribute", small, []item{xattr}, []string{"extended attributes", "user.big", "room for 3900"}},
 		{"an owner that is none", small, []item{owner}, []string{"owner -5:0"}},
 		{"too many entries", small, many, []string{"more than 50 entries", "raise the limit"}},
-		{"too many directories in one name", small, []item{file(strings.Repeat("d/", 60)+"f", "")}, []string{"more than 50 entries", "raise the limit"}},
+		{"too many directories in one name", small, []item{file(strings.Repeat("d/", 60)+"f", "")},
+			[]string{"more than 50 entries", "raise the limit"}},
 		{"too many names", small, long, []string{"names and attributes take more than 8192", "raise the limit"}},
-		{"a giant file", small, []item{file("a", strings.Repeat("x", 1<<20+1))}, []string{"more than 1048576 bytes", "raise the limit"}},
-		{"many files that are giant together", Limits{Bytes: 1 << 20}, []item{file("a", strings.Repeat("x", 600<<10)), file("b", strings.Repeat("x", 600<<10))}, []string{"more than 1048576 bytes"}},
+		{"a giant file", small, []item{file("a", strings.Repeat("x", 1<<20+1))},
+			[]string{"more than 1048576 bytes", "raise the limit"}},
+		{"many files that are giant together", Limits{Bytes: 1 << 20},
+			[]item{file("a", strings.Repeat("x", 600<<10)), file("b", strings.Repeat("x", 600<<10))},
+			[]string{"more than 1048576 bytes"}},
 		{"a zip bomb", small, []item{file("a", strings.Repeat("\x00", 900<<10))}, []string{"zip bomb", "raise the limit"}},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
@@ -84,9 +93,9 @@ func TestHostileLayersAreRefused(t *testing.T) {
 	}
 }
 
-// A sparse file claims 4 EiB and takes one kilobyte: the old GNU format, whose header says where the data is and how large the file.
-// File capabilities and the setuid bit are what programs run by; orders to the guest's overlayfs, and what belongs to the machine that
-// built the image, are left out.
+// A sparse file claims 4 EiB and takes one kilobyte: the old GNU format, whose header says where the data is and how
+// large the file. File capabilities and the setuid bit are what programs run by; orders to the guest's overlayfs, and
+// what belongs to the machine that built the image, are left out.
 func TestModesAndAttributesThatAreKept(t *testing.T) {
 	h := file("bin/ping", "#!ping")
 	h.Mode, h.PAXRecords = 0o4755, map[string]string{}
@@ -99,7 +108,8 @@ func TestModesAndAttributesThatAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"security.capability": "y", "user.mime_type": "y"}; n.mode != 0o4755 || !maps.Equal(n.xattrs, want) {
+	if want := map[string]string{"security.capability": "y", "user.mime_type": "y"}; n.mode != 0o4755 ||
+		!maps.Equal(n.xattrs, want) {
 		t.Errorf("mode %o with attributes %v, want 4755 with %v", n.mode, n.xattrs, want)
 	}
 }
@@ -143,7 +153,8 @@ func TestDamagedLayersAreRefused(t *testing.T) {
 		{"missing", Layer{Name: good.Name, Open: func() (io.ReadCloser, error) { return nil, fs.ErrNotExist }}, "is missing"},
 		{"cut off", Layer{Name: good.Name, Open: opener(data[:len(data)/2])}, "unexpected EOF"},
 		{"a flipped bit", Layer{Name: good.Name, Open: opener(flipped)}, "cannot be uncompressed"},
-		{"another layer's content", Layer{Name: good.Name, DiffID: layer(t, file("b", "")).DiffID, Open: good.Open}, "uncompressed digest is"},
+		{"another layer's content", Layer{Name: good.Name, DiffID: layer(t, file("b", "")).DiffID, Open: good.Open},
+			"uncompressed digest is"},
 		{"no archive", Layer{Name: good.Name, Open: opener(bytes.Repeat([]byte("no tar"), 500))}, "is not a tar archive"},
 		{"nothing but a gzip header", Layer{Name: good.Name, Open: opener([]byte{0x1f, 0x8b, 8})}, "cannot be uncompressed"},
 	} {
@@ -176,7 +187,8 @@ func FuzzLayer(f *testing.F) {
 	f.Add(archive(f, file("d/.wh..wh..opq", ""), file(".wh.a", ""), device("dev/x")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		base := layer(t, file("d/a", "1"), symlink("c", "d"))
-		img, err := Read(t.Context(), []Layer{base, {Name: "fuzz", Open: opener(data)}}, Limits{Bytes: 1 << 20, Entries: 1000, MetadataBytes: 1 << 20})
+		img, err := Read(t.Context(), []Layer{base, {Name: "fuzz", Open: opener(data)}},
+			Limits{Bytes: 1 << 20, Entries: 1000, MetadataBytes: 1 << 20})
 		if err != nil {
 			return
 		}

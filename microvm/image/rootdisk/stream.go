@@ -16,7 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Windows of zstd streams are memory of the host; the encoders of all image builders use at most 8 MiB, `zstd --long` 128 MiB.
+// Windows of zstd streams are memory of the host; the encoders of all image builders use at most 8 MiB, `zstd --long`
+// 128 MiB.
 const zstdWindow = 128 << 20
 
 // stream is the uncompressed tar of a layer. Reading it is counted against the limits and stops with the context.
@@ -76,7 +77,8 @@ func (s *stream) decompress() error {
 		}
 		s.plain, s.unzip = z, z
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow),
+			zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return err
 		}
@@ -113,7 +115,8 @@ func (s *stream) verify() error {
 		return err
 	}
 	if got := "sha256:" + hex.EncodeToString(s.sum.Sum(nil)); s.layer.DiffID != "" && got != s.layer.DiffID {
-		return s.refuse(fmt.Errorf("uncompressed digest is %s, the image's configuration says %s", got, s.layer.DiffID), remedyPull)
+		return s.refuse(fmt.Errorf("uncompressed digest is %s, the image's configuration says %s", got, s.layer.DiffID),
+			remedyPull)
 	}
 	return nil
 }

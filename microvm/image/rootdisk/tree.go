@@ -40,8 +40,9 @@ type node struct {
 
 // entry is a name in a directory.
 type entry struct {
-	node  *node
-	layer int // the last one that put it there or, of a directory, put something below it: a whiteout hides what lower layers put
+	node *node
+	// the last one that put it there or, of a directory, put something below it: a whiteout hides what lower layers put
+	layer int
 }
 
 // tree is the image's file system as far as the layers were applied.
@@ -62,7 +63,8 @@ func newDir(mode int64) *node {
 	return &node{kind: tar.TypeDir, mode: mode, children: map[string]*entry{}}
 }
 
-// clean gives a path relative to the root, "" for the root itself. A path that climbs out is an error: no builder writes one.
+// clean gives a path relative to the root, "" for the root itself. A path that climbs out is an error: no builder
+// writes one.
 func clean(name string) (string, error) {
 	p := path.Clean(strings.TrimLeft(name, "/"))
 	switch {
@@ -81,8 +83,9 @@ func clean(name string) (string, error) {
 	return p, nil
 }
 
-// child gives an entry of a directory; nil if there is none that is not hidden. Whiteouts only mark a directory: it is here that
-// what they hide goes, and that the mark is handed on to directories below. So a whiteout is one piece of work, whatever it hides.
+// child gives an entry of a directory; nil if there is none that is not hidden. Whiteouts only mark a directory: it
+// is here that what they hide goes, and that the mark is handed on to directories below. So a whiteout is one piece
+// of work, whatever it hides.
 func (t *tree) child(dir *node, name string) *entry {
 	t.work++
 	e := dir.children[name]
@@ -105,8 +108,8 @@ func (t *tree) list(dir *node) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return t.child(dir, name) == nil })
 }
 
-// The work that an image may make, and how much more for each of its entries: ordinary ones make about ten. A path of 4,095 bytes
-// that goes through 40 links as long as that makes 80,000.
+// The work that an image may make, and how much more for each of its entries: ordinary ones make about ten. A path of
+// 4,095 bytes that goes through 40 links as long as that makes 80,000.
 const (
 	freeWork     = 1 << 20
 	workPerEntry = 64
@@ -120,8 +123,9 @@ func (t *tree) tooMuchWork() error {
 	return nil
 }
 
-// walk leads from the root to the directory p as the kernel would with this tree as its root: symbolic links are followed, ".."
-// stops at the root. Missing directories are made when layer >= 0. The last of the entries is the directory's, the first the root's.
+// walk leads from the root to the directory p as the kernel would with this tree as its root: symbolic links are
+// followed, ".." stops at the root. Missing directories are made when layer >= 0. The last of the entries is the
+// directory's, the first the root's.
 func (t *tree) walk(p string, layer int) ([]*entry, error) {
 	at, todo, links := []*entry{t.root}, p, 0
 	for todo != "" {
@@ -181,8 +185,8 @@ func (t *tree) directory(p string, layer int) (*node, error) {
 	return at[len(at)-1].node, nil
 }
 
-// openDirectory leads to the directory for an entry that the layer is about to put there: a whiteout of the layer, also a later one,
-// leaves the directories on the way.
+// openDirectory leads to the directory for an entry that the layer is about to put there: a whiteout of the layer,
+// also a later one, leaves the directories on the way.
 func (t *tree) openDirectory(p string, layer int) (*node, error) {
 	at, err := t.walk(p, layer)
 	if err != nil {

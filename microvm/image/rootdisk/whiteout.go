@@ -5,15 +5,15 @@ import (
 	"fmt"
 )
 
-// Whiteouts (image-spec, layer.md): ".wh.NAME" hides NAME of lower layers, ".wh..wh..opq" everything lower layers put in a directory.
-// Other names that begin with ".wh..wh." are the book-keeping of aufs and mean nothing here.
+// Whiteouts (image-spec, layer.md): ".wh.NAME" hides NAME of lower layers, ".wh..wh..opq" everything lower layers put
+// in a directory. Other names that begin with ".wh..wh." are the book-keeping of aufs and mean nothing here.
 const (
 	whiteout       = ".wh."
 	opaqueWhiteout = ".wh..opq"
 )
 
-// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself puts there stays, whichever of
-// the two entries comes first.
+// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself puts there
+// stays, whichever of the two entries comes first.
 func (t *tree) whiteout(dir, name string, layer int) error {
 	switch {
 	case name == "" || name == "." || name == "..":

@@ -79,7 +79,8 @@ func TestWorkGrowsWithTheEntries(t *testing.T) {
 	}
 }
 
-// Links that lead up and down again through each other make each short name a long way: such an image is refused before it has cost much.
+// Links that lead up and down again through each other make each short name a long way: such an image is refused
+// before it has cost much.
 func TestZigzagLinksAreRefused(t *testing.T) {
 	items := []item{dir("d")}
 	for i := range maxLinks - 1 {
@@ -89,7 +90,8 @@ func TestZigzagLinksAreRefused(t *testing.T) {
 	items = append(items, times(1000, func(i int) item { return file(fmt.Sprintf("l0/f%d", i), "") })...)
 	_, err := Read(t.Context(), []Layer{layer(t, items...)}, Limits{})
 	var refused *Refused
-	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "counted through symbolic links") || !strings.Contains(err.Error(), `entry "l0/f`) {
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "counted through symbolic links") ||
+		!strings.Contains(err.Error(), `entry "l0/f`) {
 		t.Fatalf("got %v", err)
 	}
 	tree := newTree(Limits{}.OrDefault())
@@ -106,7 +108,8 @@ func TestZigzagLinksAreRefused(t *testing.T) {
 // Short names that stand for long paths do not become a tar that is a thousand times as long as the layer.
 func TestLongPathsBehindLinksAreBounded(t *testing.T) {
 	deep := strings.Repeat("d/", 1500) + "d"
-	items := append([]item{dir(deep), symlink("s", deep)}, times(400, func(i int) item { return file(fmt.Sprintf("s/f%d", i), "") })...)
+	items := append([]item{dir(deep), symlink("s", deep)},
+		times(400, func(i int) item { return file(fmt.Sprintf("s/f%d", i), "") })...)
 	img, err := Read(t.Context(), []Layer{layer(t, items...)}, Limits{MetadataBytes: 100 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -128,8 +131,8 @@ func (w *written) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// slow is what the layers of an image without links make, entry for entry as the specification says it: a path is hidden by a whiteout if a layer below put
-// it there, a directory only if this layer has put nothing into it.
+// slow is what the layers of an image without links make, entry for entry as the specification says it: a path is
+// hidden by a whiteout if a layer below put it there, a directory only if this layer has put nothing into it.
 func slow(layers [][]item) string {
 	type at struct {
 		layer   int

@@ -17,8 +17,8 @@ const paxXattr = "SCHILY.xattr."
 // Larger account files than this are no account files.
 const maxAccounts = 4 << 20
 
-// writer writes the tree as one tar: directories and links first, then the files' contents as they come in the layers, then further
-// names of hard-linked files. So parents precede children and targets precede links.
+// writer writes the tree as one tar: directories and links first, then the files' contents as they come in the
+// layers, then further names of hard-linked files. So parents precede children and targets precede links.
 type writer struct {
 	ctx      context.Context
 	tar      *tar.Writer
@@ -45,7 +45,8 @@ func (n *node) path() string {
 }
 
 func (n *node) header() *tar.Header {
-	h := &tar.Header{Typeflag: n.kind, Name: n.path(), Linkname: n.link, Size: n.size, Mode: n.mode, Uid: n.uid, Gid: n.gid, ModTime: n.mtime, Format: tar.FormatPAX}
+	h := &tar.Header{Typeflag: n.kind, Name: n.path(), Linkname: n.link, Size: n.size, Mode: n.mode, Uid: n.uid,
+		Gid: n.gid, ModTime: n.mtime, Format: tar.FormatPAX}
 	if n.kind == tar.TypeDir {
 		h.Name += "/"
 	}
@@ -58,14 +59,15 @@ func (n *node) header() *tar.Header {
 	return h
 }
 
-// header writes a header. Paths are bounded here: where links and short names build long ones, the tar could be a thousand times as
-// large as the layers.
+// header writes a header. Paths are bounded here: where links and short names build long ones, the tar could be a
+// thousand times as large as the layers.
 func (w *writer) header(h *tar.Header) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	if w.paths += int64(len(h.Name) + len(h.Linkname)); w.paths > 2*w.tree.limits.MetadataBytes {
-		return fmt.Errorf("write %q: %w: the image's paths take more than %d bytes", short(h.Name), errTooMuch, 2*w.tree.limits.MetadataBytes)
+		return fmt.Errorf("write %q: %w: the image's paths take more than %d bytes", short(h.Name), errTooMuch,
+			2*w.tree.limits.MetadataBytes)
 	}
 	if err := w.tar.WriteHeader(h); err != nil {
 		return fmt.Errorf("write %q: %w", short(h.Name), err)
@@ -115,7 +117,8 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 			continue
 		}
 		if h.Size != n.size {
-			return s.refuse(fmt.Errorf("changed while it was read: %q is %d bytes, was %d", short(h.Name), h.Size, n.size), remedyPull)
+			return s.refuse(fmt.Errorf("changed while it was read: %q is %d bytes, was %d", short(h.Name), h.Size, n.size),
+				remedyPull)
 		}
 		nodes = nodes[1:]
 		if err := w.header(n.header()); err != nil {
@@ -135,7 +138,8 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 func (w *writer) links() error {
 	for _, l := range w.further {
 		at := &node{parent: l.parent, name: l.name}
-		if err := w.header(&tar.Header{Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(), Format: tar.FormatPAX}); err != nil {
+		if err := w.header(&tar.Header{Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(),
+			Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 	}
@@ -144,7 +148,8 @@ func (w *writer) links() error {
 
 // write gives the whole tree as a tar, and copies the account files on the way.
 func (t *tree) write(ctx context.Context, layers []Layer, out io.Writer) (accounts Accounts, err error) {
-	w := &writer{ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)), copies: map[*node]*bytes.Buffer{}}
+	w := &writer{ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)),
+		copies: map[*node]*bytes.Buffer{}}
 	var passwd, group bytes.Buffer
 	for p, buffer := range map[string]*bytes.Buffer{"etc/passwd": &passwd, "etc/group": &group} {
 		if n := t.file(p); n != nil && n.size <= maxAccounts {

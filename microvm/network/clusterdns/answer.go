@@ -105,7 +105,8 @@ func ports(name string, all []target) (records, extra []dns.RR) {
 	for _, t := range all {
 		if p := (port{t.name, t.port}); !hasPort[p] {
 			hasPort[p] = true
-			records = append(records, &dns.SRV{Hdr: header(name, dns.TypeSRV), Priority: 0, Weight: 100, Port: t.port, Target: t.name})
+			records = append(records,
+				&dns.SRV{Hdr: header(name, dns.TypeSRV), Priority: 0, Weight: 100, Port: t.port, Target: t.name})
 		}
 		for _, a := range t.addresses {
 			if of := (address{t.name, a}); !hasAddress[of] {

@@ -52,7 +52,8 @@ func serve(t *testing.T, s *services.Snapshot) (at string) {
 	}
 	others := NewResolvers(file, netip.MustParseAddr("172.29.0.1"))
 	others.port = port
-	server, err := Listen(t.Context(), netip.MustParseAddr("127.0.0.1"), zone, func() *services.Snapshot { return s }, others)
+	server, err := Listen(t.Context(), netip.MustParseAddr("127.0.0.1"), zone, func() *services.Snapshot { return s },
+		others)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +87,8 @@ func TestOwnAndOthersNamesOverTheWire(t *testing.T) {
 	at := serve(t, parse(t, objects))
 	for _, network := range []string{"udp", "tcp"} {
 		own := ask(t, network, at, "web.shop.svc.cluster.local.", dns.TypeA)
-		if !own.Authoritative || !own.RecursionAvailable || len(own.Answer) != 1 || own.Answer[0].(*dns.A).A.String() != "10.96.7.7" {
+		if !own.Authoritative || !own.RecursionAvailable || len(own.Answer) != 1 ||
+			own.Answer[0].(*dns.A).A.String() != "10.96.7.7" {
 			t.Errorf("own name over %s: %v", network, own)
 		}
 		other := ask(t, network, at, "www.example.com.", dns.TypeA)
@@ -94,7 +96,8 @@ func TestOwnAndOthersNamesOverTheWire(t *testing.T) {
 			t.Errorf("another's over %s: %v", network, other)
 		}
 		alias := ask(t, network, at, "out.shop.svc.cluster.local.", dns.TypeA)
-		if len(alias.Answer) != 2 || alias.Answer[0].(*dns.CNAME).Target != "db.example.com." || alias.Answer[1].(*dns.A).A.String() != "192.0.2.80" {
+		if len(alias.Answer) != 2 || alias.Answer[0].(*dns.CNAME).Target != "db.example.com." ||
+			alias.Answer[1].(*dns.A).A.String() != "192.0.2.80" {
 			t.Errorf("an alias over %s: %v", network, alias)
 		}
 		none := ask(t, network, at, "none.shop.svc.cluster.local.", dns.TypeA)
@@ -108,7 +111,8 @@ func TestOwnAndOthersNamesOverTheWire(t *testing.T) {
 	if large := ask(t, "tcp", at, "large.example.com.", dns.TypeA); large.Truncated || len(large.Answer) != 1 {
 		t.Error("over TCP there is all:", large)
 	}
-	if reply := ask(t, "udp", at, "web.shop.svc.cluster.local.", dns.TypeA, func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }); reply.Rcode != dns.RcodeRefused {
+	if reply := ask(t, "udp", at, "web.shop.svc.cluster.local.", dns.TypeA,
+		func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }); reply.Rcode != dns.RcodeRefused {
 		t.Error("class CHAOS:", reply)
 	}
 }
@@ -130,7 +134,8 @@ func TestManyEndpoints(t *testing.T) {
 			}
 		})
 		reply.Compress = true // as it came
-		if !reply.Truncated || len(reply.Answer) == 0 || reply.Len() > size || (reply.IsEdns0() != nil) != (size > dns.MinMsgSize) {
+		if !reply.Truncated || len(reply.Answer) == 0 || reply.Len() > size ||
+			(reply.IsEdns0() != nil) != (size > dns.MinMsgSize) {
 			t.Errorf("%s: %d answers in %d bytes, truncated %t", what, len(reply.Answer), reply.Len(), reply.Truncated)
 		}
 	}
@@ -145,7 +150,9 @@ func TestTheMachinesNameServers(t *testing.T) {
 	if _, err := r.Ask(t.Context(), new(dns.Msg).SetQuestion("example.com.", dns.TypeA), false); err == nil {
 		t.Error("nobody was asked, and there is an answer")
 	}
-	if err := os.WriteFile(file, []byte("search example.com\nnameserver 192.0.2.53\nnameserver 172.29.0.1\nnameserver 2001:db8::53\n"), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("search example.com\nnameserver 192.0.2.53\nnameserver 172.29.0.1\nnameserver 2001:db8::53\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(r.Servers()); got != "[192.0.2.53:53 [2001:db8::53]:53]" {

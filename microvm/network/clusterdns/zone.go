@@ -1,5 +1,5 @@
-// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods as "Kubernetes DNS-Based Service Discovery" (specification
-// 1.1.0) says, and passes all other questions on to the machine's own name servers.
+// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods as "Kubernetes DNS-Based
+// Service Discovery" (specification 1.1.0) says, and passes all other questions on to the machine's own name servers.
 package clusterdns
 
 import (
@@ -64,7 +64,8 @@ func (z Zone) find(s *services.Snapshot, name string) (f found, ok bool) {
 	return found{}, true
 }
 
-// findService finds what is under the labels before "svc": nothing, a namespace, a Service, an endpoint, or a port of either.
+// findService finds what is under the labels before "svc": nothing, a namespace, a Service, an endpoint, or a port of
+// either.
 func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	n := len(labels)
 	switch {
@@ -82,14 +83,16 @@ func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	case service.ExternalName != "":
 		return found{exists: len(before) == 0, alias: service.ExternalName + "."}
 	case len(before) == 0:
-		return found{exists: true, addresses: addressesOf(service), ports: z.ports(service, func(services.Port) bool { return true })}
+		return found{exists: true, addresses: addressesOf(service),
+			ports: z.ports(service, func(services.Port) bool { return true })}
 	case len(before) == 2 && strings.HasPrefix(before[0], "_") && strings.HasPrefix(before[1], "_"):
 		ports := z.ports(service, func(p services.Port) bool {
 			return p.Name == before[0][1:] && strings.EqualFold(string(p.Protocol), before[1][1:])
 		})
 		return found{exists: len(ports) > 0, ports: ports}
 	case len(before) == 1 && strings.HasPrefix(before[0], "_"): // a name between others
-		return found{exists: len(z.ports(service, func(p services.Port) bool { return strings.EqualFold(string(p.Protocol), before[0][1:]) })) > 0}
+		return found{exists: len(z.ports(service,
+			func(p services.Port) bool { return strings.EqualFold(string(p.Protocol), before[0][1:]) })) > 0}
 	case len(before) == 1:
 		return z.findEndpoint(service, before[0])
 	}

@@ -1,5 +1,6 @@
-// Package netlab gives tests a network of their own: the test runs in a network namespace, and machines beside it are processes in namespaces that are
-// connected with it. Sockets, routes and the firewall are the kernel's own. It needs root and the ip command; without them tests are skipped.
+// Package netlab gives tests a network of their own: the test runs in a network namespace, and machines beside it are
+// processes in namespaces that are connected with it. Sockets, routes and the firewall are the kernel's own. It needs
+// root and the ip command; without them tests are skipped.
 //
 //	func TestMain(m *testing.M) { netlab.Main(); os.Exit(m.Run()) }
 //
@@ -29,7 +30,8 @@ const (
 	machineMark = "NETLAB_MACHINE"
 )
 
-// Inside runs the calling test again, in a namespace of its own, and says whether this is that run. The outer run fails, or is skipped, as the inner one.
+// Inside runs the calling test again, in a namespace of its own, and says whether this is that run. The outer run
+// fails, or is skipped, as the inner one.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideMark) == t.Name() {
@@ -91,7 +93,8 @@ type Machine struct {
 	out  *json.Decoder
 }
 
-// New starts a machine with a network interface eth0. The other end of its cable is the interface link in the test's namespace.
+// New starts a machine with a network interface eth0. The other end of its cable is the interface link in the test's
+// namespace.
 func New(t *testing.T, name, link string) *Machine {
 	t.Helper()
 	m := &Machine{Name: name, cmd: exec.Command(os.Args[0])}
@@ -152,8 +155,8 @@ func Main() {
 	}
 }
 
-// Routed makes a machine as a microVM is one (host.Routed): its address has 32 bits, it is on a link of its own with this machine,
-// whose end of it is so named and has the gateway's address, and all but itself is behind the gateway.
+// Routed makes a machine as a microVM is one (host.Routed): its address has 32 bits, it is on a link of its own with
+// this machine, whose end of it is so named and has the gateway's address, and all but itself is behind the gateway.
 func Routed(t *testing.T, name, link, gateway, address string) *Machine {
 	t.Helper()
 	m := New(t, name, link)

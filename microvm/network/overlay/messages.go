@@ -19,7 +19,8 @@ func do(f func(*netlink.Conn) error) error {
 }
 
 func execute(k *netlink.Conn, kind netlink.HeaderType, flags netlink.HeaderFlags, body []byte) error {
-	_, err := k.Execute(netlink.Message{Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Acknowledge | flags}, Data: body})
+	_, err := k.Execute(netlink.Message{Header: netlink.Header{Type: kind,
+		Flags: netlink.Request | netlink.Acknowledge | flags}, Data: body})
 	return err
 }
 
@@ -45,24 +46,25 @@ func link(index, flags, change uint32) []byte {
 
 // create makes the interface, not up yet.
 func (c Config) create(k *netlink.Conn) error {
-	return execute(k, unix.RTM_NEWLINK, netlink.Create|netlink.Excl, append(link(0, 0, 0), attributes(func(e *netlink.AttributeEncoder) {
-		e.String(unix.IFLA_IFNAME, c.Name)
-		e.Bytes(unix.IFLA_ADDRESS, hardware(c.Pods))
-		e.Uint32(unix.IFLA_MTU, uint32(c.MTU))
-		e.Nested(unix.IFLA_LINKINFO, func(e *netlink.AttributeEncoder) error {
-			e.String(unix.IFLA_INFO_KIND, "vxlan")
-			e.Nested(unix.IFLA_INFO_DATA, func(e *netlink.AttributeEncoder) error {
-				e.Uint32(unix.IFLA_VXLAN_ID, Identifier(c.Pods))
-				e.Uint8(unix.IFLA_VXLAN_LEARNING, 0)
-				e.Bytes(unix.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, c.Port))
-				if c.Local.Is4() {
-					e.Bytes(unix.IFLA_VXLAN_LOCAL, c.Local.AsSlice())
-				}
+	return execute(k, unix.RTM_NEWLINK, netlink.Create|netlink.Excl,
+		append(link(0, 0, 0), attributes(func(e *netlink.AttributeEncoder) {
+			e.String(unix.IFLA_IFNAME, c.Name)
+			e.Bytes(unix.IFLA_ADDRESS, hardware(c.Pods))
+			e.Uint32(unix.IFLA_MTU, uint32(c.MTU))
+			e.Nested(unix.IFLA_LINKINFO, func(e *netlink.AttributeEncoder) error {
+				e.String(unix.IFLA_INFO_KIND, "vxlan")
+				e.Nested(unix.IFLA_INFO_DATA, func(e *netlink.AttributeEncoder) error {
+					e.Uint32(unix.IFLA_VXLAN_ID, Identifier(c.Pods))
+					e.Uint8(unix.IFLA_VXLAN_LEARNING, 0)
+					e.Bytes(unix.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, c.Port))
+					if c.Local.Is4() {
+						e.Bytes(unix.IFLA_VXLAN_LOCAL, c.Local.AsSlice())
+					}
+					return nil
+				})
 				return nil
 			})
-			return nil
-		})
-	})...))
+		})...))
 }
 
 // ownAddress is a struct ifaddrmsg: this machine's address among its pods, of 32 bits.
@@ -106,7 +108,8 @@ func (t *Tunnel) forwardingEntry(p Peer) []byte {
 	})...)
 }
 
-// route is a struct rtmsg: packets to pods go to their machine, which has this one's address in the tunnel as their sender if it is the sender.
+// route is a struct rtmsg: packets to pods go to their machine, which has this one's address in the tunnel as their
+// sender if it is the sender.
 func (t *Tunnel) route(pods netip.Prefix) []byte {
 	b := make([]byte, unix.SizeofRtMsg)
 	b[0], b[1] = unix.AF_INET, byte(pods.Bits())
@@ -124,7 +127,8 @@ func (t *Tunnel) route(pods netip.Prefix) []byte {
 func (t *Tunnel) routes(k *netlink.Conn) ([]netip.Prefix, error) {
 	query := make([]byte, unix.SizeofRtMsg)
 	query[0] = unix.AF_INET
-	all, err := k.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETROUTE, Flags: netlink.Request | netlink.Dump}, Data: query})
+	all, err := k.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETROUTE,
+		Flags: netlink.Request | netlink.Dump}, Data: query})
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,10 @@
-// Package overlay carries packets between the pods of several machines: a VXLAN interface (RFC 7348) without learning and without broadcasts, with an entry
-// for each peer, programmed over netlink. It needs root.
+// Package overlay carries packets between the pods of several machines: a VXLAN interface (RFC 7348) without learning
+// and without broadcasts, with an entry for each peer, programmed over netlink. It needs root.
 //
-// All but where a peer is follows from the addresses of its pods: their first is the peer's own among them and the next hop of the route; it makes the
-// peer's hardware address and network identifier. Two machines need nothing of each other but those addresses and where the other one is, and packets that
-// were sent to a machine whose addresses are others by now are not taken by it.
+// All but where a peer is follows from the addresses of its pods: their first is the peer's own among them and the
+// next hop of the route; it makes the peer's hardware address and network identifier. Two machines need nothing of
+// each other but those addresses and where the other one is, and packets that were sent to a machine whose addresses
+// are others by now are not taken by it.
 package overlay
 
 import (
@@ -63,7 +64,8 @@ func Open(c Config) (*Tunnel, error) {
 	return t, nil
 }
 
-// Find takes an interface up that was made with the same Config, also one that was left half-made, or that somebody has set down.
+// Find takes an interface up that was made with the same Config, also one that was left half-made, or that somebody
+// has set down.
 func Find(c Config) (*Tunnel, error) {
 	i, err := net.InterfaceByName(c.Name)
 	if err != nil {
@@ -107,7 +109,8 @@ func Delete(name string) error {
 
 // prepare sets up what there is: as the pods' taps are (host.Routed).
 func (t *Tunnel) prepare() error {
-	for setting, value := range map[string]string{"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1", "ipv6/conf/%s/disable_ipv6": "1"} {
+	for setting, value := range map[string]string{"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1",
+		"ipv6/conf/%s/disable_ipv6": "1"} {
 		err := os.WriteFile(filepath.Join("/proc/sys/net", fmt.Sprintf(setting, t.c.Name)), []byte(value), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel may have no IPv6
 			return err
@@ -162,7 +165,8 @@ func (t *Tunnel) forget(k *netlink.Conn, pods netip.Prefix) error {
 	for _, e := range []struct {
 		kind netlink.HeaderType
 		body []byte
-	}{{unix.RTM_DELROUTE, t.route(pods)}, {unix.RTM_DELNEIGH, t.neighbour(pods)}, {unix.RTM_DELNEIGH, t.forwardingEntry(Peer{Pods: pods})}} {
+	}{{unix.RTM_DELROUTE, t.route(pods)}, {unix.RTM_DELNEIGH, t.neighbour(pods)},
+		{unix.RTM_DELNEIGH, t.forwardingEntry(Peer{Pods: pods})}} {
 		if err := execute(k, e.kind, 0, e.body); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 			failed = append(failed, fmt.Errorf("remove the way to the pods %s: %w", pods, err))
 		}
@@ -179,7 +183,8 @@ func hardware(pods netip.Prefix) []byte {
 	return append([]byte{0x02, 0x6e}, a[:]...)
 }
 
-// Identifier is the network identifier (VNI, 24 bits) of what is for the machine of pods. Prefixes of 28 bits or less within 10.0.0.0/8 never meet.
+// Identifier is the network identifier (VNI, 24 bits) of what is for the machine of pods. Prefixes of 28 bits or less
+// within 10.0.0.0/8 never meet.
 func Identifier(pods netip.Prefix) uint32 {
 	a := pods.Masked().Addr().As4()
 	return binary.BigEndian.Uint32(a[:]) >> 4 & 0xffffff

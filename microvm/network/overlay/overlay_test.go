@@ -17,12 +17,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tunnel opens one on a machine, or takes up what is there, and makes the ways to peers: pods, local address, then pods and address of each peer.
+// tunnel opens one on a machine, or takes up what is there, and makes the ways to peers: pods, local address, then
+// pods and address of each peer.
 func tunnel(args []string) (string, error) {
-	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450}
+	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
+		Port: 8476, MTU: 1450}
 	var peers []Peer
 	for i := 2; i < len(args); i += 2 {
-		peers = append(peers, Peer{Pods: netip.MustParsePrefix(args[i]), At: netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port)})
+		peers = append(peers, Peer{Pods: netip.MustParsePrefix(args[i]),
+			At: netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port)})
 	}
 	t, err := Find(c)
 	if err != nil {
@@ -35,7 +38,8 @@ func tunnel(args []string) (string, error) {
 
 // halfATunnel is what somebody leaves who is killed while it is made.
 func halfATunnel(args []string) (string, error) {
-	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450}
+	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
+		Port: 8476, MTU: 1450}
 	return "", do(c.create)
 }
 
@@ -56,7 +60,8 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	}
 	netlab.IP(t, "link", "add", "switch", "type", "bridge")
 	netlab.IP(t, "link", "set", "switch", "up")
-	a, b, c := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2"), host(t, "c", "192.0.2.3", "10.202.32.2")
+	a, b, c := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2"),
+		host(t, "c", "192.0.2.3", "10.202.32.2")
 	do := func(m *netlab.Machine, args ...string) {
 		t.Helper()
 		if _, err := m.Call("tunnel", args...); err != nil && strings.Contains(err.Error(), "not supported") {
@@ -93,7 +98,8 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	}
 }
 
-// A process can be killed between any two steps, and others administer the machine too: the tunnel is made whole by who comes next.
+// A process can be killed between any two steps, and others administer the machine too: the tunnel is made whole by
+// who comes next.
 func TestATunnelIsMadeWhole(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -139,16 +145,19 @@ func TestWhyThereIsNoTunnel(t *testing.T) {
 	if err != nil && strings.Contains(err.Error(), "not supported") {
 		t.Skip("this kernel has no VXLAN:", err)
 	}
-	if err == nil || !strings.Contains(err.Error(), "UDP port 8476 is another program's; choose another one with --overlay-port") {
+	if err == nil || !strings.Contains(err.Error(),
+		"UDP port 8476 is another program's; choose another one with --overlay-port") {
 		t.Error("a port that is taken:", err)
 	}
 	if left, err := c.Call("ip", "link", "show", "type", "vxlan"); err != nil || left != "" {
 		t.Errorf("left: %q, %v", left, err)
 	}
 	d := host(t, "d", "192.0.2.4", "10.202.48.2")
-	d.IP(t, "link", "add", "other", "type", "vxlan", "id", fmt.Sprint(Identifier(netip.MustParsePrefix("10.202.48.0/20"))), "dstport", "8476")
+	d.IP(t, "link", "add", "other", "type", "vxlan", "id",
+		fmt.Sprint(Identifier(netip.MustParsePrefix("10.202.48.0/20"))), "dstport", "8476")
 	d.IP(t, "link", "set", "other", "up")
-	if _, err := d.Call("tunnel", "10.202.48.0/20", "192.0.2.4"); err == nil || !strings.Contains(err.Error(), "another VXLAN interface has UDP port 8476 and identifier 11313920") {
+	if _, err := d.Call("tunnel", "10.202.48.0/20", "192.0.2.4"); err == nil ||
+		!strings.Contains(err.Error(), "another VXLAN interface has UDP port 8476 and identifier 11313920") {
 		t.Error("an identifier that is taken:", err)
 	}
 }

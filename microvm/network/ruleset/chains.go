@@ -18,8 +18,9 @@ func fromPods(c Config) []rule {
 	return rules
 }
 
-// inThisName are the rules for what leaves in the name of this machine and is somebody else's, such as a pod's: other hosts would take it for what this one
-// says of its pods. They are known by their content: the port is what each host says.
+// inThisName are the rules for what leaves in the name of this machine and is somebody else's, such as a pod's: other
+// hosts would take it for what this one says of its pods. They are known by their content: the port is what each host
+// says.
 func inThisName(c Config) []rule {
 	var rules []rule
 	for _, id := range c.Overlay {
@@ -36,7 +37,8 @@ func arriving(c Config) []rule {
 			rules = append(rules, rule{source(netip.PrefixFrom(a, 32)), udpTo(c.Tunnel.Port), verdict(accept)})
 		}
 		rules = append(rules, rule{udpTo(c.Tunnel.Port), identifier(c.Tunnel.Identifier), verdict(drop)},
-			// What comes by the tunnel is for pods, or for this machine as one of them: none of its other addresses, which its firewall may guard elsewhere.
+			// What comes by the tunnel is for pods, or for this machine as one of them: none of its other addresses, which its
+			// firewall may guard elsewhere.
 			rule{in(c.Tunnel.Name), established(), verdict(accept)}, rule{in(c.Tunnel.Name), notDestination(c.Host), reject()})
 	}
 	// The gateways to the API server and to the names are the pods' and this machine's.
@@ -47,7 +49,8 @@ func arriving(c Config) []rule {
 func through(c Config) []rule {
 	rules := []rule{{established(), verdict(accept)}}
 	if c.Tunnel.Name != "" { // other hosts' pods come for pods, and nothing else
-		rules = append(rules, rule{in(c.Tunnel.Name), notOutLinks(c.Links), reject()}, rule{in(c.Tunnel.Name), out(c.Tunnel.Name), verdict(drop)})
+		rules = append(rules, rule{in(c.Tunnel.Name), notOutLinks(c.Links), reject()},
+			rule{in(c.Tunnel.Name), out(c.Tunnel.Name), verdict(drop)})
 	}
 	rules = append(rules, []rule{
 		{inLinks(c.Links), destination(c.Services.Addr(), c.Services.Bits()), tcp(), reset()},

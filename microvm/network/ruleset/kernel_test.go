@@ -43,7 +43,8 @@ func heard(args []string) (string, error) {
 
 // say sends a packet (args[2]) from an address to another.
 func say(args []string) (string, error) {
-	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(args[0])}, net.UDPAddrFromAddrPort(netip.MustParseAddrPort(args[1])))
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(args[0])},
+		net.UDPAddrFromAddrPort(netip.MustParseAddrPort(args[1])))
 	if err != nil {
 		return "", err
 	}
@@ -78,7 +79,8 @@ func build(t *testing.T) lab {
 	return l
 }
 
-// pod is a machine as a microVM is one: on a link of its own with this machine, and all but itself is behind the gateway.
+// pod is a machine as a microVM is one: on a link of its own with this machine, and all but itself is behind the
+// gateway.
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
 	m := netlab.Routed(t, name, "nl-test-"+name, "172.29.0.1", address)
@@ -116,9 +118,12 @@ func TestPacketsInTheKernel(t *testing.T) {
 	c.Destinations[1].To = c.Destinations[1].To[:2]
 	at := netip.MustParseAddrPort
 	c.Destinations = append(c.Destinations,
-		Destination{Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
-		Destination{Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
-		Destination{Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP, To: []netip.AddrPort{at("192.0.2.7:5432")}})
+		Destination{Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP,
+			To: []netip.AddrPort{at("172.29.0.3:8053")}},
+		Destination{Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP,
+			To: []netip.AddrPort{at("172.29.0.2:8080")}},
+		Destination{Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP,
+			To: []netip.AddrPort{at("192.0.2.7:5432")}})
 	c.NodePorts = []Destination{
 		{Name: "node-port/tcp/30080", At: at("0.0.0.0:30080"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
 		{Name: "node-port/udp/30053", At: at("0.0.0.0:30053"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
@@ -156,7 +161,8 @@ func TestPacketsInTheKernel(t *testing.T) {
 
 	got, err = l.first.Ask("tcp", "10.96.0.9:80")
 	refused(t, "a Service without endpoints", got, err)
-	got, err = l.second.Ask("udp", "10.96.0.53:80") // the first has got its share of ICMP: redirects, though none went out, count towards the kernel's limit
+	// the first has got its share of ICMP: redirects, though none went out, count towards the kernel's limit
+	got, err = l.second.Ask("udp", "10.96.0.53:80")
 	refused(t, "another protocol than the Service's", got, err)
 	got, err = netlab.Ask("tcp", "10.96.0.9:80")
 	refused(t, "the machine itself asks a Service without endpoints", got, err)
@@ -176,7 +182,8 @@ func TestPacketsInTheKernel(t *testing.T) {
 	refused(t, "outside asks the machine at its address among the pods", got, err)
 }
 
-// A pod speaks for itself alone: not in another's name, however loose the kernel's own filter is, and not to other hosts in this machine's.
+// A pod speaks for itself alone: not in another's name, however loose the kernel's own filter is, and not to other
+// hosts in this machine's.
 func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -233,14 +240,16 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	}
 }
 
-// What comes by the tunnel comes from another host's pods, and for pods: not in others' names, and not to what else listens on this machine.
+// What comes by the tunnel comes from another host's pods, and for pods: not in others' names, and not to what else
+// listens on this machine.
 func TestWhatComesByTheTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
 	}
 	l := build(t)
 	here, there := netip.MustParsePrefix("172.29.0.0/16"), netip.MustParsePrefix("172.31.0.0/16")
-	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: here, Local: netip.MustParseAddr("192.0.2.1"), Port: 8476, MTU: 1450})
+	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: here, Local: netip.MustParseAddr("192.0.2.1"),
+		Port: 8476, MTU: 1450})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -263,7 +272,8 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	c := example()
-	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: overlay.Identifier(here), Peers: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
+	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: overlay.Identifier(here),
+		Peers: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
 	c.Overlay = []uint32{overlay.Identifier(there)}
 	if err := New(c).Program(); err != nil {
 		t.Fatal(err)
@@ -291,11 +301,13 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 
 // elsewhere opens a tunnel on another machine: its pods and address, then those of this one.
 func elsewhere(args []string) (string, error) {
-	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450})
+	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]),
+		Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450})
 	if err != nil {
 		return "", err
 	}
-	return "", tunnel.Sync([]overlay.Peer{{Pods: netip.MustParsePrefix(args[2]), At: netip.AddrPortFrom(netip.MustParseAddr(args[3]), 8476)}})
+	return "", tunnel.Sync([]overlay.Peer{{Pods: netip.MustParsePrefix(args[2]),
+		At: netip.AddrPortFrom(netip.MustParseAddr(args[3]), 8476)}})
 }
 
 func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
@@ -344,7 +356,8 @@ func TestOthersRulesStay(t *testing.T) {
 	}
 	policy := nftables.ChainPolicyDrop
 	other := kernel.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "other"})
-	kernel.AddChain(&nftables.Chain{Name: "forward", Table: other, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
+	kernel.AddChain(&nftables.Chain{Name: "forward", Table: other, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
 	if err := kernel.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +365,8 @@ func TestOthersRulesStay(t *testing.T) {
 	for i := range 2000 { // more than one message can hold, and more than default socket buffers can
 		ip := netip.AddrFrom4([4]byte{10, 96, byte(10 + i/250), byte(1 + i%250)})
 		many.Destinations = append(many.Destinations, Destination{
-			Name: fmt.Sprintf("service/default/a-service-with-a-rather-long-name-%d/tcp/80", i), At: netip.AddrPortFrom(ip, 80), Protocol: TCP,
+			Name: fmt.Sprintf("service/default/a-service-with-a-rather-long-name-%d/tcp/80", i),
+			At:   netip.AddrPortFrom(ip, 80), Protocol: TCP,
 			To: []netip.AddrPort{netip.MustParseAddrPort("172.29.0.2:8080"), netip.MustParseAddrPort("172.29.0.3:8080")},
 		})
 	}

@@ -20,7 +20,8 @@ func open() (*nftables.Conn, error) {
 	}))
 }
 
-// Program makes the table what the rules say, at once: no packet sees a part of it. A table of that name that was there is replaced.
+// Program makes the table what the rules say, at once: no packet sees a part of it. A table of that name that was
+// there is replaced.
 func (r Ruleset) Program() error {
 	c, err := open()
 	if err != nil {
@@ -118,7 +119,8 @@ func Possible() error {
 	return nil
 }
 
-// Foreign names other tables' chains that drop what they do not know, through which the pods' packets go: their rules must let the pods' through.
+// Foreign names other tables' chains that drop what they do not know, through which the pods' packets go: their rules
+// must let the pods' through.
 func Foreign(own string) ([]string, error) {
 	c, err := open()
 	if err != nil {

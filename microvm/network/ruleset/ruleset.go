@@ -1,7 +1,9 @@
-// Package ruleset makes the firewall's rules for pods in microVMs and puts them into the kernel: the way out for pods (NAT), the way to Services, and what
-// is not to be reached. All is in one nftables table of our own, which is replaced as a whole and at once; other tables are never touched.
+// Package ruleset makes the firewall's rules for pods in microVMs and puts them into the kernel: the way out for pods
+// (NAT), the way to Services, and what is not to be reached. All is in one nftables table of our own, which is
+// replaced as a whole and at once; other tables are never touched.
 //
-// The rules are values, which are printed in nft's language, before they are the kernel's: what they say is tested without a kernel.
+// The rules are values, which are printed in nft's language, before they are the kernel's: what they say is tested
+// without a kernel.
 package ruleset
 
 import (
@@ -29,12 +31,13 @@ type Config struct {
 	Near []netip.Prefix
 	// Tunnel is how pods of hosts on other machines come; its Name, which begins with Links, is "" if there is none.
 	Tunnel Tunnel
-	// Overlay are the identifiers of other hosts' networks (VNI): these hosts believe what comes from this machine's addresses.
+	// Overlay are the identifiers of other hosts' networks (VNI): these hosts believe what comes from this machine's
+	// addresses.
 	Overlay []uint32
 	// Destinations are in order and different.
 	Destinations []Destination
-	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for pods and the machine itself, and for
-	// everybody if it is Public.
+	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for
+	// pods and the machine itself, and for everybody if it is Public.
 	NodePorts []Destination
 	Public    bool
 }
@@ -113,14 +116,22 @@ type hook struct {
 }
 
 var (
-	before      = &hook{"type filter hook prerouting priority -300", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw}
-	after       = &hook{"type filter hook postrouting priority 300", nftables.ChainTypeFilter, nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300)}
-	dstnat      = &hook{"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest}
-	localDstnat = &hook{"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest}
-	srcnat      = &hook{"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource}
-	forward     = &hook{"type filter hook forward priority 0", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter}
-	input       = &hook{"type filter hook input priority 0", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter}
-	output      = &hook{"type filter hook output priority 0", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter}
+	before = &hook{"type filter hook prerouting priority -300", nftables.ChainTypeFilter,
+		nftables.ChainHookPrerouting, nftables.ChainPriorityRaw}
+	after = &hook{"type filter hook postrouting priority 300", nftables.ChainTypeFilter,
+		nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300)}
+	dstnat = &hook{"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting,
+		nftables.ChainPriorityNATDest}
+	localDstnat = &hook{"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput,
+		nftables.ChainPriorityNATDest}
+	srcnat = &hook{"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
+		nftables.ChainPriorityNATSource}
+	forward = &hook{"type filter hook forward priority 0", nftables.ChainTypeFilter, nftables.ChainHookForward,
+		nftables.ChainPriorityFilter}
+	input = &hook{"type filter hook input priority 0", nftables.ChainTypeFilter, nftables.ChainHookInput,
+		nftables.ChainPriorityFilter}
+	output = &hook{"type filter hook output priority 0", nftables.ChainTypeFilter, nftables.ChainHookOutput,
+		nftables.ChainPriorityFilter}
 )
 
 // Names of sets.
@@ -140,10 +151,12 @@ var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
 func New(c Config) Ruleset {
 	r := Ruleset{table: c.Table, sets: []set{destinationMap(c), nodePortMap(c), loopSet(c)}}
 	r.chains = []chain{
-		// The kernel's own reverse path filter is a loose one wherever somebody has set it so for all interfaces, as Ubuntu does.
+		// The kernel's own reverse path filter is a loose one wherever somebody has set it so for all interfaces, as Ubuntu
+		// does.
 		{"whose", before, []rule{{inLinks(c.Links), noWayBack(), verdict(drop)}}},
 		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}, toNodePorts(c)}},
-		{"to-services-from-here", localDstnat, []rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}}},
+		{"to-services-from-here", localDstnat,
+			[]rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}}},
 		{"from-pods", srcnat, fromPods(c)},
 		{"in-this-name", after, inThisName(c)},
 		{"through", forward, through(c)},
@@ -164,7 +177,8 @@ func New(c Config) Ruleset {
 }
 
 func destinationMap(c Config) set {
-	s := set{name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict", keys: destinationKey, isMap: true}
+	s := set{name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict", keys: destinationKey,
+		isMap: true}
 	for _, d := range c.Destinations {
 		if len(d.To) == 0 {
 			continue // refused, as all that is in no set

@@ -43,7 +43,8 @@ const (
 	portOffset                      = 2
 )
 
-// The first register, and the first three of the small ones of which it is made: a key of several fields lies in them one after the other.
+// The first register, and the first three of the small ones of which it is made: a key of several fields lies in them
+// one after the other.
 const (
 	register   = unix.NFT_REG_1
 	first      = unix.NFT_REG32_00
@@ -70,7 +71,8 @@ func interfaceName(name string) []byte {
 
 // links compares the beginning of an interface's name.
 func links(key expr.MetaKey, op expr.CmpOp, prefix string) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: register}, &expr.Cmp{Op: op, Register: register, Data: []byte(prefix)}}
+	return []expr.Any{&expr.Meta{Key: key, Register: register},
+		&expr.Cmp{Op: op, Register: register, Data: []byte(prefix)}}
 }
 
 func inLinks(prefix string) term {
@@ -90,15 +92,18 @@ func notOutLinks(prefix string) term {
 }
 
 func in(name string) term {
-	return term{fmt.Sprintf("iifname %q", name), []expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, is(interfaceName(name)...)}}
+	return term{fmt.Sprintf("iifname %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, is(interfaceName(name)...)}}
 }
 
 func notIn(name string) term {
-	return term{fmt.Sprintf("iifname != %q", name), []expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, isNot(interfaceName(name)...)}}
+	return term{fmt.Sprintf("iifname != %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, isNot(interfaceName(name)...)}}
 }
 
 func out(name string) term {
-	return term{fmt.Sprintf("oifname %q", name), []expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, is(interfaceName(name)...)}}
+	return term{fmt.Sprintf("oifname %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, is(interfaceName(name)...)}}
 }
 
 // within says that the address at an offset of the header is of a prefix.
@@ -106,7 +111,8 @@ func within(offset uint32, a netip.Addr, bits int) []expr.Any {
 	mask := net.CIDRMask(bits, 32)
 	return []expr.Any{
 		address(offset, register),
-		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: addressLen, Mask: mask, Xor: make([]byte, addressLen)},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: addressLen, Mask: mask,
+			Xor: make([]byte, addressLen)},
 		is(netip.PrefixFrom(a, bits).Masked().Addr().AsSlice()...),
 	}
 }
@@ -135,7 +141,8 @@ func notDestination(a netip.Addr) term {
 
 // noWayBack says that this machine would send nothing to the packet's source by the interface it has come from.
 func noWayBack() term {
-	return term{"fib saddr . iif oif missing", []expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)}}
+	return term{"fib saddr . iif oif missing",
+		[]expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)}}
 }
 
 func tcp() term {
@@ -146,14 +153,17 @@ func tcp() term {
 func udpTo(port uint16) term {
 	return term{fmt.Sprintf("udp dport %d", port), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(UDP)),
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2}, is(byte(port>>8), byte(port)),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+		is(byte(port>>8), byte(port)),
 	}}
 }
 
-// identifier says which network a VXLAN packet is of: 24 bits after the UDP header and four bytes of VXLAN's (RFC 7348).
+// identifier says which network a VXLAN packet is of: 24 bits after the UDP header and four bytes of VXLAN's (RFC
+// 7348).
 func identifier(id uint32) term {
 	return term{fmt.Sprintf("@th,96,24 %#x", id), []expr.Any{
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 12, Len: 3}, is(byte(id>>16), byte(id>>8), byte(id)),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 12, Len: 3},
+		is(byte(id>>16), byte(id>>8), byte(id)),
 	}}
 }
 
@@ -162,7 +172,8 @@ func vxlan(id uint32) term {
 	header := binary.BigEndian.AppendUint32([]byte{8, 0, 0, 0}, id<<8)
 	return term{fmt.Sprintf("meta l4proto udp @th,64,64 0x%x", header), []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(byte(UDP)),
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 8, Len: uint32(len(header))}, is(header...),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: 8, Len: uint32(len(header))},
+		is(header...),
 	}}
 }
 
@@ -214,7 +225,8 @@ func local() term {
 
 func notLoopback() term {
 	return term{"ip daddr != 127.0.0.0/8", []expr.Any{
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 1}, isNot(127),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destinationOffset, Len: 1},
+		isNot(127),
 	}}
 }
 
@@ -234,7 +246,8 @@ func masqueraded() term {
 func status(name string, bit uint32) term {
 	return term{"ct status " + name, []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: register},
-		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4), Mask: binaryutil.NativeEndian.PutUint32(bit)},
+		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4),
+			Mask: binaryutil.NativeEndian.PutUint32(bit)},
 		isNot(0, 0, 0, 0),
 	}}
 }
@@ -257,7 +270,8 @@ func oneIn(n int) term {
 func hashOfSource(n, i int) term {
 	return term{fmt.Sprintf("jhash ip saddr mod %d seed 0x1 %d", n, i), []expr.Any{
 		address(sourceOffset, first),
-		&expr.Hash{SourceRegister: first, DestRegister: second, Length: addressLen, Modulus: uint32(n), Seed: 1, Type: expr.HashTypeJenkins},
+		&expr.Hash{SourceRegister: first, DestRegister: second, Length: addressLen, Modulus: uint32(n), Seed: 1,
+			Type: expr.HashTypeJenkins},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: second, Data: binaryutil.NativeEndian.PutUint32(uint32(i))},
 	}}
 }

@@ -1,5 +1,6 @@
-// Package services says what Services are and who stands behind them: an immutable picture made of Services and EndpointSlices, from which rules for
-// packets (package ruleset) and answers of the cluster's DNS (package clusterdns) follow.
+// Package services says what Services are and who stands behind them: an immutable picture made of Services and
+// EndpointSlices, from which rules for packets (package ruleset) and answers of the cluster's DNS (package
+// clusterdns) follow.
 package services
 
 import (
@@ -44,7 +45,8 @@ type Service struct {
 	ExternalName string // without a dot at its end
 	// Sticky: a client stays with an endpoint (sessionAffinity ClientIP).
 	Sticky bool
-	// InternalLocal and ExternalLocal: clients within the cluster, and those of node ports, go to endpoints on their own node alone.
+	// InternalLocal and ExternalLocal: clients within the cluster, and those of node ports, go to endpoints on their own
+	// node alone.
 	InternalLocal, ExternalLocal bool
 
 	Ports     []Port
@@ -77,7 +79,8 @@ func (s *Snapshot) Namespace(name string) bool { return s.namespaces[name] }
 
 // New makes a Snapshot. The objects must not be changed afterwards.
 func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapshot {
-	s := &Snapshot{byName: map[Name]*Service{}, byIP: map[netip.Addr]*Service{}, behind: map[netip.Addr][]*Service{}, namespaces: map[string]bool{}}
+	s := &Snapshot{byName: map[Name]*Service{}, byIP: map[netip.Addr]*Service{}, behind: map[netip.Addr][]*Service{},
+		namespaces: map[string]bool{}}
 	for _, from := range all {
 		service := fromService(from)
 		s.All = append(s.All, service)
@@ -106,8 +109,10 @@ func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapsho
 }
 
 func fromService(from *corev1.Service) *Service {
-	s := &Service{Name: Name{from.Namespace, from.Name}, Sticky: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP}
-	s.InternalLocal = from.Spec.InternalTrafficPolicy != nil && *from.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+	s := &Service{Name: Name{from.Namespace, from.Name},
+		Sticky: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP}
+	s.InternalLocal = from.Spec.InternalTrafficPolicy != nil &&
+		*from.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	s.ExternalLocal = from.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if from.Spec.Type == corev1.ServiceTypeExternalName {
 		s.ExternalName = trimDot(from.Spec.ExternalName)
@@ -119,7 +124,9 @@ func fromService(from *corev1.Service) *Service {
 		}
 	}
 	for _, p := range from.Spec.Ports {
-		s.Ports = append(s.Ports, Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port), NodePort: uint16(p.NodePort)})
+		s.Ports = append(s.Ports,
+			Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port),
+				NodePort: uint16(p.NodePort)})
 	}
 	return s
 }
@@ -173,8 +180,8 @@ func isTrue(b *bool, unsaid bool) bool {
 	return *b
 }
 
-// Targets are where packets to a port of the Service go, in order and each once: the endpoints that are ready, or, if there is none, those that leave and
-// still serve. Those that reach denies are left out.
+// Targets are where packets to a port of the Service go, in order and each once: the endpoints that are ready, or, if
+// there is none, those that leave and still serve. Those that reach denies are left out.
 func (s *Service) Targets(port Port, reach func(Endpoint) bool) []netip.AddrPort {
 	var ready, leaving []netip.AddrPort
 	for _, e := range s.Endpoints {

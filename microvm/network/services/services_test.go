@@ -42,9 +42,11 @@ endpoints:
 var anywhere = func(Endpoint) bool { return true }
 
 func TestConnectionsGoToReadyEndpoints(t *testing.T) {
-	s := New([]*corev1.Service{parse[corev1.Service](t, web)}, []*discoveryv1.EndpointSlice{parse[discoveryv1.EndpointSlice](t, rolling)})
+	s := New([]*corev1.Service{parse[corev1.Service](t, web)},
+		[]*discoveryv1.EndpointSlice{parse[discoveryv1.EndpointSlice](t, rolling)})
 	service := s.Find(Name{"shop", "web"})
-	if service == nil || s.At(netip.MustParseAddr("10.96.7.7")) != service || !s.Namespace("shop") || s.Namespace("default") {
+	if service == nil || s.At(netip.MustParseAddr("10.96.7.7")) != service || !s.Namespace("shop") ||
+		s.Namespace("default") {
 		t.Fatalf("the Service is not found: %+v", s)
 	}
 	if got := fmt.Sprint(service.Targets(service.Ports[0], anywhere)); got != "[172.29.0.4:8080 172.29.0.9:8080]" {
@@ -69,7 +71,8 @@ func TestEachTargetOnceAndOnlyWhereItIsReached(t *testing.T) {
 	second := parse[discoveryv1.EndpointSlice](t, rolling)
 	second.Name = "web-def"
 	second.Endpoints[0].Addresses = []string{"10.0.3.4"}
-	s := New([]*corev1.Service{parse[corev1.Service](t, web)}, []*discoveryv1.EndpointSlice{parse[discoveryv1.EndpointSlice](t, rolling), second})
+	s := New([]*corev1.Service{parse[corev1.Service](t, web)},
+		[]*discoveryv1.EndpointSlice{parse[discoveryv1.EndpointSlice](t, rolling), second})
 	pods := netip.MustParsePrefix("172.29.0.0/16")
 	got := s.All[0].Targets(s.All[0].Ports[0], func(e Endpoint) bool { return !e.Pod || pods.Contains(e.Address) })
 	if fmt.Sprint(got) != "[172.29.0.4:8080 172.29.0.9:8080]" {

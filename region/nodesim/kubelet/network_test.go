@@ -91,7 +91,8 @@ func TestConnectionsToSimulatedNodesAreToldApartAndOthersTakeTheHostsNetwork(t *
 func TestANodeThatCannotAnswerIsAnError(t *testing.T) {
 	n := NewNetwork()
 	n.join(fixed{hosts: map[string]netip.Addr{"a": netip.MustParseAddr("10.0.0.4")}})
-	if _, err := n.DialContext(t.Context(), "tcp", "ended:10250"); err == nil || err.Error() != "the simulated machine of node ended does not run" {
+	if _, err := n.DialContext(t.Context(), "tcp", "ended:10250"); err == nil ||
+		err.Error() != "the simulated machine of node ended does not run" {
 		t.Errorf("a node whose machine has ended: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

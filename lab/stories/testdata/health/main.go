@@ -1,4 +1,5 @@
-// Command health is a gRPC server with the standard health service: the services "" and "good" serve, "bad" does not. Its argument is where it listens.
+// Command health is a gRPC server with the standard health service: the services "" and "good" serve, "bad" does not.
+// Its argument is where it listens.
 package main
 
 import (
