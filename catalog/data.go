@@ -136,8 +136,10 @@ func (t *table) addOffer(current *Type, f []string) {
 		t.regions[f[1]] = r
 		t.regionNames = append(t.regionNames, f[1])
 	}
-	o := &Offer{Type: current, Zones: r.list(f[1], f[2]), OnDemand: int64(whole(f[3])), SpotAverage: int64(whole(f[5])),
-		InterruptionRate: f[6]}
+	o := &Offer{
+		Type: current, Zones: r.list(f[1], f[2]), OnDemand: int64(whole(f[3])), SpotAverage: int64(whole(f[5])),
+		InterruptionRate: f[6],
+	}
 	if f[4] != "" {
 		var prices []int64
 		for _, p := range strings.Split(f[4], ",") {

@@ -70,8 +70,10 @@ func NodeOf(t *Type, k Kubelet) Node {
 		disk = int64(t.LocalNVMeGB) * 1e9
 	}
 	memory := VisibleMemoryMiB(t.MemoryMiB, t.Arch, or(k.VMOverheadPercent, DefaultVMOverhead)) * mib
-	n := Node{CPU: int64(t.VCPU) * 1000, MemoryBytes: memory, EphemeralBytes: disk, Pods: Pods(t, k),
-		PodENI: int64(t.BranchENIs)}
+	n := Node{
+		CPU: int64(t.VCPU) * 1000, MemoryBytes: memory, EphemeralBytes: disk, Pods: Pods(t, k),
+		PodENI: int64(t.BranchENIs),
+	}
 	// By the pods that all network interfaces allow, even under maxPods, prefixes or reserved interfaces: so do nodeadm,
 	// and Karpenter for every AMI family but Bottlerocket and Windows (pkg/providers/instancetype/types.go of v1.14.1).
 	pods := MaxPods(t, k.EFAOnlyENIs, false)

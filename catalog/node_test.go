@@ -8,8 +8,13 @@ func amount(n int64) *int64 { return &n }
 func TestMaxPodsDoesNotChangeReservedMemory(t *testing.T) {
 	x, _ := Lookup("m5.large")
 	plain := NodeOf(x, Kubelet{})
-	for _, k := range []Kubelet{{MaxPods: amount(110)}, {MaxPods: amount(5)}, {PodsPerCore: 2},
-		{PrefixDelegation: true}, {ReservedENIs: 1}} {
+	for _, k := range []Kubelet{
+		{MaxPods: amount(110)},
+		{MaxPods: amount(5)},
+		{PodsPerCore: 2},
+		{PrefixDelegation: true},
+		{ReservedENIs: 1},
+	} {
 		n := NodeOf(x, k)
 		if n.Pods == plain.Pods {
 			t.Errorf("%+v does not change the number of pods", k)
@@ -21,8 +26,10 @@ func TestMaxPodsDoesNotChangeReservedMemory(t *testing.T) {
 }
 
 func TestPodsUnderPrefixDelegation(t *testing.T) {
-	for name, want := range map[string]int64{"m5.large": 110, "m5.24xlarge": 250, "t3.small": 110, "t3.nano": 34,
-		"m4.large": 20} {
+	for name, want := range map[string]int64{
+		"m5.large": 110, "m5.24xlarge": 250, "t3.small": 110, "t3.nano": 34,
+		"m4.large": 20,
+	} {
 		x, _ := Lookup(name)
 		if got := MaxPods(x, 0, true); got != want {
 			t.Errorf("%s takes %d pods, want %d", name, got, want)

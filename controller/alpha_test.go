@@ -41,8 +41,10 @@ func keepRoom(t *testing.T, s *stacktest.Stack, namespace, deployment string) (r
 	byScale.Spec.Percentage = &half
 	overlay := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "dear"}}
 	overlay.Spec.Price = &price
-	overlay.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: corev1.LabelInstanceTypeStable,
-		Operator: "In", Values: []string{"m5.24xlarge"}}}
+	overlay.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{
+		Key:      corev1.LabelInstanceTypeStable,
+		Operator: "In", Values: []string{"m5.24xlarge"},
+	}}
 	objects := []client.Object{template, byTemplate, byScale, overlay}
 	for _, o := range objects {
 		create(t, s.Client, o)

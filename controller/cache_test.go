@@ -19,8 +19,10 @@ func TestALeanPodIsTheSamePodToTheEngine(t *testing.T) {
 				Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: cpu("1")},
 				Ports: []corev1.ContainerPort{{HostPort: 80}},
 			}}
-			pod.Spec.Volumes = []corev1.Volume{{Name: "v",
-				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			pod.Spec.Volumes = []corev1.Volume{{
+				Name:         "v",
+				VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+			}}
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 				Name: "c", ImageID: "sha256:…", Resources: &corev1.ResourceRequirements{Requests: cpu(held)},
 				AllocatedResources: cpu(held),

@@ -16,12 +16,20 @@ func TestChoicesBecomeAPolicy(t *testing.T) {
 		wrong   string
 	}{
 		{Choices{PriorityCutoff: NoCutoff}, model.Policy{}, ""},
-		{Choices{PreferencePolicy: "Respect", NodeFee: 0.01, SpotRisk: 10, PriorityCutoff: -10},
-			model.Policy{Preferences: model.Respect, NodeFee: 10_000, SpotRisk: 10, PriorityCutoff: -10,
-				HasPriorityCutoff: true}, ""},
+		{
+			Choices{PreferencePolicy: "Respect", NodeFee: 0.01, SpotRisk: 10, PriorityCutoff: -10},
+			model.Policy{
+				Preferences: model.Respect, NodeFee: 10_000, SpotRisk: 10, PriorityCutoff: -10,
+				HasPriorityCutoff: true,
+			},
+			"",
+		},
 		{Choices{PreferencePolicy: "ignore", PriorityCutoff: NoCutoff}, model.Policy{Preferences: model.Ignore}, ""},
-		{Choices{PreferencePolicy: "Priced", PreferencePrice: 0.5, PriorityCutoff: NoCutoff},
-			model.Policy{PreferencePrice: 500_000}, ""},
+		{
+			Choices{PreferencePolicy: "Priced", PreferencePrice: 0.5, PriorityCutoff: NoCutoff},
+			model.Policy{PreferencePrice: 500_000},
+			"",
+		},
 		{Choices{MinValuesPolicy: "BestEffort", PriorityCutoff: NoCutoff}, model.Policy{MinValues: model.BestEffort}, ""},
 		{Choices{MinValuesPolicy: "Loose"}, model.Policy{}, "--min-values-policy"},
 		{Choices{PreferencePolicy: "Sometimes"}, model.Policy{}, "--preference-policy"},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -79,8 +80,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, err
 	}
-	r := &rooms{registry: prometheus.NewRegistry(), events: record.NewBroadcaster(record.WithContext(ctx))}
-	r.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r := &rooms{registry: newRegistry(o.Version), events: record.NewBroadcaster(record.WithContext(ctx))}
 	if r.cache, err = newCache(o.REST); err != nil {
 		return nil, fmt.Errorf("controller: cache: %w", err)
 	}
@@ -93,16 +93,17 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	gates := o.Gates
 	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: gates.NodeOverlay, NoStatic: !gates.StaticCapacity})
 	r.counters = metrics.New(r.registry)
-	metrics.SetBuild(r.registry, o.Version)
-	r.applier = apply.New(apply.Options{Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		Metrics: r.counters, Parallel: 16 * o.Parallel})
-	r.records = store.New(store.Options{Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log,
-		Metrics: r.counters})
-	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
+	r.applier = apply.New(apply.Options{
+		Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
+		Parallel: 16 * o.Parallel,
+	})
+	r.records = store.New(store.Options{
+		Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
+	})
+	classes, err := newClasses(ctx, o, kube, r.cache)
 	if err != nil {
 		return nil, err
 	}
-	classes := status.NewClasses(ctx, r.cache, kinds...)
 	provider, err := r.newProvider(ctx, o, classes, version)
 	if err != nil {
 		return nil, err
@@ -136,9 +137,27 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	return r, r.buildGated(ctx, o, api, recorder)
 }
 
+// newClasses watches the kinds of node classes that the cluster serves.
+func newClasses(ctx context.Context, o Options, kube kubernetes.Interface, c cache.Cache) (*status.Classes, error) {
+	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
+	if err != nil {
+		return nil, err
+	}
+	return status.NewClasses(ctx, c, kinds...), nil
+}
+
+// newRegistry returns a registry with the metrics of the process.
+func newRegistry(version string) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.SetBuild(r, version)
+	return r
+}
+
 // newProvider connects to the cloud and has its calls counted.
 func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Classes,
-	version string) (cloud.Provider, error) {
+	version string,
+) (cloud.Provider, error) {
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
 		return nil, fmt.Errorf("controller: cloud provider: %w", err)
@@ -151,7 +170,8 @@ func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Clas
 
 // buildGated builds what feature gates switch on.
 func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client,
-	recorder record.EventRecorder) (err error) {
+	recorder record.EventRecorder,
+) (err error) {
 	if o.Gates.NodeOverlay {
 		r.overlays = overlays.New(r.cache, api, r.state, o.Clock, o.Log)
 	}

@@ -43,8 +43,10 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 func (r *region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	m := cloud.Instance{ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim,
-		State: cloud.Running, Launched: time.Now()}
+	m := cloud.Instance{
+		ID: "i-" + req.Claim, ProviderID: "aws:///a/i-" + req.Claim, Claim: req.Claim,
+		State: cloud.Running, Launched: time.Now(),
+	}
 	r.machines[m.ID] = m
 	return cloud.LaunchResult{Instance: m}, nil
 }
@@ -220,8 +222,10 @@ func TestHealthAndMetricsAnswer(t *testing.T) {
 				if code != http.StatusOK {
 					return fmt.Errorf("/metrics: %d %s", code, body)
 				}
-				for _, want := range []string{"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth",
-					"go_goroutines"} {
+				for _, want := range []string{
+					"nodeless_launch_duration_seconds", "karpenter_scheduler_queue_depth",
+					"go_goroutines",
+				} {
 					if !strings.Contains(body, want) {
 						return fmt.Errorf("/metrics lacks %s", want)
 					}
@@ -253,7 +257,8 @@ func TestWhatTheProviderSaysEndsTheController(t *testing.T) {
 	err := controller.Run(context.Background(), controller.Options{
 		REST: planetest.Start(t).RESTConfig(),
 		Provider: func(_ context.Context, _ func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-			version string) (cloud.Provider, error) {
+			version string,
+		) (cloud.Provider, error) {
 			return nil, fmt.Errorf("no region for Kubernetes %s", version)
 		},
 	})

@@ -37,14 +37,18 @@ func (s served) ServerResourcesForGroupVersion(groupVersion string) (*metav1.API
 	return list, nil
 }
 
-var all = map[string][]string{"karpenter.sh/v1": {"nodepools", "nodeclaims"},
-	"karpenter.k8s.aws/v1": {"ec2nodeclasses"}}
+var all = map[string][]string{
+	"karpenter.sh/v1":      {"nodepools", "nodeclaims"},
+	"karpenter.k8s.aws/v1": {"ec2nodeclasses"},
+}
 
 func TestMissingCRDsAreNamedWithTheRemedy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := awaitCRDs(t.Context(), served{plurals: map[string][]string{"karpenter.sh/v1": {"nodepools"}}}, needed)
-		for _, want := range []string{"nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws",
-			"helm upgrade --install karpenter-crd"} {
+		for _, want := range []string{
+			"nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws",
+			"helm upgrade --install karpenter-crd",
+		} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("the error lacks %q: %v", want, err)
 			}

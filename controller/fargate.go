@@ -40,7 +40,8 @@ type fargateRooms struct {
 }
 
 func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface,
-	api client.Client) (*fargateRooms, error) {
+	api client.Client,
+) (*fargateRooms, error) {
 	f := &fargateRooms{ready: make(chan struct{})}
 	f.webhook = admission.New(admission.Options{
 		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),

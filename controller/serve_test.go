@@ -47,8 +47,10 @@ func TestAHungCycleIsNotHealthy(t *testing.T) {
 // Whoever reaches the port of the metrics reads metrics; profiles are for callers on the machine.
 func TestProfilesAreNotForEverybody(t *testing.T) {
 	h := &health{clock: clock.Real{}}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/symbol",
-		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1"} {
+	for _, path := range []string{
+		"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/symbol",
+		"/debug/pprof/profile?seconds=1", "/debug/pprof/trace?seconds=1",
+	} {
 		for _, from := range []string{"10.0.0.7:4711", "[2001:db8::7]:4711", "192.168.1.7:80", ""} {
 			if status, text := h.ask(t, path, from); status != http.StatusForbidden || !strings.Contains(text, "port-forward") {
 				t.Errorf("%s from %q: %d", path, from, status)

@@ -87,8 +87,10 @@ func TestTheRolesAreEnough(t *testing.T) {
 			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, "test"
-		o.Gates = gates.Gates{NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true,
-			CapacityBuffer: true, Nominations: true}
+		o.Gates = gates.Gates{
+			NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true,
+			CapacityBuffer: true, Nominations: true,
+		}
 		o.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	<-r.Leads

@@ -60,8 +60,10 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	pool := &s.Pools[0]
 	for i := range 1 + r.IntN(4) {
 		cores := int64(1 + r.IntN(8))
-		amounts := model.Resources{model.CPU: cores * 1000, model.Memory: cores * int64(1+r.IntN(4)) << 30,
-			model.Pods: int64(2 + r.IntN(10))}
+		amounts := model.Resources{
+			model.CPU: cores * 1000, model.Memory: cores * int64(1+r.IntN(4)) << 30,
+			model.Pods: int64(2 + r.IntN(10)),
+		}
 		t := model.InstanceType{
 			Name: fmt.Sprintf("t%d.x", i), Capacity: amounts, Allocatable: amounts,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, fmt.Sprintf("t%d.x", i))),
@@ -71,8 +73,10 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 			price := model.Price(40_000*cores + int64(r.IntN(60_000)))
 			t.Offerings = append(t.Offerings,
 				model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: r.IntN(8) > 0},
-				model.Offering{Zone: zone, CapacityType: model.Spot, Price: price * model.Price(40+r.IntN(50)) / 100,
-					Available: r.IntN(3) > 0})
+				model.Offering{
+					Zone: zone, CapacityType: model.Spot, Price: price * model.Price(40+r.IntN(50)) / 100,
+					Available: r.IntN(3) > 0,
+				})
 		}
 		pool.Types = append(pool.Types, t)
 	}
@@ -95,11 +99,15 @@ func tinyShape(r *rand.Rand, i int) model.Shape {
 	app := fmt.Sprintf("app-%d", r.IntN(2))
 	x := model.Shape{
 		Key: fmt.Sprintf("shape-%d", i), Namespace: "default", Labels: []model.Label{{Key: "app", Value: app}},
-		Requests: model.Resources{model.CPU: 100 + int64(r.IntN(2500)), model.Memory: int64(100+r.IntN(3000)) << 20,
-			model.Pods: 1},
+		Requests: model.Resources{
+			model.CPU: 100 + int64(r.IntN(2500)), model.Memory: int64(100+r.IntN(3000)) << 20,
+			model.Pods: 1,
+		},
 	}
-	other := model.Selector{Namespaces: []string{"default"},
-		Labels: model.Requirements{model.OneOf("app", fmt.Sprintf("app-%d", r.IntN(2)))}}
+	other := model.Selector{
+		Namespaces: []string{"default"},
+		Labels:     model.Requirements{model.OneOf("app", fmt.Sprintf("app-%d", r.IntN(2)))},
+	}
 	own := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", app)}}
 	topology := []string{model.LabelHostname, model.LabelHostname, model.LabelZone}[r.IntN(3)]
 	switch r.IntN(10) {
@@ -190,8 +198,10 @@ func (b *brute) machines(set int) (out []machineOf) {
 				price := b.policy.Effective(t.Name, &o)
 				if o.Available && o.Zone == zone && (best.price < 0 || price < best.price) {
 					best.price = price
-					best.as = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: zone,
-						CapacityType: o.CapacityType}, Price: o.Price}
+					best.as = model.Candidate{OfferingKey: model.OfferingKey{
+						Type: t.Name, Zone: zone,
+						CapacityType: o.CapacityType,
+					}, Price: o.Price}
 				}
 			}
 		}

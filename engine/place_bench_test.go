@@ -117,8 +117,10 @@ func running(nodes, pods, shapes int, how string) *model.Snapshot {
 		}
 		for k := range 20 {
 			bound := fmt.Sprintf("bound-%06d-%02d", i, k)
-			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: bound,
-				UID: bound}, Shape: (i*7 + k*3) % apps}})
+			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{
+				Namespace: "default", Name: bound,
+				UID: bound,
+			}, Shape: (i*7 + k*3) % apps}})
 		}
 		s.Nodes = append(s.Nodes, n)
 	}

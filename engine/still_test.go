@@ -84,8 +84,10 @@ node n1 pool=full type=c2 zone=a deleting command=x lacks(kube-system/agent=2m)`
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		command := model.Command{ID: "x", Method: c.method,
-			Removals: []model.Removal{{Node: "n1", Claim: "claim-n1", Method: c.method}}}
+		command := model.Command{
+			ID: "x", Method: c.method,
+			Removals: []model.Removal{{Node: "n1", Claim: "claim-n1", Method: c.method}},
+		}
 		if got := engine.StillTrue(s, policy, command); got.Rule != c.want {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}

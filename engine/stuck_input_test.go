@@ -32,8 +32,10 @@ node n2 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 		next.Pools = slices.Clone(next.Pools)
 		next.Pools[0].Types = slices.Clone(next.Pools[0].Types)
 		at := slices.IndexFunc(next.Pools[0].Types, func(t model.InstanceType) bool { return t.Name == "c8" })
-		next.Pools[0].Types[at].Offerings = []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: price,
-			Available: true}}
+		next.Pools[0].Types[at].Offerings = []model.Offering{{
+			Zone: "a", CapacityType: model.OnDemand, Price: price,
+			Available: true,
+		}}
 		c = until(t, &next, policy, asPlanned(t))
 		total += c.moves
 	}
@@ -79,27 +81,39 @@ shape web cpu=1
 		want    model.Rule
 		says    string // to whoever asks why the machine is still there
 	}{
-		"one budget allows nine, another none: the least counts": {`pool general disrupt(underused=0, empty=9, drifted=9)
+		"one budget allows nine, another none: the least counts": {
+			`pool general disrupt(underused=0, empty=9, drifted=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleBudget,
-			"the disruption budget of pool general allows 0 now"},
-		"a PodDisruptionBudget that never allows": {`pool general disrupt(underused=9)
+			"the disruption budget of pool general allows 0 now",
+		},
+		"a PodDisruptionBudget that never allows": {
+			`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h
      runs(web-1 as web age=5h held="PodDisruptionBudget default/web allows no eviction")`, model.RuleEvictionBlocked,
-			"pod default/web-1 cannot be evicted now: PodDisruptionBudget default/web allows no eviction"},
-		"a pod that no offering can hold": {`pool general disrupt(underused=9)
+			"pod default/web-1 cannot be evicted now: PodDisruptionBudget default/web allows no eviction",
+		},
+		"a pod that no offering can hold": {
+			`pool general disrupt(underused=9)
 shape big cpu=64
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(big-1 as big age=5h, web-1 as web age=5h)`, model.RuleNoPlace,
-			"pod default/big-1 fits nowhere else: "},
-		"a pod that must not be disrupted": {`pool general disrupt(underused=9)
+			"pod default/big-1 fits nowhere else: ",
+		},
+		"a pod that must not be disrupted": {
+			`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h do-not-disrupt)`, model.RuleDoNotDisrupt,
-			"pod default/web-1 must not be disrupted (karpenter.sh/do-not-disrupt)"},
-		"nothing that the pool allows has a price": {`type x2 cpu=2 memory=8Gi pods=60
+			"pod default/web-1 must not be disrupted (karpenter.sh/do-not-disrupt)",
+		},
+		"nothing that the pool allows has a price": {
+			`type x2 cpu=2 memory=8Gi pods=60
 pool general types(x2) disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h runs(web-1 as web age=5h)`, model.RuleNoPlace,
-			"pod default/web-1 fits nowhere else: "},
-		"a machine whose price is missing": {`pool general disrupt(underused=9)
+			"pod default/web-1 fits nowhere else: ",
+		},
+		"a machine whose price is missing": {
+			`pool general disrupt(underused=9)
 node n1 pool=general type=m8 zone=a capacity-type=on-demand ready=5h runs(web-1 as web age=5h)`, model.RuleNoPrice,
-			"its price is not known"},
+			"its price is not known",
+		},
 	} {
 		s, policy := clusterOf(t, types+c.cluster)
 		plan := engine.Disrupt(s, policy)

@@ -26,7 +26,8 @@ const lookEvery = 15 * time.Minute
 // until carries plans out until nothing is wanted for an hour, within a day. Pods that move are new ones; where they
 // go is said by place, which gives the next cluster.
 func until(t *testing.T, s *model.Snapshot, policy model.Policy,
-	place func(*model.Snapshot, model.Plan) *model.Snapshot) course {
+	place func(*model.Snapshot, model.Plan) *model.Snapshot,
+) course {
 	t.Helper()
 	c, quiet := course{end: s}, 0
 	for range int(24 * time.Hour / lookEvery) {
@@ -217,27 +218,37 @@ func churning(seed uint64) *model.Snapshot {
 			gib  int64
 			core model.Price
 		}{{"c6a", 2, 38_250}, {"m6a", 4, 43_200}, {"r7i", 8, 66_150}} {
-			t := model.InstanceType{Name: f.name + "." + size.name,
+			t := model.InstanceType{
+				Name:         f.name + "." + size.name,
 				Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, f.name+"."+size.name)),
 				Capacity:     model.Resources{model.CPU: size.cpu * 1000, model.Memory: size.cpu * f.gib << 30, model.Pods: 58},
-				Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: f.core * model.Price(size.cpu),
-					Available: true}}}
+				Offerings: []model.Offering{{
+					Zone: "a", CapacityType: model.OnDemand, Price: f.core * model.Price(size.cpu),
+					Available: true,
+				}},
+			}
 			t.Allocatable = t.Capacity.Minus(model.Resources{model.CPU: 80, model.Memory: 900 << 20})
 			types = append(types, t)
 		}
 	}
 	slices.SortFunc(types, func(a, b model.InstanceType) int { return cmp.Compare(a.Name, b.Name) })
-	s.Pools = []model.Pool{{Name: "general", Types: types,
-		Disruption: model.DisruptionPolicy{AllowedEmpty: 3, AllowedUnderused: 3}}}
+	s.Pools = []model.Pool{{
+		Name: "general", Types: types,
+		Disruption: model.DisruptionPolicy{AllowedEmpty: 3, AllowedUnderused: 3},
+	}}
 	for range 12 {
 		s.Shapes = append(s.Shapes,
-			model.Shape{Requests: model.Resources{model.CPU: 100 + r.Int64N(1900),
-				model.Memory: (200 + r.Int64N(3000)) << 20, model.Pods: 1}})
+			model.Shape{Requests: model.Resources{
+				model.CPU:    100 + r.Int64N(1900),
+				model.Memory: (200 + r.Int64N(3000)) << 20, model.Pods: 1,
+			}})
 	}
 	for i := range 120 {
 		s.Pending = append(s.Pending,
-			model.Pod{PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%03d", i), UID: fmt.Sprint(i)},
-				Shape: r.IntN(len(s.Shapes)), Created: s.Now.Add(-6 * time.Hour)})
+			model.Pod{
+				PodKey: model.PodKey{Namespace: "default", Name: fmt.Sprintf("pod-%03d", i), UID: fmt.Sprint(i)},
+				Shape:  r.IntN(len(s.Shapes)), Created: s.Now.Add(-6 * time.Hour),
+			})
 	}
 	s = model.Canonical(s)
 	plan := engine.Provision(s, model.Policy{})

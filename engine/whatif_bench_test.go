@@ -20,8 +20,10 @@ func settled(machines, leave int) *model.Snapshot {
 	for i := range s.Shapes {
 		x := &s.Shapes[i]
 		x.Labels = []model.Label{{Key: "app", Value: fmt.Sprint("app-", i)}}
-		own := model.Selector{Namespaces: []string{x.Namespace},
-			Labels: model.NewRequirements(model.OneOf("app", x.Labels[0].Value))}
+		own := model.Selector{
+			Namespaces: []string{x.Namespace},
+			Labels:     model.NewRequirements(model.OneOf("app", x.Labels[0].Value)),
+		}
 		switch {
 		case len(x.Required) > 0:
 		case i%4 == 0:
@@ -79,8 +81,11 @@ func BenchmarkEveryWhatIf(b *testing.B) {
 		name            string
 		machines, leave int
 	}{
-		{"settled", 1000, 0}, {"a third of the pods left", 1000, 3}, {"settled", 5000, 0},
-		{"a third of the pods left", 5000, 3}, {"settled", 10000, 0},
+		{"settled", 1000, 0},
+		{"a third of the pods left", 1000, 3},
+		{"settled", 5000, 0},
+		{"a third of the pods left", 5000, 3},
+		{"settled", 10000, 0},
 	} {
 		b.Run(fmt.Sprintf("%d machines, %s", c.machines, c.name), func(b *testing.B) {
 			s := settled(c.machines, c.leave)

@@ -25,8 +25,10 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 	}
 	if p.o.Tokens != nil {
 		// Requests meet the aggregator's chain; the others are set alike, since TokenReviews ask theirs.
-		for _, c := range []*genericapiserver.Config{config.KubeAPIs.ControlPlane.Generic,
-			&config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config} {
+		for _, c := range []*genericapiserver.Config{
+			config.KubeAPIs.ControlPlane.Generic,
+			&config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
+		} {
 			tokens := group.NewAuthenticatedGroupAdder(bearertoken.New(p.o.Tokens))
 			c.Authentication.Authenticator = union.New(tokens, c.Authentication.Authenticator)
 		}

@@ -27,8 +27,11 @@ func TestTheAuditLogKeepsSecrets(t *testing.T) {
 		}
 		return auditv1.LevelNone
 	}
-	for _, of := range [][2]string{{"", "secrets"}, {"", "serviceaccounts/token"},
-		{"authentication.k8s.io", "tokenreviews"}} {
+	for _, of := range [][2]string{
+		{"", "secrets"},
+		{"", "serviceaccounts/token"},
+		{"authentication.k8s.io", "tokenreviews"},
+	} {
 		if got := level(of[0], of[1]); got != auditv1.LevelMetadata {
 			t.Errorf("%s: level %s, want Metadata", of[1], got)
 		}

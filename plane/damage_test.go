@@ -28,14 +28,16 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 	log, db := "etcd/member/wal/*.wal", "etcd/member/snap/db"
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"log overwritten in the middle": func(t *testing.T,
-			dir string) {
+			dir string,
+		) {
 			overwrite(t, only(t, dir, log), 20_000, garbage(4096))
 		},
 		"log overwritten at the start": func(t *testing.T, dir string) { overwrite(t, only(t, dir, log), 0, garbage(512)) },
 		"log emptied":                  func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) },
 		"log gone":                     func(t *testing.T, dir string) { remove(t, only(t, dir, log)) },
 		"database overwritten": func(t *testing.T,
-			dir string) {
+			dir string,
+		) {
 			overwrite(t, only(t, dir, db), 0, garbage(64<<10))
 		},
 		"database cut short": func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 40<<10) },

@@ -68,8 +68,10 @@ func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
 		{&p.kubelet, "kube-apiserver-kubelet-client", clientOf("kube-apiserver-kubelet-client", "system:masters"), &p.ca},
 		{&p.front, "front-proxy-client", clientOf("front-proxy-client", ""), &p.frontCA},
 		{&p.admin, "admin", clientOf("nodeless-admin", "system:masters"), &p.ca},
-		{&p.controllerManager, "kube-controller-manager", clientOf("system:kube-controller-manager", "system:masters"),
-			&p.ca},
+		{
+			&p.controllerManager, "kube-controller-manager", clientOf("system:kube-controller-manager", "system:masters"),
+			&p.ca,
+		},
 		{&p.scheduler, "kube-scheduler", clientOf("system:kube-scheduler", "system:masters"), &p.ca},
 	} {
 		var by *pair

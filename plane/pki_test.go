@@ -19,8 +19,10 @@ func certificates(t *testing.T, dir, cidr string, now time.Time) *pki {
 	roots := x509.NewCertPool()
 	roots.AddCert(p.ca.cert)
 	for name, c := range map[string]*pair{"serving": p.serving, "admin": p.admin, "kubelet": p.kubelet} {
-		if _, err := c.cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now,
-			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+		if _, err := c.cert.Verify(x509.VerifyOptions{
+			Roots: roots, CurrentTime: now,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+		}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -37,8 +37,10 @@ type admission struct {
 }
 
 func newAdmission(c *core) *admission {
-	return &admission{core: c, faults: map[string]*fault{}, buckets: map[string]*bucketState{},
-		calls: callLog{counters: map[string]int{}}}
+	return &admission{
+		core: c, faults: map[string]*fault{}, buckets: map[string]*bucketState{},
+		calls: callLog{counters: map[string]int{}},
+	}
 }
 
 type bucketState struct {

@@ -96,8 +96,10 @@ type instances struct {
 }
 
 func newInstances(c *core, m *market, n *network, q *queues) *instances {
-	return &instances{core: c, market: m, network: n, queues: q, byID: map[string]*instance{},
-		userData: map[string][]byte{}}
+	return &instances{
+		core: c, market: m, network: n, queues: q, byID: map[string]*instance{},
+		userData: map[string][]byte{},
+	}
 }
 
 // visibleAfter is how long EC2 shows an instance after its termination.

@@ -27,8 +27,10 @@ type launcher struct {
 func newLauncher(
 	c *core, a *admission, m *market, n *network, images *images, t *templates, i *instances,
 ) *launcher {
-	return &launcher{core: c, admission: a, market: m, network: n, images: images, templates: t, instances: i,
-		tokens: map[string]*token{}}
+	return &launcher{
+		core: c, admission: a, market: m, network: n, images: images, templates: t, instances: i,
+		tokens: map[string]*token{},
+	}
 }
 
 // tokenLife is how long a client token is remembered.

@@ -49,8 +49,10 @@ func (s *profiles) CreateInstanceProfile(name, path string, tags map[string]stri
 	if s.byName[name] != nil {
 		return InstanceProfile{}, statusError(409, "EntityAlreadyExists", "Instance Profile %s already exists.", name)
 	}
-	p := &InstanceProfile{Name: name, ID: "AIPA" + strings.ToUpper(s.newID()), Path: cmp.Or(path, "/"), Tags: merged(tags),
-		CreatedAt: s.clock.Now()}
+	p := &InstanceProfile{
+		Name: name, ID: "AIPA" + strings.ToUpper(s.newID()), Path: cmp.Or(path, "/"), Tags: merged(tags),
+		CreatedAt: s.clock.Now(),
+	}
 	s.byName[name] = p
 	s.store.put(bucketProfiles, name, p)
 	return *p, s.commit()

@@ -141,8 +141,10 @@ func (c *Config) complete() (*catalog.Region, error) {
 // assemble connects the parts of a region.
 func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	c := newCore(config, s)
-	r := &Region{core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
-		images: newImages(c), profiles: newProfiles(c)}
+	r := &Region{
+		core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
+		images: newImages(c), profiles: newProfiles(c),
+	}
 	r.network = newNetwork(c, offers.Zones())
 	r.queues = newQueues(c)
 	r.cluster = newCluster(c, r.queues)

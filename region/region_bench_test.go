@@ -26,12 +26,16 @@ func BenchmarkCreateFleet(b *testing.B) {
 		region.TemplateData{ImageID: image, UserData: bytes.Repeat([]byte("data"), 1024)}, nil); err != nil {
 		b.Fatal(err)
 	}
-	q := region.FleetRequest{CapacityType: region.Spot, Total: 1, Strategy: region.PriceCapacityOptimized,
-		InstanceTags: map[string]string{"karpenter.sh/nodeclaim": "claim"}}
+	q := region.FleetRequest{
+		CapacityType: region.Spot, Total: 1, Strategy: region.PriceCapacityOptimized,
+		InstanceTags: map[string]string{"karpenter.sh/nodeclaim": "claim"},
+	}
 	for _, z := range r.Zones() {
 		for _, family := range []string{"m5", "m5a", "m6i", "r5", "r5a", "r6i"} {
-			for _, size := range []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge",
-				"24xlarge"} {
+			for _, size := range []string{
+				"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "12xlarge", "16xlarge",
+				"24xlarge",
+			} {
 				q.Overrides = append(q.Overrides,
 					region.Override{TemplateName: "node", InstanceType: family + "." + size, Zone: z.Name})
 			}
@@ -68,8 +72,10 @@ func BenchmarkTerminateThousand(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		result, err := r.CreateFleet(region.FleetRequest{CapacityType: region.OnDemand, Total: 1000,
-			Overrides: []region.Override{{TemplateName: "node", InstanceType: "m5.large"}}})
+		result, err := r.CreateFleet(region.FleetRequest{
+			CapacityType: region.OnDemand, Total: 1000,
+			Overrides: []region.Override{{TemplateName: "node", InstanceType: "m5.large"}},
+		})
 		if err != nil || len(result.Launched) != 1 || len(result.Launched[0].IDs) != 1000 {
 			b.Fatalf("%+v, %v", result.Errors, err)
 		}

@@ -42,10 +42,14 @@ type securityGroups struct {
 func newSecurityGroups(c *core, k *cluster) *securityGroups {
 	node := c.config.Discovery + "-node"
 	return &securityGroups{core: c, cluster: k, added: map[string][]SecurityGroupRule{}, groups: []*SecurityGroup{
-		{ID: "sg-" + c.fixedID("group", "node"), Name: node, Description: "nodes of the cluster", VPC: VPCID,
-			Tags: c.discoveryTags(node)},
-		{ID: "sg-" + c.fixedID("group", "default"), Name: "default", Description: "default VPC security group", VPC: VPCID,
-			Tags: map[string]string{}},
+		{
+			ID: "sg-" + c.fixedID("group", "node"), Name: node, Description: "nodes of the cluster", VPC: VPCID,
+			Tags: c.discoveryTags(node),
+		},
+		{
+			ID: "sg-" + c.fixedID("group", "default"), Name: "default", Description: "default VPC security group", VPC: VPCID,
+			Tags: map[string]string{},
+		},
 	}}
 }
 
@@ -63,8 +67,10 @@ func (s *securityGroups) clusterGroup() *SecurityGroup {
 		Description: "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, " +
 			"as well as any managed workloads.",
 		Tags: map[string]string{"Name": title, "aws:eks:cluster-name": name, "kubernetes.io/cluster/" + name: "owned"},
-		Ingress: []SecurityGroupRule{{ID: "sgr-" + s.fixedID("rule", "cluster", name), GroupID: "sg-" + id, Protocol: "-1",
-			From: -1, To: -1, Peer: "sg-" + id}},
+		Ingress: []SecurityGroupRule{{
+			ID: "sgr-" + s.fixedID("rule", "cluster", name), GroupID: "sg-" + id, Protocol: "-1",
+			From: -1, To: -1, Peer: "sg-" + id,
+		}},
 	}
 }
 

@@ -68,16 +68,26 @@ func TestPricesAreTheCatalogues(t *testing.T) {
 		want   int64
 	}{
 		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/region": "us-west-2"}, list},
-		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
-			"karpenter.sh/capacity-type": "on-demand"}, list},
-		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
-			"karpenter.sh/capacity-type": "spot"}, spot},
-		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
-			"eks.amazonaws.com/capacityType": "SPOT"}, spot},
-		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
-			view.LabelPrice: "0.25"}, 250_000},
-		{labels{"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
-			view.LabelPrice: "free"}, list},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			"karpenter.sh/capacity-type": "on-demand",
+		}, list},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			"karpenter.sh/capacity-type": "spot",
+		}, spot},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			"eks.amazonaws.com/capacityType": "SPOT",
+		}, spot},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			view.LabelPrice: "0.25",
+		}, 250_000},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			view.LabelPrice: "free",
+		}, list},
 		{labels{"node.kubernetes.io/instance-type": "n2-standard-4", "topology.kubernetes.io/zone": "europe-west4-a"}, 0},
 		{labels{"eks.amazonaws.com/compute-type": "fargate", "topology.kubernetes.io/zone": "us-west-2a"}, 0},
 		{nil, 0},

@@ -93,8 +93,12 @@ func (f *mirror) notes() {
 	for _, k := range []struct {
 		is   bool
 		name string
-	}{{f.allow.Nodes, "nodes (only the names of those with your pods are known)"},
-		{f.allow.Claims, "nodeclaims.karpenter.sh"}, {f.allow.Pools, "nodepools.karpenter.sh"}, {f.allow.Events, "events"}} {
+	}{
+		{f.allow.Nodes, "nodes (only the names of those with your pods are known)"},
+		{f.allow.Claims, "nodeclaims.karpenter.sh"},
+		{f.allow.Pools, "nodepools.karpenter.sh"},
+		{f.allow.Events, "events"},
+	} {
 		if !k.is {
 			kinds = append(kinds, k.name)
 		}

@@ -11,8 +11,10 @@ import (
 
 // in is a pod on a node.
 func in(namespace, name, node string) *view.Pod {
-	return &view.Pod{UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node,
-		Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000}}
+	return &view.Pod{
+		UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node,
+		Phase: view.Running, Created: viewtest.Now, Requests: view.Amounts{1000},
+	}
 }
 
 // Who may see everything sees what everybody sees, from whenever they begin to look.

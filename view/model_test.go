@@ -225,8 +225,10 @@ func TestRowsAreFilteredSortedAndGrouped(t *testing.T) {
 		{view.Query{Filter: "pool=batch r6i"}, "5 8"},
 		{view.Query{Filter: "nothing-is-called-so"}, ""},
 		{view.Query{Filter: "spot", Group: "type"}, "c6a.4xlarge:1 0 m7g.2xlarge:1 10"},
-		{view.Query{Filter: "us-west-2c", Group: "team", Sort: view.ParseSort("price=dsc")},
-			"team-0:1 5 team-1:1 11 team-2:1 2 team-3:1 8"},
+		{
+			view.Query{Filter: "us-west-2c", Group: "team", Sort: view.ParseSort("price=dsc")},
+			"team-0:1 5 team-1:1 11 team-2:1 2 team-3:1 8",
+		},
 	} {
 		if got := short(c.query); got != c.want {
 			t.Errorf("%+v\ngot  %s\nwant %s", c.query, got, c.want)
@@ -285,8 +287,10 @@ func TestWhyAPodWaits(t *testing.T) {
 		t.Errorf("%d of %d", got.Shown, got.Of)
 	}
 	// Another pod takes its name: what was said of the first is not said of the second.
-	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second),
-		UID: told.UID})
+	m.Say(pod, view.Said{
+		Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second),
+		UID: told.UID,
+	})
 	again := *told
 	again.UID = "uid-of-told-again"
 	m.SetPod(&again)
@@ -294,8 +298,10 @@ func TestWhyAPodWaits(t *testing.T) {
 	if got := waiting(); !strings.Contains(got, "told: 0/3") {
 		t.Error(got)
 	}
-	m.Say(pod, view.Said{Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second),
-		UID: again.UID})
+	m.Say(pod, view.Said{
+		Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second),
+		UID: again.UID,
+	})
 	m.DeletePod(told.UID) // a late word about the first
 	at = at.Add(2 * time.Second)
 	if got := waiting(); !strings.Contains(got, "told: no pool allows arch arm64") {
@@ -321,8 +327,10 @@ func TestTheLogIsBounded(t *testing.T) {
 	piece := func(place, n int) []record.Entry {
 		var out []record.Entry
 		for i := range n {
-			out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("%d-%d", place, i),
-				Time: viewtest.Now.Add(time.Duration(place)*time.Hour + time.Duration(i)*time.Millisecond), Kind: record.Launch}})
+			out = append(out, record.Entry{Decision: &record.Decision{
+				ID:   fmt.Sprintf("%d-%d", place, i),
+				Time: viewtest.Now.Add(time.Duration(place)*time.Hour + time.Duration(i)*time.Millisecond), Kind: record.Launch,
+			}})
 		}
 		return out
 	}

@@ -186,8 +186,10 @@ func priceRow(t *instance, region string, newer map[string]float64) ([]string, b
 	if p, err := strconv.ParseFloat(linux.Average, 64); err == nil && p > 0 && len(spot) > 0 {
 		average = micro(p)
 	}
-	return []string{"P", region, strings.Join(zones, ","), micro(price), strings.Join(spot, ","), average,
-		linux.Interrupt}, true
+	return []string{
+		"P", region, strings.Join(zones, ","), micro(price), strings.Join(spot, ","), average,
+		linux.Interrupt,
+	}, true
 }
 
 func manufacturer(processor string) string {

@@ -44,7 +44,8 @@ type batch[T any] struct {
 }
 
 func newBatcher[T any](ctx context.Context, clk clock.Clock,
-	call func(context.Context, []string) map[string]outcome[T]) *batcher[T] {
+	call func(context.Context, []string) map[string]outcome[T],
+) *batcher[T] {
 	return &batcher[T]{ctx: ctx, clk: clk, call: call}
 }
 

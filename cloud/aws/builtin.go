@@ -22,7 +22,8 @@ import (
 // image for each architecture are assumed, and assumed is true. Fails with cloud.ErrClassNotReady where the class
 // itself is wrong.
 func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (types []model.InstanceType,
-	assumed bool, err error) {
+	assumed bool, err error,
+) {
 	if problems := validate(class); len(problems) > 0 {
 		return nil, false, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
@@ -49,8 +50,10 @@ func resolvedAnyhow(class *ec2v1.EC2NodeClass, offers *catalog.Region) *ec2v1.EC
 }
 
 func builtInOffers(r *catalog.Region) *offers {
-	g := &offers{generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
-		spot: map[spotKey]model.Price{}}
+	g := &offers{
+		generation: 1, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
+		spot: map[spotKey]model.Price{},
+	}
 	for _, o := range r.Offers() {
 		name := o.Type.Name
 		g.types = append(g.types, builtInType(o))
@@ -105,8 +108,10 @@ func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 		out.SupportedUsageClasses = append(out.SupportedUsageClasses, ec2types.UsageClassTypeSpot)
 	}
 	if t.LocalNVMeGB > 0 {
-		out.InstanceStorageInfo = &ec2types.InstanceStorageInfo{TotalSizeInGB: awssdk.Int64(int64(t.LocalNVMeGB)),
-			NvmeSupport: ec2types.EphemeralNvmeSupportRequired}
+		out.InstanceStorageInfo = &ec2types.InstanceStorageInfo{
+			TotalSizeInGB: awssdk.Int64(int64(t.LocalNVMeGB)),
+			NvmeSupport:   ec2types.EphemeralNvmeSupportRequired,
+		}
 	}
 	addDevices(&out, t)
 	return out

@@ -60,8 +60,10 @@ func TestCapacityFollowsTheKubeletSettings(t *testing.T) {
 		SystemReserved: map[string]string{"memory": "1Gi"},
 		EvictionHard:   map[string]string{"memory.available": "10%", "nodefs.available": "100%"},
 	}
-	class.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{DeviceName: awssdk.String("/dev/xvda"),
-		EBS: &ec2v1.BlockDevice{VolumeSize: &disk}}}
+	class.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{
+		DeviceName: awssdk.String("/dev/xvda"),
+		EBS:        &ec2v1.BlockDevice{VolumeSize: &disk},
+	}}
 	it := typeNamed(t, p, "m5.large")
 	memory := it.Capacity[model.Memory]
 	if it.Capacity[model.Pods] != 20 || it.Allocatable[model.CPU] != 1900 {
@@ -100,8 +102,10 @@ func TestLabelsSayWhatATypeIs(t *testing.T) {
 	if r, ok := rs.Get(ec2v1.LabelInstanceAcceleratorCount); ok {
 		t.Errorf("a type without accelerator has %v", r)
 	}
-	for name, want := range map[string][2]string{"u-6tb1.metal": {"u", "1"}, "c7gn.medium": {"c", "7"},
-		"inf2.xlarge": {"inf", "2"}, "mac2-m2.metal": {"mac", "2"}} {
+	for name, want := range map[string][2]string{
+		"u-6tb1.metal": {"u", "1"}, "c7gn.medium": {"c", "7"},
+		"inf2.xlarge": {"inf", "2"}, "mac2-m2.metal": {"mac", "2"},
+	} {
 		if p := typeName.FindStringSubmatch(name); p == nil || p[1] != want[0] || p[2] != want[1] {
 			t.Errorf("%s is of %v, want %v", name, p, want)
 		}
@@ -155,13 +159,17 @@ func benchProvider(b *testing.B) (*Provider, *ec2v1.EC2NodeClass, *offers) {
 	class.Status.AMIs = newest(standardImages())
 	class.ResourceVersion = "1"
 	class.StatusConditions().SetTrue("Ready")
-	p, err := New(b.Context(), Options{AWS: newAccount().config(), ClusterName: "demo", KubernetesVersion: "1.36",
-		Classes: func(cloud.ClassRef) *ec2v1.EC2NodeClass { return class }})
+	p, err := New(b.Context(), Options{
+		AWS: newAccount().config(), ClusterName: "demo", KubernetesVersion: "1.36",
+		Classes: func(cloud.ClassRef) *ec2v1.EC2NodeClass { return class },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := &offers{generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
-		at: map[section]time.Time{}}
+	g := &offers{
+		generation: 1, types: types, zones: map[string]map[string]bool{}, onDemand: map[string]model.Price{},
+		at: map[section]time.Time{},
+	}
 	for s := range sectionAges {
 		g.at[s] = time.Now()
 	}

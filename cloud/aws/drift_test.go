@@ -14,10 +14,12 @@ import (
 
 // launchedWith is what the claim of a machine says of it when its class had a hash.
 func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
-	return cloud.Launched{InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID,
+	return cloud.Launched{
+		InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID,
 		Annotations: map[string]string{
 			ec2v1.AnnotationEC2NodeClassHash: hash, ec2v1.AnnotationEC2NodeClassHashVersion: version,
-		}}
+		},
+	}
 }
 
 func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
@@ -26,8 +28,10 @@ func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 		want   string
 	}{
 		"nothing changed": {func(*ec2v1.EC2NodeClass) {}, ""},
-		"another disk": {func(c *ec2v1.EC2NodeClass) { c.Annotations[ec2v1.AnnotationEC2NodeClassHash] = "2" },
-			"NodeClassDrift"},
+		"another disk": {
+			func(c *ec2v1.EC2NodeClass) { c.Annotations[ec2v1.AnnotationEC2NodeClassHash] = "2" },
+			"NodeClassDrift",
+		},
 		"another way to hash": {func(c *ec2v1.EC2NodeClass) { hashed(c, "2", "v0") }, ""},
 		"no hash yet":         {func(c *ec2v1.EC2NodeClass) { c.Annotations = nil }, ""},
 		"a newer image":       {func(c *ec2v1.EC2NodeClass) { renamed(c) }, "AMIDrift"},
@@ -55,8 +59,10 @@ func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 }
 
 func hashed(c *ec2v1.EC2NodeClass, hash, version string) {
-	c.Annotations = map[string]string{ec2v1.AnnotationEC2NodeClassHash: hash,
-		ec2v1.AnnotationEC2NodeClassHashVersion: version}
+	c.Annotations = map[string]string{
+		ec2v1.AnnotationEC2NodeClassHash:        hash,
+		ec2v1.AnnotationEC2NodeClassHashVersion: version,
+	}
 }
 
 func renamed(c *ec2v1.EC2NodeClass) {

@@ -63,7 +63,8 @@ func newAccount() *fakeAccount {
 
 func (a *fakeAccount) config() awssdk.Config {
 	answer := func(ctx context.Context, in middleware.InitializeInput,
-		_ middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+		_ middleware.InitializeHandler,
+	) (middleware.InitializeOutput, middleware.Metadata, error) {
 		out, err := a.answer(ctx, in.Parameters)
 		return middleware.InitializeOutput{Result: out}, middleware.Metadata{}, err
 	}
@@ -120,8 +121,10 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 			return !matchAll(in.Filters, map[string]string{"subnet-id": *s.SubnetId}, s.Tags)
 		})}, nil
 	case *ec2.DescribeSecurityGroupsInput:
-		groups := []ec2types.SecurityGroup{{GroupId: awssdk.String("sg-1"), GroupName: awssdk.String("nodes"),
-			Tags: discovery()}}
+		groups := []ec2types.SecurityGroup{{
+			GroupId: awssdk.String("sg-1"), GroupName: awssdk.String("nodes"),
+			Tags: discovery(),
+		}}
 		return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: slices.DeleteFunc(groups,
 			func(g ec2types.SecurityGroup) bool {
 				return !matchAll(in.Filters, map[string]string{"group-id": *g.GroupId, "group-name": *g.GroupName}, g.Tags)
@@ -132,8 +135,10 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 				i.Tags)
 		})}, nil
 	case *ssm.GetParameterInput:
-		for part, id := range map[string]string{"/x86_64/standard/": "ami-x86", "/arm64/standard/": "ami-arm",
-			"/x86_64/nvidia/": "ami-gpu"} {
+		for part, id := range map[string]string{
+			"/x86_64/standard/": "ami-x86", "/arm64/standard/": "ami-arm",
+			"/x86_64/nvidia/": "ami-gpu",
+		} {
 			if strings.Contains(*in.Name, part+"recommended/") {
 				return &ssm.GetParameterOutput{Parameter: &ssmtypes.Parameter{Value: awssdk.String(id)}}, nil
 			}
@@ -174,8 +179,10 @@ func (a *fakeAccount) answerOthers(in any) (any, error) {
 		}
 		return nil, missing
 	case *iam.CreateInstanceProfileInput:
-		a.profiles[*in.InstanceProfileName] = &iamtypes.InstanceProfile{InstanceProfileName: in.InstanceProfileName,
-			Tags: in.Tags}
+		a.profiles[*in.InstanceProfileName] = &iamtypes.InstanceProfile{
+			InstanceProfileName: in.InstanceProfileName,
+			Tags:                in.Tags,
+		}
 		return &iam.CreateInstanceProfileOutput{}, nil
 	case *iam.AddRoleToInstanceProfileInput:
 		if !a.roles[*in.RoleName] {
@@ -199,8 +206,10 @@ func (a *fakeAccount) answerOthers(in any) (any, error) {
 		for _, e := range in.Entries {
 			if *e.ReceiptHandle == a.stuck {
 				out.Failed = append(out.Failed,
-					sqstypes.BatchResultErrorEntry{Id: e.Id, Code: awssdk.String("InternalError"),
-						Message: awssdk.String("try again")})
+					sqstypes.BatchResultErrorEntry{
+						Id: e.Id, Code: awssdk.String("InternalError"),
+						Message: awssdk.String("try again"),
+					})
 				continue
 			}
 			a.messages = slices.DeleteFunc(a.messages,
@@ -224,11 +233,15 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 	best, cost := (*ec2types.LaunchTemplateAndOverridesResponse)(nil), 0.0
 	refuse := func(code string, o ec2types.FleetLaunchTemplateOverridesRequest) {
 		out.Errors = append(out.Errors,
-			ec2types.CreateFleetError{ErrorCode: awssdk.String(code),
+			ec2types.CreateFleetError{
+				ErrorCode: awssdk.String(code),
 				LaunchTemplateAndOverrides: &ec2types.LaunchTemplateAndOverridesResponse{
-					Overrides: &ec2types.FleetLaunchTemplateOverrides{InstanceType: o.InstanceType,
-						AvailabilityZone: o.AvailabilityZone, SubnetId: o.SubnetId},
-				}})
+					Overrides: &ec2types.FleetLaunchTemplateOverrides{
+						InstanceType:     o.InstanceType,
+						AvailabilityZone: o.AvailabilityZone, SubnetId: o.SubnetId,
+					},
+				},
+			})
 	}
 	for _, c := range in.LaunchTemplateConfigs {
 		data := a.templates[*c.LaunchTemplateSpecification.LaunchTemplateName]
@@ -256,15 +269,18 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 	}
 	if best != nil {
 		i := a.start(in, best.Overrides, kind)
-		out.Instances = []ec2types.CreateFleetInstance{{InstanceIds: []string{*i.InstanceId},
-			InstanceType: i.InstanceType, LaunchTemplateAndOverrides: best}}
+		out.Instances = []ec2types.CreateFleetInstance{{
+			InstanceIds:  []string{*i.InstanceId},
+			InstanceType: i.InstanceType, LaunchTemplateAndOverrides: best,
+		}}
 	}
 	a.fleets[*in.ClientToken] = fleetRecord{string(params), out}
 	return out, nil
 }
 
 func (a *fakeAccount) start(in *ec2.CreateFleetInput, o *ec2types.FleetLaunchTemplateOverrides,
-	kind string) *ec2types.Instance {
+	kind string,
+) *ec2types.Instance {
 	i := &ec2types.Instance{
 		InstanceId: awssdk.String(fmt.Sprintf("i-%017x", len(a.instances)+1)), InstanceType: o.InstanceType,
 		ImageId: o.ImageId, SubnetId: o.SubnetId,
@@ -360,21 +376,29 @@ func typeList() []ec2types.InstanceTypeInfo {
 			SupportedUsageClasses: []ec2types.UsageClassType{"on-demand", "spot"},
 			VCpuInfo:              &ec2types.VCpuInfo{DefaultVCpus: awssdk.Int32(int32(f.cpu))},
 			MemoryInfo:            &ec2types.MemoryInfo{SizeInMiB: awssdk.Int64(int64(f.mib))},
-			ProcessorInfo: &ec2types.ProcessorInfo{Manufacturer: awssdk.String("Intel"),
+			ProcessorInfo: &ec2types.ProcessorInfo{
+				Manufacturer:             awssdk.String("Intel"),
 				SustainedClockSpeedInGhz: awssdk.Float64(3.2),
-				SupportedArchitectures: []ec2types.ArchitectureType{map[bool]ec2types.ArchitectureType{true: "arm64",
-					false: "x86_64"}[f.arm]}},
+				SupportedArchitectures: []ec2types.ArchitectureType{map[bool]ec2types.ArchitectureType{
+					true:  "arm64",
+					false: "x86_64",
+				}[f.arm]},
+			},
 			NetworkInfo: &ec2types.NetworkInfo{
 				Ipv4AddressesPerInterface: awssdk.Int32(int32(f.ips)), DefaultNetworkCardIndex: awssdk.Int32(0),
-				NetworkCards: []ec2types.NetworkCardInfo{{MaximumNetworkInterfaces: awssdk.Int32(int32(f.enis)),
-					BaselineBandwidthInGbps: awssdk.Float64(0.75)}},
+				NetworkCards: []ec2types.NetworkCardInfo{{
+					MaximumNetworkInterfaces: awssdk.Int32(int32(f.enis)),
+					BaselineBandwidthInGbps:  awssdk.Float64(0.75),
+				}},
 			},
 		}
 		if f.gpus > 0 {
-			t.GpuInfo = &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{Name: awssdk.String("A10G"),
+			t.GpuInfo = &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{
+				Name:         awssdk.String("A10G"),
 				Manufacturer: awssdk.String("NVIDIA"),
 				Count:        awssdk.Int32(int32(f.gpus)),
-				MemoryInfo:   &ec2types.GpuDeviceMemoryInfo{SizeInMiB: awssdk.Int32(22888)}}}}
+				MemoryInfo:   &ec2types.GpuDeviceMemoryInfo{SizeInMiB: awssdk.Int32(22888)},
+			}}}
 		}
 		out = append(out, t)
 	}
@@ -403,9 +427,11 @@ func spotList() *ec2.DescribeSpotPriceHistoryOutput {
 			if name == "t3.medium" && z == "us-west-2c" {
 				price = 0.05
 			}
-			out.SpotPriceHistory = append(out.SpotPriceHistory, ec2types.SpotPrice{InstanceType: ec2types.InstanceType(name),
+			out.SpotPriceHistory = append(out.SpotPriceHistory, ec2types.SpotPrice{
+				InstanceType:     ec2types.InstanceType(name),
 				AvailabilityZone: awssdk.String(z), SpotPrice: awssdk.String(fmt.Sprint(price)),
-				Timestamp: awssdk.Time(time.Unix(1, 0))})
+				Timestamp: awssdk.Time(time.Unix(1, 0)),
+			})
 		}
 	}
 	return out
@@ -423,8 +449,10 @@ func priceList() *pricing.GetProductsOutput {
 
 func subnetList() []ec2types.Subnet {
 	subnet := func(id, zone, zoneID string, free int32) ec2types.Subnet {
-		return ec2types.Subnet{SubnetId: &id, AvailabilityZone: &zone, AvailabilityZoneId: &zoneID,
-			AvailableIpAddressCount: &free, Tags: discovery()}
+		return ec2types.Subnet{
+			SubnetId: &id, AvailabilityZone: &zone, AvailabilityZoneId: &zoneID,
+			AvailableIpAddressCount: &free, Tags: discovery(),
+		}
 	}
 	return []ec2types.Subnet{
 		subnet("subnet-a1", "us-west-2a", "usw2-az1", 100), subnet("subnet-a2", "us-west-2a", "usw2-az1", 4000),
@@ -456,7 +484,8 @@ func newClass(name string) *ec2v1.EC2NodeClass {
 
 // connect makes a provider on an fakeAccount, with classes by name.
 func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeClass,
-	change ...func(*Options)) *Provider {
+	change ...func(*Options),
+) *Provider {
 	t.Helper()
 	o := Options{
 		AWS: cfg, ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ClusterDNS: "10.100.0.10",
@@ -497,8 +526,10 @@ var classRef = cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", 
 func requestFor(claim string, rs ...model.Requirement) cloud.LaunchRequest {
 	var r model.Resources
 	r[model.CPU], r[model.Pods] = 1000, 1
-	return cloud.LaunchRequest{Token: "uid-" + claim, Claim: claim, Pool: "general", Class: classRef,
-		Requirements: model.NewRequirements(rs...), Requests: r}
+	return cloud.LaunchRequest{
+		Token: "uid-" + claim, Claim: claim, Pool: "general", Class: classRef,
+		Requirements: model.NewRequirements(rs...), Requests: r,
+	}
 }
 
 func decode(t *testing.T, text *string) string {

@@ -112,8 +112,10 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 		in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, config)
 	}
 	tags := tagList(l.p.instanceTags(l.class, l.req))
-	for _, r := range []ec2types.ResourceType{ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume,
-		ec2types.ResourceTypeFleet} {
+	for _, r := range []ec2types.ResourceType{
+		ec2types.ResourceTypeInstance, ec2types.ResourceTypeVolume,
+		ec2types.ResourceTypeFleet,
+	} {
 		in.TagSpecifications = append(in.TagSpecifications, ec2types.TagSpecification{ResourceType: r, Tags: tags})
 	}
 	return in

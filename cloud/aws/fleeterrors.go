@@ -47,7 +47,8 @@ func (l *launch) lostTemplates(err error, groups []templateGroup) error {
 
 // failed makes sense of a call that EC2 took and that started nothing.
 func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet,
-	groups []templateGroup) error {
+	groups []templateGroup,
+) error {
 	capacity, first := l.note(errs, choices, subnets)
 	for _, e := range errs {
 		if isMissingTemplate(awssdk.ToString(e.ErrorCode)) {
@@ -84,7 +85,8 @@ func fleetError(e ec2types.CreateFleetError) *fleetFault {
 
 // note books every offering EC2 said it has none of. capacity says whether there was one, first is the first error.
 func (l *launch) note(errs []ec2types.CreateFleetError, choices []choice,
-	subnets map[string]ec2v1.Subnet) (capacity bool, first *fleetFault) {
+	subnets map[string]ec2v1.Subnet,
+) (capacity bool, first *fleetFault) {
 	for _, e := range errs {
 		c := awssdk.ToString(e.ErrorCode)
 		if first == nil || (!capacity && capacityCodes[c]) {

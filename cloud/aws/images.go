@@ -174,7 +174,8 @@ func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTe
 }
 
 func (s *imageResolver) describeImages(ctx context.Context, in *ec2.DescribeImagesInput,
-	variants map[string][]variant) ([]image, error) {
+	variants map[string][]variant,
+) ([]image, error) {
 	var out []image
 	pages := ec2.NewDescribeImagesPaginator(s.ec2, in)
 	for pages.HasMorePages() {
@@ -195,8 +196,10 @@ func (s *imageResolver) imageEntries(i ec2types.Image, variants []variant) []ima
 	if !ok {
 		return nil
 	}
-	onArch := corev1.NodeSelectorRequirement{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn,
-		Values: []string{arch}}
+	onArch := corev1.NodeSelectorRequirement{
+		Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn,
+		Values: []string{arch},
+	}
 	deprecated := awssdk.ToString(i.DeprecationTime)
 	base := image{created: awssdk.ToString(i.CreationDate), AMI: ec2v1.AMI{
 		ID: awssdk.ToString(i.ImageId), Name: awssdk.ToString(i.Name),

@@ -141,8 +141,10 @@ func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) error
 func (s *notices) deleteMessages(ctx context.Context, url string, notices []cloud.Interruption) error {
 	in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 	for i, n := range notices {
-		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(i)),
-			ReceiptHandle: awssdk.String(n.Handle)})
+		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{
+			Id:            awssdk.String(strconv.Itoa(i)),
+			ReceiptHandle: awssdk.String(n.Handle),
+		})
 	}
 	act := "delete from queue " + s.o.InterruptionQueue
 	out, err := s.sqs.DeleteMessageBatch(ctx, in)

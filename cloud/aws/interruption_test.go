@@ -19,8 +19,10 @@ func TestNoticesOfEventBridge(t *testing.T) {
 	}{
 		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"2026-01-01T00:00:00Z","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.SpotInterruption, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Capacity Reservation Instance Interruption Warning","detail":{"instance-id":"i-1","instance-action":"terminate"}}`, cloud.ReservationInterruption, "i-1"},
-		{`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{"instance-id":"i-1"}}`,
-			cloud.RebalanceRecommendation, "i-1"},
+		{
+			`{"source":"aws.ec2","detail-type":"EC2 Instance Rebalance Recommendation","detail":{"instance-id":"i-1"}}`,
+			cloud.RebalanceRecommendation, "i-1",
+		},
 		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"stopping"}}`, cloud.InstanceStopping, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"terminated"}}`, cloud.InstanceTerminating, "i-1"},
 		{`{"source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","detail":{"instance-id":"i-1","state":"running"}}`, cloud.NoOp, ""},
@@ -29,8 +31,10 @@ func TestNoticesOfEventBridge(t *testing.T) {
 		{`{"source":"aws.health","detail-type":"AWS Health Event","detail":{"service":"RDS","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}}`, cloud.NoOp, ""},
 		{`{"source":"aws.s3","detail-type":"Object Created","detail":{"bucket":{"name":"b"}}}`, cloud.NoOp, ""},
 		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{}}`, cloud.Malformed, ""},
-		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":7}}`,
-			cloud.Malformed, ""},
+		{
+			`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":7}}`,
+			cloud.Malformed, "",
+		},
 		{`{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","time":"yesterday","detail":{"instance-id":"i-1"}}`, cloud.Malformed, ""},
 		{`{"Records":[]}`, cloud.Malformed, ""},
 		{`{}`, cloud.Malformed, ""},

@@ -121,7 +121,8 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 
 // typeRequirements are the labels as requirements, plus the zones and capacity types the type can be had in.
 func typeRequirements(labels map[string]string, offerings []model.Offering,
-	zoneIDs map[string]string) model.Requirements {
+	zoneIDs map[string]string,
+) model.Requirements {
 	rs := make([]model.Requirement, 0, len(labels)+3)
 	for k, v := range labels {
 		rs = append(rs, model.Requirement{Key: k, Values: []string{v}})

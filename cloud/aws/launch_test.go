@@ -64,9 +64,11 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	}
 	for name, data := range a.templates {
 		text := decode(t, data.UserData)
-		for _, want := range []string{"name: demo", "karpenter.sh/capacity-type=on-demand",
+		for _, want := range []string{
+			"name: demo", "karpenter.sh/capacity-type=on-demand",
 			"karpenter.sh/nodepool=general", "team=blue", "key: dedicated", "key: cilium", "key: karpenter.sh/unregistered",
-			"- 10.100.0.10"} {
+			"- 10.100.0.10",
+		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("user data of %s lacks %q:\n%s", name, want, text)
 			}
@@ -171,8 +173,10 @@ func TestLaunchWithoutTheSpotRoleGoesOnDemand(t *testing.T) {
 }
 
 func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
-	for code, want := range map[string]error{"RequestLimitExceeded": cloud.ErrThrottled,
-		"UnauthorizedOperation": cloud.ErrUnauthorized, "InvalidParameterValue": cloud.ErrRefused} {
+	for code, want := range map[string]error{
+		"RequestLimitExceeded":  cloud.ErrThrottled,
+		"UnauthorizedOperation": cloud.ErrUnauthorized, "InvalidParameterValue": cloud.ErrRefused,
+	} {
 		a, p, _ := stage(t)
 		a.fail["CreateFleet"] = []error{apiError(code, "no")}
 		if _, err := p.Launch(t.Context(), requestFor("c")); !errors.Is(err, want) {
@@ -187,8 +191,10 @@ func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
 
 // What EC2 refuses for good is told apart from its own trouble, in every call of a launch.
 func TestRefusalsAreTold(t *testing.T) {
-	for code, refused := range map[string]bool{"InvalidParameterValue": true, "InvalidUserData.Malformed": true,
-		"InternalError": false, "Unavailable": false, "RequestLimitExceeded": false} {
+	for code, refused := range map[string]bool{
+		"InvalidParameterValue": true, "InvalidUserData.Malformed": true,
+		"InternalError": false, "Unavailable": false, "RequestLimitExceeded": false,
+	} {
 		for _, call := range []string{"CreateFleet", "CreateLaunchTemplate"} {
 			a, p, _ := stage(t)
 			a.fail[call] = []error{apiError(code, "no")}
@@ -296,8 +302,10 @@ func TestFleetRequestStaysWithinEC2Limits(t *testing.T) {
 	for i := range 100 {
 		for _, z := range []string{"a", "b", "c", "d", "e", "f"} {
 			choices = append(choices,
-				choice{OfferingKey: model.OfferingKey{Type: string(rune('A' + i)), Zone: z, CapacityType: model.OnDemand},
-					price: model.Price(i + 1)})
+				choice{
+					OfferingKey: model.OfferingKey{Type: string(rune('A' + i)), Zone: z, CapacityType: model.OnDemand},
+					price:       model.Price(i + 1),
+				})
 		}
 	}
 	types := map[string]bool{}

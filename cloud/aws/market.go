@@ -208,7 +208,8 @@ func (m *market) readTypes(ctx context.Context) (func(*offers), error) {
 		types = append(types, page.InstanceTypes...)
 	}
 	slices.SortFunc(types, func(a,
-		b ec2types.InstanceTypeInfo) int {
+		b ec2types.InstanceTypeInfo,
+	) int {
 		return cmp.Compare(a.InstanceType, b.InstanceType)
 	})
 	zones := map[string]map[string]bool{}

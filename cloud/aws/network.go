@@ -43,8 +43,10 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 		}
 		for _, s := range subnets {
 			id := awssdk.ToString(s.SubnetId)
-			found[id] = ec2v1.Subnet{ID: id, Zone: awssdk.ToString(s.AvailabilityZone),
-				ZoneID: awssdk.ToString(s.AvailabilityZoneId)}
+			found[id] = ec2v1.Subnet{
+				ID: id, Zone: awssdk.ToString(s.AvailabilityZone),
+				ZoneID: awssdk.ToString(s.AvailabilityZoneId),
+			}
 		}
 	}
 	// By zone and id, not by free addresses: a status that flaps is a write for nothing.

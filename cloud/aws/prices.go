@@ -39,8 +39,14 @@ func (m *market) readOnDemand(ctx context.Context) (func(*offers), error) {
 	for _, family := range []string{"Compute Instance", "Compute Instance (bare metal)"} {
 		in := &pricing.GetProductsInput{ServiceCode: awssdk.String("AmazonEC2"), MaxResults: awssdk.Int32(100)}
 		for _, f := range [][2]string{
-			{"regionCode", m.o.AWS.Region}, {"serviceCode", "AmazonEC2"}, {"preInstalledSw", "NA"}, {"operatingSystem", "Linux"},
-			{"capacitystatus", "Used"}, {"marketoption", "OnDemand"}, {"tenancy", "Shared"}, {"productFamily", family},
+			{"regionCode", m.o.AWS.Region},
+			{"serviceCode", "AmazonEC2"},
+			{"preInstalledSw", "NA"},
+			{"operatingSystem", "Linux"},
+			{"capacitystatus", "Used"},
+			{"marketoption", "OnDemand"},
+			{"tenancy", "Shared"},
+			{"productFamily", family},
 		} {
 			in.Filters = append(in.Filters, pricingtypes.Filter{
 				Type: pricingtypes.FilterTypeTermMatch, Field: awssdk.String(f[0]), Value: awssdk.String(f[1]),

@@ -10,8 +10,10 @@ import (
 // EC2 does not know prices of our own: it is told the order, and of spot only what costs about the same is named
 // together.
 func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
-	for kind, strategy := range map[string]string{model.Spot: "capacity-optimized-prioritized",
-		model.OnDemand: `"prioritized"`} {
+	for kind, strategy := range map[string]string{
+		model.Spot:     "capacity-optimized-prioritized",
+		model.OnDemand: `"prioritized"`,
+	} {
 		a, p, _ := stage(t)
 		req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m5.large", "m7g.large"),
 			model.OneOf(model.LabelCapacityType, kind))
@@ -42,8 +44,10 @@ func TestOnlyChoicesOfAboutTheSamePriceAreNear(t *testing.T) {
 }
 
 func TestPricesAreMillionthsOfADollar(t *testing.T) {
-	for text, want := range map[string]model.Price{"0.0416": 41_600, "13.0000005": 13_000_001, "0": 0, "-1": 0,
-		"free": 0} {
+	for text, want := range map[string]model.Price{
+		"0.0416": 41_600, "13.0000005": 13_000_001, "0": 0, "-1": 0,
+		"free": 0,
+	} {
 		if got, ok := parsePrice(text); got != want || ok != (want > 0) {
 			t.Errorf("%q is %d (%t), want %d", text, got, ok, want)
 		}

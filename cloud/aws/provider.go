@@ -147,9 +147,11 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 
 // newProvider connects the parts.
 func newProvider(a *account) *Provider {
-	p := &Provider{account: a, notices: &notices{account: a}, market: newMarket(a), images: newImageResolver(a),
+	p := &Provider{
+		account: a, notices: &notices{account: a}, market: newMarket(a), images: newImageResolver(a),
 		profiles: newProfiles(a), subnets: newSubnetBook(a), templates: newTemplateBook(a),
-		launches: newLaunchBook(a.o.Clock), instances: newInstances(a)}
+		launches: newLaunchBook(a.o.Clock), instances: newInstances(a),
+	}
 	p.catalogs = newCatalogs(a, p.market)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
 	return p

@@ -24,8 +24,10 @@ func TestResolveFillsTheStatus(t *testing.T) {
 	}
 	slices.Sort(images)
 	if !slices.Equal(subnets,
-		[]string{"us-west-2a/subnet-a1/usw2-az1", "us-west-2a/subnet-a2/usw2-az1", "us-west-2b/subnet-b1/usw2-az2",
-			"us-west-2c/subnet-c1/usw2-az3"}) {
+		[]string{
+			"us-west-2a/subnet-a1/usw2-az1", "us-west-2a/subnet-a2/usw2-az1", "us-west-2b/subnet-b1/usw2-az2",
+			"us-west-2c/subnet-c1/usw2-az3",
+		}) {
 		t.Errorf("subnets %v", subnets)
 	}
 	if !slices.Equal(images, []string{"ami-arm", "ami-gpu", "ami-x86"}) || len(class.Status.SecurityGroups) != 1 {
@@ -54,30 +56,46 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 		{"security group that is not there", "SecurityGroupsReady", func(c *ec2v1.EC2NodeClass) {
 			c.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{Name: "nobody"}}
 		}, []string{"spec.securityGroupSelectorTerms"}},
-		{"unknown alias family", "AMIsReady",
+		{
+			"unknown alias family", "AMIsReady",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "ubuntu@latest" },
-			[]string{"spec.amiSelectorTerms[0]", "ubuntu", "al2023"}},
-		{"Amazon Linux 2 by alias", "AMIsReady",
+			[]string{"spec.amiSelectorTerms[0]", "ubuntu", "al2023"},
+		},
+		{
+			"Amazon Linux 2 by alias", "AMIsReady",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2@latest" },
-			[]string{"Kubernetes 1.33", "write alias: al2023@latest"}},
-		{"Amazon Linux 2 by family", "ValidationSucceeded",
+			[]string{"Kubernetes 1.33", "write alias: al2023@latest"},
+		},
+		{
+			"Amazon Linux 2 by family", "ValidationSucceeded",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.AMIFamily = awssdk.String("AL2") },
-			[]string{"spec.amiFamily", "write amiFamily: AL2023"}},
-		{"malformed alias", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023" },
-			[]string{"family@version"}},
-		{"unknown alias version", "AMIsReady",
+			[]string{"spec.amiFamily", "write amiFamily: AL2023"},
+		},
+		{
+			"malformed alias", "AMIsReady", func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023" },
+			[]string{"family@version"},
+		},
+		{
+			"unknown alias version", "AMIsReady",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101" },
-			[]string{"v19990101", "1.36"}},
-		{"role that is not there", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "ghost" },
-			[]string{"spec.role", "ghost"}},
+			[]string{"v19990101", "1.36"},
+		},
+		{
+			"role that is not there", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "ghost" },
+			[]string{"spec.role", "ghost"},
+		},
 		{"no role", "InstanceProfileReady", func(c *ec2v1.EC2NodeClass) { c.Spec.Role = "" }, []string{"spec.role"}},
 		{"bad kubelet amount", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
-			c.Spec.Kubelet = &ec2v1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "lots"},
-				EvictionHard: map[string]string{"memory.available": "120%"}}
+			c.Spec.Kubelet = &ec2v1.KubeletConfiguration{
+				KubeReserved: map[string]string{"cpu": "lots"},
+				EvictionHard: map[string]string{"memory.available": "120%"},
+			}
 		}, []string{"spec.kubelet.kubeReserved[cpu]", "spec.kubelet.evictionHard[memory.available]"}},
-		{"restricted tag", "ValidationSucceeded",
+		{
+			"restricted tag", "ValidationSucceeded",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodeclaim": "x"} },
-			[]string{"spec.tags[karpenter.sh/nodeclaim]"}},
+			[]string{"spec.tags[karpenter.sh/nodeclaim]"},
+		},
 		{"key that is none", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
 			c.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{
 				DeviceName: awssdk.String("/dev/xvda"),
@@ -154,8 +172,10 @@ func TestHashFollowsWhatMachinesAreMadeOf(t *testing.T) {
 		t.Error("a selector changed the hash")
 	}
 	size := resource.MustParse("50Gi")
-	b.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{DeviceName: awssdk.String("/dev/xvda"),
-		EBS: &ec2v1.BlockDevice{VolumeSize: &size}}}
+	b.Spec.BlockDeviceMappings = []*ec2v1.BlockDeviceMapping{{
+		DeviceName: awssdk.String("/dev/xvda"),
+		EBS:        &ec2v1.BlockDevice{VolumeSize: &size},
+	}}
 	if ClassHash(a) == ClassHash(b) {
 		t.Error("another disk did not change the hash")
 	}

@@ -67,8 +67,10 @@ func (b *templateBook) of(class *ec2v1.EC2NodeClass, with boot, key templateKey)
 	}
 	in := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeLaunchTemplate,
-			Tags: tagList(tags)}},
+		TagSpecifications: []ec2types.TagSpecification{{
+			ResourceType: ec2types.ResourceTypeLaunchTemplate,
+			Tags:         tagList(tags),
+		}},
 	}
 	content, err := json.Marshal(in)
 	if err != nil {
@@ -90,12 +92,15 @@ func groupIDs(class *ec2v1.EC2NodeClass) []string {
 
 // interfaces are the network interfaces a template has to spell out; nil if EC2's single default one will do.
 func interfaces(class *ec2v1.EC2NodeClass,
-	efas int64) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
+	efas int64,
+) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
 	type spec = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 	nic := func(card, device int32, kind string) spec {
-		return spec{NetworkCardIndex: awssdk.Int32(card), DeviceIndex: awssdk.Int32(device),
+		return spec{
+			NetworkCardIndex: awssdk.Int32(card), DeviceIndex: awssdk.Int32(device),
 			InterfaceType: awssdk.String(kind),
-			Groups:        groupIDs(class), DeleteOnTermination: awssdk.Bool(true)}
+			Groups:        groupIDs(class), DeleteOnTermination: awssdk.Bool(true),
+		}
 	}
 	var out []spec
 	switch {

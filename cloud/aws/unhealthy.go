@@ -20,8 +20,10 @@ const ailingAfter = 2 * time.Minute
 var ailments = []ec2types.Filter{
 	{Name: awssdk.String("instance-status.status"), Values: []string{"impaired"}},
 	{Name: awssdk.String("system-status.status"), Values: []string{"impaired"}},
-	{Name: awssdk.String("event.code"),
-		Values: []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}},
+	{
+		Name:   awssdk.String("event.code"),
+		Values: []string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"},
+	},
 }
 
 var _ cloud.HealthChecker = (*Provider)(nil)

@@ -12,11 +12,15 @@ import (
 )
 
 func bootFor(class *ec2v1.EC2NodeClass) boot {
-	o := &Options{ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"),
-		ClusterDNS: "10.100.0.10", ServiceCIDR: "10.100.0.0/16"}
+	o := &Options{
+		ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"),
+		ClusterDNS: "10.100.0.10", ServiceCIDR: "10.100.0.0/16",
+	}
 	labels := map[string]string{"long.example.com/key": strings.Repeat("x", 60), "a": "b", "c": strings.Repeat("y", 60)}
-	return boot{options: o, class: class, nodeClass: class.AMIFamily(), labels: labels,
-		taints: []model.Taint{{Key: "k", Value: "v", Effect: model.NoSchedule}, unregistered}}
+	return boot{
+		options: o, class: class, nodeClass: class.AMIFamily(), labels: labels,
+		taints: []model.Taint{{Key: "k", Value: "v", Effect: model.NoSchedule}, unregistered},
+	}
 }
 
 // What nodeadm reads is one NodeConfig; long lists of labels must stay one flag.
@@ -24,8 +28,10 @@ func TestNodeConfigIsReadable(t *testing.T) {
 	class := newClass("default")
 	raid := ec2v1.InstanceStorePolicyRAID0
 	class.Spec.InstanceStorePolicy = &raid
-	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{PodsPerCore: awssdk.Int32(10),
-		ImageGCHighThresholdPercent: awssdk.Int32(80), ClusterDNS: []string{"10.0.0.9"}}
+	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{
+		PodsPerCore:                 awssdk.Int32(10),
+		ImageGCHighThresholdPercent: awssdk.Int32(80), ClusterDNS: []string{"10.0.0.9"},
+	}
 	text, err := bootFor(class).userData()
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +113,10 @@ func TestBottlerocketAndCustomFamilies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"[settings.ntp]", "[settings.kubernetes]", `cluster-name = "demo"`, "max-pods = 29",
-		`"a" = "b"`, `"karpenter.sh/unregistered" = [":NoExecute"]`, `"k" = ["v:NoSchedule"]`} {
+	for _, want := range []string{
+		"[settings.ntp]", "[settings.kubernetes]", `cluster-name = "demo"`, "max-pods = 29",
+		`"a" = "b"`, `"karpenter.sh/unregistered" = [":NoExecute"]`, `"k" = ["v:NoSchedule"]`,
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}

@@ -9,8 +9,10 @@ import (
 
 func TestVolumesThatPodsCanHave(t *testing.T) {
 	says := func(most int32, kind ec2types.AttachmentLimitType) *ec2types.InstanceTypeInfo {
-		return &ec2types.InstanceTypeInfo{EbsInfo: &ec2types.EbsInfo{MaximumEbsAttachments: awssdk.Int32(most),
-			AttachmentLimitType: kind}}
+		return &ec2types.InstanceTypeInfo{EbsInfo: &ec2types.EbsInfo{
+			MaximumEbsAttachments: awssdk.Int32(most),
+			AttachmentLimitType:   kind,
+		}}
 	}
 	s := sizing{disks: 2}
 	if got := s.attachLimits(says(27, ec2types.AttachmentLimitTypeShared)); len(got) != 1 ||

@@ -47,8 +47,10 @@ func (t *teller) obeys() {
 	if keyOf(m) != want.OfferingKey {
 		t.Errorf("launched %v, required %v", keyOf(m), want.OfferingKey)
 	}
-	for label, value := range map[string]string{model.LabelInstanceType: want.Type, model.LabelZone: want.Zone,
-		model.LabelCapacityType: want.CapacityType} {
+	for label, value := range map[string]string{
+		model.LabelInstanceType: want.Type, model.LabelZone: want.Zone,
+		model.LabelCapacityType: want.CapacityType,
+	} {
 		if m.Labels[label] != value {
 			t.Errorf("label %s is %q, want %q", label, m.Labels[label], value)
 		}

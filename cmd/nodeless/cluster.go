@@ -68,8 +68,10 @@ func (c *clusterFlags) find() (*target, error) {
 	if c.prices != "" && c.prices != "aws" && c.prices != "built-in" {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.prices)
 	}
-	t := &target{options: capture.Options{Region: c.region,
-		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))}}
+	t := &target{options: capture.Options{
+		Region:        c.region,
+		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+	}}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.AuthInfo.Impersonate = c.as
 	loader, s, dir, err := chooseCluster(c.kubeconfig, &c.place, overrides)
@@ -113,7 +115,8 @@ const eksName = "nodeless"
 // chooseCluster reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is,
 // it takes the latter if it runs, with its session and folder, else the usual kubeconfig.
 func chooseCluster(kubeconfig string, at *place, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
-	*session, string, error) {
+	*session, string, error,
+) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	if kubeconfig != "" || overrides.CurrentContext != "" {
@@ -157,7 +160,8 @@ func noCluster(err error) error {
 func (t *target) askSession(s *session, dir string) {
 	t.options.Prices = "the simulated region " + s.Region
 	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-		version string) (capture.Catalog, error) {
+		version string,
+	) (capture.Catalog, error) {
 		o := aws.Options{
 			AWS: awssdk.Config{
 				Region: s.Region, BaseEndpoint: &s.RegionURL,
@@ -184,7 +188,8 @@ func (t *target) askSession(s *session, dir string) {
 func (t *target) askAWS(region string) {
 	t.options.Prices = "AWS, asked now"
 	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-		version string) (capture.Catalog, error) {
+		version string,
+	) (capture.Catalog, error) {
 		cfg, err := config.LoadDefaultConfig(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("AWS configuration: %w", err)

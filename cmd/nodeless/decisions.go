@@ -125,7 +125,8 @@ func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now 
 
 // follow prints what is new of each piece of the log that is written.
 func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.Reader, known []record.Record,
-	of *answers.Subject, clock func() time.Time) error {
+	of *answers.Subject, clock func() time.Time,
+) error {
 	seen := map[string]int{} // how many outcomes were told, by decision
 	for i := range known {
 		seen[known[i].ID] = len(known[i].Outcomes) + 1
@@ -152,8 +153,10 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.R
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
 	if output.IsData(o.output) {
 		return output.Rows(out, o.output,
-			record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList",
-				Items: append([]record.Record{}, records...)}, "items", !o.noHeaders)
+			record.List{
+				APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList",
+				Items: append([]record.Record{}, records...),
+			}, "items", !o.noHeaders)
 	}
 	if o.output == "name" {
 		for i := range records {
@@ -178,8 +181,10 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 			if r.SavesPerHour != 0 {
 				saves = reason.PerHour(r.SavesPerHour)
 			}
-			cells = []string{r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves,
-				cmp.Or(r.Snapshot, "-"), r.Line()}
+			cells = []string{
+				r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves,
+				cmp.Or(r.Snapshot, "-"), r.Line(),
+			}
 		}
 		for j := range cells {
 			cells[j] = printable.Text(cells[j])

@@ -80,7 +80,8 @@ func (o *dnsOptions) run(ctx context.Context) error {
 
 // serve answers once all Services are known, until ctx is done.
 func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPort, zone clusterdns.Zone,
-	log *slog.Logger) error {
+	log *slog.Logger,
+) error {
 	group, ctx := errgroup.WithContext(ctx)
 	ready := make(chan struct{})
 	group.Go(func() error { return w.Run(ctx) })
@@ -112,7 +113,8 @@ func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPor
 
 // tellReady answers /ready.
 func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error {
-	server := &http.Server{Addr: o.ready, ReadHeaderTimeout: 5 * time.Second,
+	server := &http.Server{
+		Addr: o.ready, ReadHeaderTimeout: 5 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-ready:
@@ -120,7 +122,8 @@ func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error
 			default:
 				http.Error(w, "the Services are not known yet", http.StatusServiceUnavailable)
 			}
-		})}
+		}),
+	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

@@ -9,7 +9,8 @@ import (
 
 func TestWhereTheWebhookOfFargateProfilesIs(t *testing.T) {
 	for _, args := range [][]string{
-		{"--fargate-webhook=http://192.0.2.1"}, {"--fargate-webhook=192.0.2.1"},
+		{"--fargate-webhook=http://192.0.2.1"},
+		{"--fargate-webhook=192.0.2.1"},
 		{"--fargate-webhook=https://192.0.2.1", "--fargate-webhook-port=0"},
 	} {
 		if _, _, err := parsed(args...); err == nil || !strings.Contains(err.Error(), "--fargate-webhook") {

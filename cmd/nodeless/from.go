@@ -23,7 +23,8 @@ var isDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\
 // loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is
 // passed over is said on notes.
 func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string,
-	o capture.Options) (*capture.Cluster, error) {
+	o capture.Options,
+) (*capture.Cluster, error) {
 	in := stdin
 	if file != "-" {
 		f, err := os.Open(file)
@@ -65,7 +66,8 @@ func plainText(in io.Reader) (io.Reader, error) {
 
 // open reads the cluster of a command once: the dump that is named, else the live one.
 func (c *clusterFlags) open(ctx context.Context, stdin io.Reader, notes io.Writer,
-	change func(*capture.Options)) (*capture.Cluster, *target, error) {
+	change func(*capture.Options),
+) (*capture.Cluster, *target, error) {
 	if c.from == "" {
 		t, err := c.find()
 		if err != nil {

@@ -191,8 +191,10 @@ func (o *hostOptions) joinConfig() (*rest.Config, error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
-	return &rest.Config{Host: o.server, BearerToken: strings.TrimSpace(string(token)),
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, nil
+	return &rest.Config{
+		Host: o.server, BearerToken: strings.TrimSpace(string(token)),
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+	}, nil
 }
 
 // identity is who this host is: as it was told before, or by joining.
@@ -246,8 +248,10 @@ func (o *hostOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := agent.New(agent.Options{REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets,
-		OverlayPort: network.overlayPort(o), Log: log})
+	agent, err := agent.New(agent.Options{
+		REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets,
+		OverlayPort: network.overlayPort(o), Log: log,
+	})
 	if err != nil {
 		return errors.Join(err, vms.Close())
 	}

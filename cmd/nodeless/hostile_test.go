@@ -33,12 +33,17 @@ func TestNamesInADumpAreTextOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"simulate", file}, {"simulate", file, "-o", "wide"}, {"simulate", file, "-o", "json"},
-		{"simulate", file, "-o", "yaml"}, {"simulate", file, "--compare"},
-		{"plan", "-f", scale, "--from", file}, {"plan", "-f", scale, "--from", file, "-o", "wide"},
+		{"simulate", file},
+		{"simulate", file, "-o", "wide"},
+		{"simulate", file, "-o", "json"},
+		{"simulate", file, "-o", "yaml"},
+		{"simulate", file, "--compare"},
+		{"plan", "-f", scale, "--from", file},
+		{"plan", "-f", scale, "--from", file, "-o", "wide"},
 		{"plan", "-f", scale, "--from", file, "-o", "json"},
 		{"plan", "--delete", "nodepool/pool\x1b[2J\u202e<script>alert(1)</script>", "--from", file},
-		{"why", "node/n\x1b[31m\u202e", "--from", file}, {"why", "pod/q\u202e", "-n", "shop", "--from", file},
+		{"why", "node/n\x1b[31m\u202e", "--from", file},
+		{"why", "pod/q\u202e", "-n", "shop", "--from", file},
 		{"why", "pod/none\x1b", "--from", file},
 	} {
 		root, out := newRoot(), &bytes.Buffer{}

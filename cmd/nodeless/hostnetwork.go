@@ -34,7 +34,8 @@ type hostNetwork struct {
 
 // network gives the host's microVMs a network in the options, if that is possible here.
 func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
-	p *host.Options) (*hostNetwork, error) {
+	p *host.Options,
+) (*hostNetwork, error) {
 	h := &hostNetwork{log: p.Log}
 	err := o.routed(ctx, h, id, kubelets, p)
 	if err == nil {
@@ -51,7 +52,8 @@ func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets 
 
 // routed makes the network's parts; nothing of it runs before run.
 func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity,
-	kubelets microvm.KubeletEndpoints, p *host.Options) error {
+	kubelets microvm.KubeletEndpoints, p *host.Options,
+) error {
 	if os.Geteuid() != 0 {
 		return errors.New("this process is not root")
 	}

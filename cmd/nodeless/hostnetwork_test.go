@@ -27,8 +27,12 @@ func TestAddressesOfServices(t *testing.T) {
 		{"a host without the rights", map[string]int{list: http.StatusForbidden}, false, "nodeless host token shelf"},
 		{"an API server that is being started", map[string]int{list: http.StatusInternalServerError}, true, "list Services"},
 		{"a cluster from before there were ServiceCIDRs", map[string]int{get: http.StatusNotFound}, false, "--service-cidr"},
-		{"an API server that is being ended", map[string]int{get: http.StatusInternalServerError}, true,
-			"get ServiceCIDR kubernetes"},
+		{
+			"an API server that is being ended",
+			map[string]int{get: http.StatusInternalServerError},
+			true,
+			"get ServiceCIDR kubernetes",
+		},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

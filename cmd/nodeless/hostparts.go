@@ -25,7 +25,8 @@ import (
 
 // serve runs the parts until ctx is done or one of them fails.
 func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.Host, agent *agent.Agent,
-	network *hostNetwork, log *slog.Logger) error {
+	network *hostNetwork, log *slog.Logger,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	parts := append([]func() error{
 		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) },
@@ -70,7 +71,8 @@ func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints,
 
 // podHost is what runs the microVMs.
 func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
-	log *slog.Logger) (host.Options, func(), error) {
+	log *slog.Logger,
+) (host.Options, func(), error) {
 	kube, err := kubernetes.NewForConfig(id.REST)
 	if err != nil {
 		return host.Options{}, nil, err

@@ -62,8 +62,10 @@ func printJoin(ctx context.Context, w io.Writer, s *settings, e agent.Enrolment,
 		server = cfg.Host
 	}
 	c := clientcmdapi.NewConfig()
-	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca,
-		TLSServerName: cfg.ServerName}
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{
+		Server: server, CertificateAuthorityData: ca,
+		TLSServerName: cfg.ServerName,
+	}
 	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{Token: token}
 	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
 	c.CurrentContext = "host"

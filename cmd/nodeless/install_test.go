@@ -49,8 +49,10 @@ func TestCRDsArePrintedForKubectl(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	if want := []string{"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost",
-		"NodeClaim", "NodeOverlay", "NodePool"}; !slices.Equal(kinds, want) {
+	if want := []string{
+		"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost",
+		"NodeClaim", "NodeOverlay", "NodePool",
+	}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v", kinds, want)
 	}
 }
@@ -71,8 +73,10 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role",
-		"RoleBinding"}; !slices.Equal(kinds, want) {
+	if want := []string{
+		"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Role",
+		"RoleBinding",
+	}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v: a role comes before what binds it", kinds, want)
 	}
 }

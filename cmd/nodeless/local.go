@@ -124,8 +124,10 @@ func (l *local) startPlane(run, start context.Context) error {
 		return err
 	}
 	l.plane, err = plane.Start(start,
-		plane.Options{DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
-			DialKubelet: l.kubelets.DialContext})
+		plane.Options{
+			DataDir: l.o.dataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
+			DialKubelet: l.kubelets.DialContext,
+		})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,8 @@ func manifest(name string) ([]*unstructured.Unstructured, error) {
 // createMissing creates the objects of an example that are not there, and leaves those alone that are: they may have
 // been changed by their owner. change, unless nil, may change them before.
 func createMissing(ctx context.Context, c client.Client, name string,
-	change func(*unstructured.Unstructured)) (created int, err error) {
+	change func(*unstructured.Unstructured),
+) (created int, err error) {
 	objects, err := manifest(name)
 	if err != nil {
 		return 0, err

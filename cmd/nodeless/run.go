@@ -212,7 +212,8 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 func awsProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 	string) (cloud.Provider, error) {
 	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-		kubernetesVersion string) (cloud.Provider, error) {
+		kubernetesVersion string,
+	) (cloud.Provider, error) {
 		o.Classes, o.KubernetesVersion = classes, kubernetesVersion
 		return aws.New(ctx, o)
 	}

@@ -31,9 +31,12 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 	o.Log.Info("the page shows the cluster", "address", url)
 	t := &target{rest: o.REST, of: s.clusterName, options: capture.Options{Prices: "AWS, as the controller has them"}}
 	t.options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-		version string) (capture.Catalog, error) {
-		return aws.New(ctx, aws.Options{AWS: awsCfg, ClusterName: s.clusterName, KubernetesVersion: version,
-			Classes: classes, IsolatedVPC: s.isolatedVPC})
+		version string,
+	) (capture.Catalog, error) {
+		return aws.New(ctx, aws.Options{
+			AWS: awsCfg, ClusterName: s.clusterName, KubernetesVersion: version,
+			Classes: classes, IsolatedVPC: s.isolatedVPC,
+		})
 	}
 	p.t = t
 	group, ctx := errgroup.WithContext(ctx)

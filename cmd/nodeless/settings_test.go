@@ -71,8 +71,10 @@ func TestKarpentersSettings(t *testing.T) {
 		"log-error-output-paths":              {[]string{"stderr"}, nil},
 		"preference-policy":                   {[]string{"Respect", "Ignore"}, []string{"Sometimes"}},
 		"min-values-policy":                   {[]string{"Strict", "BestEffort"}, []string{"Loose"}},
-		"feature-gates": {[]string{"NodeRepair=true,StaticCapacity=true", "Unknown=true"},
-			[]string{"NodeRepair", "NodeRepair=on?"}},
+		"feature-gates": {
+			[]string{"NodeRepair=true,StaticCapacity=true", "Unknown=true"},
+			[]string{"NodeRepair", "NodeRepair=on?"},
+		},
 		"scheduler-config":    {[]string{"apiVersion: v1"}, nil},
 		"ignore-dra-requests": {[]string{"true"}, truth},
 	} {

@@ -70,8 +70,10 @@ func oneFile(_ *cobra.Command, args []string) error {
 
 var (
 	solvers         = map[string]model.Solver{"staged": model.Staged, "first-fit": model.FirstFit}
-	preferenceWords = map[string]model.Preferences{"priced": model.Priced, "respect": model.Respect,
-		"ignore": model.Ignore}
+	preferenceWords = map[string]model.Preferences{
+		"priced": model.Priced, "respect": model.Respect,
+		"ignore": model.Ignore,
+	}
 )
 
 func (o *simulateOptions) valid() error {

@@ -47,13 +47,17 @@ func elsewhen(t *testing.T, ahead time.Duration) string {
 		t.Fatal(err)
 	}
 	born := metav1.NewTime(now().Add(-10*time.Minute - 20*time.Second))
-	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2"),
-		corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("29")}
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("2"),
+		corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("29"),
+	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, CreationTimestamp: born} }
-	node := &corev1.Node{ObjectMeta: meta("n1"),
+	node := &corev1.Node{
+		ObjectMeta: meta("n1"),
 		Status: corev1.NodeStatus{Allocatable: room, Capacity: room, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: born, LastHeartbeatTime: born},
-		}}}
+		}},
+	}
 	if err := c.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

@@ -107,8 +107,10 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
 	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
 	fd, err := watcher.Start(ctx,
-		watcher.Options{REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions,
-			Model: o.Model})
+		watcher.Options{
+			REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions,
+			Model: o.Model,
+		})
 	if err != nil {
 		return err
 	}

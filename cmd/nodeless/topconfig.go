@@ -17,8 +17,10 @@ import (
 )
 
 // viewersFlags are eks-node-viewer's, which its file may set.
-var viewersFlags = []string{"context", "node-selector", "extra-labels", "node-sort", "style", "kubeconfig",
-	"resources", "disable-pricing"}
+var viewersFlags = []string{
+	"context", "node-selector", "extra-labels", "node-sort", "style", "kubeconfig",
+	"resources", "disable-pricing",
+}
 
 // fromViewersFile sets the flags that were given neither on the command line nor in the environment from
 // ~/.eks-node-viewer: lines flag=value, lines that begin with # being comments. As there, KUBECONFIG wins over the

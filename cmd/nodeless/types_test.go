@@ -26,8 +26,10 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := upOptions{place: place{dataDir: dir},
-		typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text))}
+	first := upOptions{
+		place:     place{dataDir: dir},
+		typesFile: write(t, filepath.Join(elsewhere, "types.json"), string(text)),
+	}
 	if err := first.settleTypes(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +44,10 @@ func TestAClusterKeepsTheTypesItWasMadeWith(t *testing.T) {
 	if err := again.settleTypes(); err != nil || again.types == nil || len(again.types.Types) != len(first.types.Types) {
 		t.Errorf("the types were not kept: %v", err)
 	}
-	other := upOptions{place: place{dataDir: dir},
-		typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`)}
+	other := upOptions{
+		place:     place{dataDir: dir},
+		typesFile: write(t, filepath.Join(elsewhere, "other.json"), `{"zones": ["a"], "types": []}`),
+	}
 	if err := other.settleTypes(); err == nil || !strings.Contains(err.Error(), "other types") {
 		t.Errorf("other types for the same cluster: %v", err)
 	}

@@ -57,8 +57,10 @@ func (s *settings) validateDurations() error {
 		flag        string
 		value, from time.Duration
 	}{
-		{"ami-refresh-interval", s.amiRefresh, time.Minute}, {"subnet-refresh-interval", s.subnetRefresh, time.Minute},
-		{"batch-idle-duration", s.batchIdle, 0}, {"batch-max-duration", s.batchMax, 0},
+		{"ami-refresh-interval", s.amiRefresh, time.Minute},
+		{"subnet-refresh-interval", s.subnetRefresh, time.Minute},
+		{"batch-idle-duration", s.batchIdle, 0},
+		{"batch-max-duration", s.batchMax, 0},
 	} {
 		if d.value < d.from {
 			return fmt.Errorf("--%s %s: give at least %s", d.flag, d.value, d.from)

@@ -52,7 +52,8 @@ type Server struct {
 
 // New is a Server that does nothing before Run.
 func New(o Options) *Server {
-	return &Server{o: o, changed: make(chan struct{}, 1),
+	return &Server{
+		o: o, changed: make(chan struct{}, 1),
 		fresh: fresh{list: func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
 			var list v1alpha1.FargateProfileList
 			if err := o.Client.List(ctx, &list); err != nil {
@@ -63,7 +64,8 @@ func New(o Options) *Server {
 				out[i] = &list.Items[i]
 			}
 			return out, nil
-		}}}
+		}},
+	}
 }
 
 // ProfilesChanged has the configurations looked at soon.
@@ -91,13 +93,15 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	server := &http.Server{
 		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		TLSConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 				if c := s.serving.Load(); c != nil {
 					return c, nil
 				}
 				return nil, errors.New("the webhook has no certificate yet")
-			}},
+			},
+		},
 	}
 	go func() {
 		if err := server.ServeTLS(s.o.Listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -157,8 +161,10 @@ func (s *Server) Logging(ctx context.Context, spec *v1alpha1.FargateProfileSpec)
 	namespace, config := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := s.o.Client.Get(ctx, client.ObjectKey{Name: fargate.LoggingNamespace}, namespace); err != nil {
 		namespace = nil
-	} else if err := s.o.Client.Get(ctx, client.ObjectKey{Namespace: fargate.LoggingNamespace,
-		Name: fargate.LoggingConfigMap}, config); err != nil {
+	} else if err := s.o.Client.Get(ctx, client.ObjectKey{
+		Namespace: fargate.LoggingNamespace,
+		Name:      fargate.LoggingConfigMap,
+	}, config); err != nil {
 		config = nil
 	}
 	state, _ := pipeline.State(spec, namespace, config, s.o.Able())

@@ -12,8 +12,10 @@ func trusts(t *testing.T, bundle []byte, p *pair, host string, at time.Time) boo
 	if !pool.AppendCertsFromPEM(bundle) {
 		t.Fatal("the bundle has no certificates")
 	}
-	_, err := p.parsed.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, CurrentTime: at,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	_, err := p.parsed.Verify(x509.VerifyOptions{
+		Roots: pool, DNSName: host, CurrentTime: at,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
 	return err == nil
 }
 

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,60 +36,59 @@ const (
 // meant to be alone in a microVM must not come to a shared node because nobody answered. Everywhere else it is
 // Ignore: a cluster without this process goes on working, and a profile that was made a moment ago holds already. The
 // controller's own pods are left out, so that it can start when it is down.
-func (s *Server) configurations(bundle []byte) (*admissionregistrationv1.MutatingWebhookConfiguration,
-	*admissionregistrationv1.ValidatingWebhookConfiguration) {
-	fail, ignore := admissionregistrationv1.Fail, admissionregistrationv1.Ignore
-	none, ifNeeded := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.IfNeededReinvocationPolicy
+func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConfiguration,
+	*admissionv1.ValidatingWebhookConfiguration,
+) {
+	fail, ignore := admissionv1.Fail, admissionv1.Ignore
+	none, ifNeeded := admissionv1.SideEffectClassNone, admissionv1.IfNeededReinvocationPolicy
 	timeout, versions := int32(5), []string{"v1"}
 	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"nodeless"}},
 	}}
-	create := []admissionregistrationv1.OperationType{admissionregistrationv1.Create}
-	write := []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-	rule := func(group, version string, ops []admissionregistrationv1.OperationType,
-		resources ...string) admissionregistrationv1.RuleWithOperations {
-		return admissionregistrationv1.RuleWithOperations{Operations: ops, Rule: admissionregistrationv1.Rule{
+	create := []admissionv1.OperationType{admissionv1.Create}
+	write := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+	rule := func(group, version string, ops []admissionv1.OperationType, resources ...string) admissionv1.RuleWithOperations {
+		return admissionv1.RuleWithOperations{Operations: ops, Rule: admissionv1.Rule{
 			APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources,
 		}}
 	}
-	when := func(name, expression string) []admissionregistrationv1.MatchCondition {
-		return []admissionregistrationv1.MatchCondition{{Name: name, Expression: expression}}
+	when := func(name, expression string) []admissionv1.MatchCondition {
+		return []admissionv1.MatchCondition{{Name: name, Expression: expression}}
 	}
 	selected := s.selected()
-	pods := func(name string, policy *admissionregistrationv1.FailurePolicyType,
-		condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.MutatingWebhook {
-		return admissionregistrationv1.MutatingWebhook{
+	pods := func(name string, policy *admissionv1.FailurePolicyType,
+		condition []admissionv1.MatchCondition,
+	) admissionv1.MutatingWebhook {
+		return admissionv1.MutatingWebhook{
 			Name: name, ClientConfig: s.o.At.client(podsPath, bundle),
-			Rules:         []admissionregistrationv1.RuleWithOperations{rule("", "v1", create, "pods")},
+			Rules:         []admissionv1.RuleWithOperations{rule("", "v1", create, "pods")},
 			FailurePolicy: policy, SideEffects: &none, AdmissionReviewVersions: versions, TimeoutSeconds: &timeout,
 			ReinvocationPolicy: &ifNeeded,
 			ObjectSelector:     others, MatchConditions: condition,
 		}
 	}
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
-	mutating.Webhooks = []admissionregistrationv1.MutatingWebhook{
+	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
+	mutating.Webhooks = []admissionv1.MutatingWebhook{
 		pods("profiles.pods.nodeless.sh", &fail, when("a-profile-names-the-namespace", selected)),
 		pods("others.pods.nodeless.sh", &ignore, when("no-profile-names-the-namespace", "!("+selected+")")),
 	}
-	judge := func(name, path string, rules []admissionregistrationv1.RuleWithOperations,
-		condition []admissionregistrationv1.MatchCondition) admissionregistrationv1.ValidatingWebhook {
-		return admissionregistrationv1.ValidatingWebhook{
+	judge := func(name, path string, condition []admissionv1.MatchCondition,
+		rules ...admissionv1.RuleWithOperations,
+	) admissionv1.ValidatingWebhook {
+		return admissionv1.ValidatingWebhook{
 			Name: name, ClientConfig: s.o.At.client(path, bundle), Rules: rules, FailurePolicy: &ignore, SideEffects: &none,
 			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
 		}
 	}
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
-	validating.Webhooks = []admissionregistrationv1.ValidatingWebhook{
-		judge("workloads.nodeless.sh", workloadsPath, []admissionregistrationv1.RuleWithOperations{
-			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs"),
-		}, when("a-profile-names-the-namespace", selected)),
-		judge("fargateprofiles.nodeless.sh", profilesPath, []admissionregistrationv1.RuleWithOperations{rule("nodeless.sh",
-			"v1alpha1", write, "fargateprofiles")}, nil),
-		judge("nodepools.nodeless.sh", poolsPath, []admissionregistrationv1.RuleWithOperations{rule("karpenter.sh", "v1",
-			write, "nodepools")}, nil),
-		judge("aws-logging.nodeless.sh", loggingPath, []admissionregistrationv1.RuleWithOperations{rule("", "v1", write,
-			"configmaps")},
-			when("it-is-aws-logging", "request.namespace == 'aws-observability' && request.name == 'aws-logging'")),
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	validating.Webhooks = []admissionv1.ValidatingWebhook{
+		judge("workloads.nodeless.sh", workloadsPath, when("a-profile-names-the-namespace", selected),
+			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs")),
+		judge("fargateprofiles.nodeless.sh", profilesPath, nil, rule("nodeless.sh", "v1alpha1", write, "fargateprofiles")),
+		judge("nodepools.nodeless.sh", poolsPath, nil, rule("karpenter.sh", "v1", write, "nodepools")),
+		judge("aws-logging.nodeless.sh", loggingPath,
+			when("it-is-aws-logging", "request.namespace == 'aws-observability' && request.name == 'aws-logging'"),
+			rule("", "v1", write, "configmaps")),
 	}
 	return mutating, validating
 }
@@ -114,8 +113,8 @@ func (s *Server) selected() string {
 // configure writes what differs, and reports whether both configurations have been said again.
 func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
-	haveM, haveV := &admissionregistrationv1.MutatingWebhookConfiguration{},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{}
+	haveM, haveV := &admissionv1.MutatingWebhookConfiguration{},
+		&admissionv1.ValidatingWebhookConfiguration{}
 	saidM, err := s.put(ctx, mutating, haveM, func() bool {
 		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
 			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
@@ -197,8 +196,8 @@ func (s *Server) put(ctx context.Context, want, have client.Object, take func() 
 // Uninstall takes the configurations away: pods are no longer looked at.
 func Uninstall(ctx context.Context, c client.Client) error {
 	for _, o := range []client.Object{
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}},
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}},
 	} {
 		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete webhook configuration %s: %w", o.GetName(), err)

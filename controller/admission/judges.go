@@ -151,8 +151,10 @@ func (s *Server) awsLogging(_ context.Context, r *admissionv1.AdmissionRequest) 
 			r.Namespace, r.Name, err)}, nil
 	}
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace,
-		Labels: map[string]string{fargate.LoggingLabel: "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   r.Namespace,
+		Labels: map[string]string{fargate.LoggingLabel: "enabled"},
+	}}
 	state, p := pipeline.State(&v1alpha1.FargateProfileSpec{}, namespace, &c, s.o.Able())
 	if p == nil || len(p.Elsewhere) > 0 {
 		return answer{warnings: []string{state.Message}}, nil

@@ -249,15 +249,19 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 		}
 		return nil
 	})
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "aws-observability",
-		Labels: map[string]string{"aws-observability": "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   "aws-observability",
+		Labels: map[string]string{"aws-observability": "enabled"},
+	}}
 	if err := w.Create(ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Delete(ctx, namespace) })
 	logging := func(output string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "aws-observability", Name: "aws-logging"},
-			Data: map[string]string{"output.conf": output}}
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "aws-observability", Name: "aws-logging"},
+			Data:       map[string]string{"output.conf": output},
+		}
 	}
 	err := w.Create(ctx, logging("[OUTPUT]\n  Name amazon_data_firehose\n  Match *\n"), client.DryRunAll)
 	if !apierrors.IsInvalid(err) ||

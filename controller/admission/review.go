@@ -34,8 +34,10 @@ type judge func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
 
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
-	for path, j := range map[string]judge{podsPath: s.pods, workloadsPath: s.workloads, profilesPath: s.profiles,
-		loggingPath: s.awsLogging, poolsPath: s.pools} {
+	for path, j := range map[string]judge{
+		podsPath: s.pods, workloadsPath: s.workloads, profilesPath: s.profiles,
+		loggingPath: s.awsLogging, poolsPath: s.pools,
+	} {
 		mux.HandleFunc("POST "+s.o.At.path(path), func(w http.ResponseWriter, r *http.Request) { s.review(w, r, j) })
 	}
 	return mux
@@ -55,8 +57,10 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, j judge) {
 		http.Error(w, fmt.Sprintf("read AdmissionReview: %v", err), http.StatusBadRequest)
 		return
 	}
-	if in.Request == nil || in.GroupVersionKind() != (schema.GroupVersionKind{Group: admissionv1.GroupName, Version: "v1",
-		Kind: "AdmissionReview"}) {
+	if in.Request == nil || in.GroupVersionKind() != (schema.GroupVersionKind{
+		Group: admissionv1.GroupName, Version: "v1",
+		Kind: "AdmissionReview",
+	}) {
 		http.Error(w, "not a request of admission.k8s.io/v1 AdmissionReview", http.StatusBadRequest)
 		return
 	}
@@ -68,8 +72,10 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, j judge) {
 		UID: in.Request.UID, Allowed: a.refusal == "", Warnings: a.warnings,
 	}}
 	if a.refusal != "" {
-		out.Response.Result = &metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid,
-			Code: http.StatusUnprocessableEntity, Message: a.refusal}
+		out.Response.Result = &metav1.Status{
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonInvalid,
+			Code: http.StatusUnprocessableEntity, Message: a.refusal,
+		}
 	}
 	if len(a.patch) > 0 {
 		kind := admissionv1.PatchTypeJSONPatch

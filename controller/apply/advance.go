@@ -83,7 +83,8 @@ func (a *Applier) open(all []*underway) []*underway {
 
 // advance brings one command a step further.
 func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration,
-	stillTrue StillTrue) Result {
+	stillTrue StillTrue,
+) Result {
 	if why, message := u.broken(a.o.Clock.Now(), limit); why != "" {
 		return a.undo(ctx, u, why, message)
 	}

@@ -97,8 +97,10 @@ func enter(t *testing.T, cpuLimit string) *room {
 	}
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: r.pool}}
 	np.Spec.Template.Labels = map[string]string{"tier": "web"}
-	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: model.LabelArch,
-		Operator: "In", Values: []string{"amd64"}}}
+	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{
+		Key:      model.LabelArch,
+		Operator: "In", Values: []string{"amd64"},
+	}}
 	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: class.Name}
 	np.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("720h")
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
@@ -341,8 +343,10 @@ func (r *room) boot(name string) string {
 		if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 			return err
 		}
-		node.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
-			"pods": resource.MustParse("110")}
+		node.Status.Capacity = corev1.ResourceList{
+			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
+			"pods": resource.MustParse("110"),
+		}
 		node.Status.Allocatable = node.Status.Capacity
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		return r.client.Status().Update(ctx, node)
@@ -460,8 +464,10 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 	e := &recorder{}
 	w := cluster.New(cluster.Options{})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-		Message: "0/1 nodes are available: port taken"}}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+		Message: "0/1 nodes are available: port taken",
+	}}
 	w.Update(pod)
 	r := newReporter(New(Options{State: w, Recorder: e}).o)
 	key := model.PodKey{Namespace: "default", Name: "web", UID: "u"}
@@ -470,8 +476,10 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 		if at == 16*time.Second && len(e.seen) > 0 {
 			t.Errorf("kube-scheduler may try the pod again by itself: %v", e.seen)
 		}
-		s := &model.Snapshot{Now: start.Add(at), Pending: []model.Pod{{PodKey: key}},
-			Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
+		s := &model.Snapshot{
+			Now: start.Add(at), Pending: []model.Pod{{PodKey: key}},
+			Nodes: []model.Node{{Name: "n", State: model.Initialized}},
+		}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: key, Node: "n"}}}, nil)
 	}
 	if e.count("SchedulerDisagrees web Pod should fit node/n, but kube-scheduler does not bind it: 0/1 nodes are available: port taken") != 1 || len(e.seen) != 1 {

@@ -64,7 +64,8 @@ func (a *Applier) victimsUnderWay() map[types.UID]string {
 // prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other
 // command, and there must be room within the limits for all of its replacements.
 func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
-	going map[types.UID]string) (translate.Command, []order, error) {
+	going map[types.UID]string,
+) (translate.Command, []order, error) {
 	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
 	for i := range c.Removals {
 		claim, why := a.stillTrue(s, &c.Removals[i])
@@ -90,7 +91,8 @@ func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
 // start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except
 // that a victim which has changed undoes the command at once.
 func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order,
-	known map[string]bool) Result {
+	known map[string]bool,
+) Result {
 	r := Result{Claims: map[string]string{}}
 	for _, o := range orders {
 		name, created, err := a.create(ctx, o, known)

@@ -119,8 +119,10 @@ func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
 	}{
 		"cut before it began": {model.Reason{Rule: model.RuleSteps}, ""},
 		"cut for a pod":       {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleSteps)}, ""},
-		"cut in one pool": {model.Reason{Rule: model.RuleNoPlace,
-			Pools: []model.PoolVerdict{{Pool: "p", Rule: model.RuleSteps}}}, ""},
+		"cut in one pool": {model.Reason{
+			Rule:  model.RuleNoPlace,
+			Pools: []model.PoolVerdict{{Pool: "p", Rule: model.RuleSteps}},
+		}, ""},
 		"carried to its end":    {model.Reason{Rule: model.RuleNoPlace, Detail: string(model.RuleTaint)}, "Unconsolidatable"},
 		"somebody's own wish":   {model.Reason{Rule: model.RuleDoNotDisrupt}, "DisruptionBlocked"},
 		"it passes by itself":   {model.Reason{Rule: model.RuleNotInitialized}, ""},

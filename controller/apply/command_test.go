@@ -159,8 +159,10 @@ func TestMachinesGoWhenTheirReplacementIsReady(t *testing.T) {
 	if c := r.claim(a); c.Annotations[translate.AnnotationDisruption] != "Underutilized" {
 		t.Errorf("claim: %+v", c.Annotations)
 	}
-	for _, e := range []string{"DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating " + a,
-		"DisruptionTerminating node-" + a} {
+	for _, e := range []string{
+		"DisruptionLaunching", "DisruptionWaitingReadiness", "DisruptionTerminating " + a,
+		"DisruptionTerminating node-" + a,
+	} {
 		if r.events.count(e) != 1 {
 			t.Errorf("event %s: %v", e, r.events.seen)
 		}
@@ -299,8 +301,10 @@ func TestMarksThatNoCommandAccountsForAreRemoved(t *testing.T) {
 	garbled.Annotations = map[string]string{translate.AnnotationCommand: "{not JSON", translate.AnnotationReplaces: "x"}
 	condition := r.claim(c)
 	condition.StatusConditions().SetTrue(karpv1.ConditionTypeDisruptionReason)
-	for _, err := range []error{r.client.Update(t.Context(), tainted), r.client.Update(t.Context(), garbled),
-		r.client.Status().Update(t.Context(), condition)} {
+	for _, err := range []error{
+		r.client.Update(t.Context(), tainted), r.client.Update(t.Context(), garbled),
+		r.client.Status().Update(t.Context(), condition),
+	} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -375,7 +379,8 @@ type mortalStatus struct {
 }
 
 func (s mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch,
-	opts ...client.SubResourcePatchOption) error {
+	opts ...client.SubResourcePatchOption,
+) error {
 	return s.m.live(func() error { return s.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 

@@ -121,27 +121,39 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		want      string
 	}{
 		"nothing was said": {method: model.Empty, daemon: true},
-		"the node of an empty one": {method: model.Empty, node: forbidden, daemon: true,
-			want: "it may no longer be disrupted"},
-		"a DaemonSet's pod": {method: model.Empty, pod: forbidden, daemon: true,
-			want: "pod default/web may not be disrupted"},
+		"the node of an empty one": {
+			method: model.Empty, node: forbidden, daemon: true,
+			want: "it may no longer be disrupted",
+		},
+		"a DaemonSet's pod": {
+			method: model.Empty, pod: forbidden, daemon: true,
+			want: "pod default/web may not be disrupted",
+		},
 		"a pod of one that drifted":    {method: model.Drifted, pod: forbidden, want: "pod default/web may not be disrupted"},
 		"the node of one that drifted": {method: model.Drifted, node: forbidden, want: "it may no longer be disrupted"},
 		"nothing, and it drifted":      {method: model.Drifted},
 	} {
 		w := cluster.New(cluster.Options{})
-		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "c",
-			Labels: map[string]string{karpv1.NodePoolLabelKey: "p"}}}
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: "c", UID: "c",
+			Labels: map[string]string{karpv1.NodePoolLabelKey: "p"},
+		}}
 		claim.Status.ProviderID, claim.Status.NodeName = "aws:///a/i-1", "n"
 		claim.StatusConditions().SetTrue(karpv1.ConditionTypeDrifted)
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"},
-			Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-1"}}
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
-			Spec: corev1.PodSpec{NodeName: "n"}}
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"},
+			Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-1"},
+		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
+			Spec:       corev1.PodSpec{NodeName: "n"},
+		}
 		if c.daemon {
 			yes := true
-			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "d",
-				Controller: &yes}}
+			pod.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "d",
+				Controller: &yes,
+			}}
 		}
 		w.Update(claim)
 		w.Update(node)

@@ -47,7 +47,8 @@ func (a *Applier) mark(ctx context.Context, u *underway) error {
 
 // annotate writes the command on a victim, unless something has happened to it that a command must not ignore.
 func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
-	c translate.Command) (*karpv1.NodeClaim, error) {
+	c translate.Command,
+) (*karpv1.NodeClaim, error) {
 	text := c.Text()
 	return a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		other, marked, err := translate.CommandOf(claim)
@@ -71,7 +72,8 @@ func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
 
 // change writes metadata of a claim if it has to be, as it is read anew after each conflict.
 func (a *Applier) change(ctx context.Context, claim *karpv1.NodeClaim,
-	edit func(*karpv1.NodeClaim) error) (*karpv1.NodeClaim, error) {
+	edit func(*karpv1.NodeClaim) error,
+) (*karpv1.NodeClaim, error) {
 	for range tries {
 		changed := claim.DeepCopy()
 		if err := edit(changed); err != nil {

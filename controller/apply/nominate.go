@@ -55,8 +55,10 @@ func (a *Applier) nominable(key model.PodKey, node string) bool {
 }
 
 func (a *Applier) nominate(ctx context.Context, key model.PodKey, node string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": key.UID},
-		"status": map[string]any{"nominatedNodeName": node}})
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": key.UID},
+		"status":   map[string]any{"nominatedNodeName": node},
+	})
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,10 @@ import (
 func TestPromisedPodsAreNominated(t *testing.T) {
 	r := enter(t, "100")
 	ctx := context.Background()
-	ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ready-" + r.namespace,
-		Labels: map[string]string{karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"}}}
+	ready := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   "ready-" + r.namespace,
+		Labels: map[string]string{karpv1.NodeRegisteredLabelKey: "true", karpv1.NodeInitializedLabelKey: "true"},
+	}}
 	if err := r.client.Create(ctx, ready); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +30,8 @@ func TestPromisedPodsAreNominated(t *testing.T) {
 	promised := map[model.PodKey]string{}
 	for _, name := range []string{"web", "preempts", "other"} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}, Spec: corev1.PodSpec{
-			SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "app"}}}}
+			SchedulerName: "nobody", Containers: []corev1.Container{{Name: "app", Image: "app"}},
+		}}
 		if err := r.client.Create(ctx, pod); err != nil {
 			t.Fatal(err)
 		}

@@ -34,8 +34,10 @@ func TestAPodHearsOfAnotherMachineOnlyWhenTheFirstIsGone(t *testing.T) {
 		nodes []model.Node
 		place string
 	}{{both, "a"}, {both, "b"}, {registered, "ip-1"}, {registered, "b"}, {gone, "b"}} {
-		s := &model.Snapshot{Now: evening.Add(time.Duration(i) * time.Second), Pending: []model.Pod{{PodKey: webKey}},
-			Nodes: turn.nodes}
+		s := &model.Snapshot{
+			Now: evening.Add(time.Duration(i) * time.Second), Pending: []model.Pod{{PodKey: webKey}},
+			Nodes: turn.nodes,
+		}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: webKey, Node: turn.place}}}, nil)
 	}
 	want := "[Nominated web Pod should schedule on: nodeclaim/a Nominated web Pod should schedule on: nodeclaim/b]"
@@ -46,8 +48,10 @@ func TestAPodHearsOfAnotherMachineOnlyWhenTheFirstIsGone(t *testing.T) {
 
 func TestAReasonTooLongForAnEventKeepsWhatWouldHelp(t *testing.T) {
 	r, e := lonePod()
-	reason := model.Reason{Rule: model.RuleTaint,
-		Change: model.Change{Rule: model.RuleTaint, Object: "team=ünï:NoSchedule", Pool: "pool-7"}}
+	reason := model.Reason{
+		Rule:   model.RuleTaint,
+		Change: model.Change{Rule: model.RuleTaint, Object: "team=ünï:NoSchedule", Pool: "pool-7"},
+	}
 	for i := range 40 {
 		reason.Pools = append(reason.Pools,
 			model.PoolVerdict{Pool: fmt.Sprintf("pool-%d", i), Rule: model.RuleTaint, Object: "team=ünï:NoSchedule"})
@@ -71,13 +75,17 @@ func TestAPodThatIsBoundMeanwhileIsNoDisagreement(t *testing.T) {
 	r, e := lonePod()
 	for _, at := range []time.Duration{0, time.Minute} {
 		if at > 0 {
-			bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u",
-				ResourceVersion: "2"}}
+			bound := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: "web", UID: "u",
+				ResourceVersion: "2",
+			}}
 			bound.Spec.NodeName = "n"
 			r.o.State.Update(bound)
 		}
-		s := &model.Snapshot{Now: evening.Add(at), Pending: []model.Pod{{PodKey: webKey}},
-			Nodes: []model.Node{{Name: "n", State: model.Initialized}}}
+		s := &model.Snapshot{
+			Now: evening.Add(at), Pending: []model.Pod{{PodKey: webKey}},
+			Nodes: []model.Node{{Name: "n", State: model.Initialized}},
+		}
 		r.report(s, &model.Plan{Placements: []model.Placement{{Pod: webKey, Node: "n"}}}, nil)
 	}
 	if len(e.seen) != 0 {

@@ -42,8 +42,10 @@ func tell(t *testing.T, change ...func(*karpv1.NodePool)) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{T: t, api: api, region: &region{api: api, machines: map[string]cloud.Instance{}},
-		ns: planetest.Namespace(t, p)}
+	s := &story{
+		T: t, api: api, region: &region{api: api, machines: map[string]cloud.Instance{}},
+		ns: planetest.Namespace(t, p),
+	}
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	t.Cleanup(s.clean)
@@ -80,8 +82,10 @@ func (s *story) pool(change ...func(*karpv1.NodePool)) {
 	class.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{ID: "sg-0123456789abcdef0"}}
 	s.create(class)
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "default"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default",
+	}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "100%"}}
@@ -167,16 +171,20 @@ func (s *story) machines(n int) []string {
 
 func spec(cpu string) corev1.PodSpec {
 	never := int64(0)
-	return corev1.PodSpec{TerminationGracePeriodSeconds: &never,
+	return corev1.PodSpec{
+		TerminationGracePeriodSeconds: &never,
 		Containers: []corev1.Container{{Name: "pause", Image: "pause", Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("512Mi")},
-		}}}}
+		}}},
+	}
 }
 
 func (s *story) template(cpu string, change ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplate {
 	s.Helper()
-	t := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Name: "room", Namespace: s.ns},
-		Template: corev1.PodTemplateSpec{Spec: spec(cpu)}}
+	t := &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "room", Namespace: s.ns},
+		Template:   corev1.PodTemplateSpec{Spec: spec(cpu)},
+	}
 	for _, c := range change {
 		c(&t.Template)
 	}
@@ -212,7 +220,8 @@ func (s *story) buffer(name string, spec autoscaling.CapacityBufferSpec) *autosc
 
 // says waits until the buffer's condition has the reason and its message the words, and gives the buffer's status.
 func (s *story) says(b *autoscaling.CapacityBuffer, condition, reason string,
-	words ...string) autoscaling.CapacityBufferStatus {
+	words ...string,
+) autoscaling.CapacityBufferStatus {
 	s.Helper()
 	now := &autoscaling.CapacityBuffer{}
 	planetest.Eventually(s.T, condition+" of "+b.Name+" says "+reason, func(ctx context.Context) error {

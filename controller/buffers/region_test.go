@@ -63,8 +63,10 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 // boot registers the machine's Node as a kubelet would.
 func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]string) error {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "node-" + m.Claim,
-			Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "node-" + m.Claim,
+			Labels: map[string]string{corev1.LabelHostname: "node-" + m.Claim},
+		},
 		Spec: corev1.NodeSpec{ProviderID: m.ProviderID, Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
 	}
 	for _, from := range []map[string]string{labels, m.Labels} {
@@ -75,13 +77,17 @@ func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]
 	if err := r.api.Create(ctx, node); err != nil {
 		return client.IgnoreAlreadyExists(err)
 	}
-	room := corev1.ResourceList{"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"),
-		"pods": resource.MustParse("29")}
+	room := corev1.ResourceList{
+		"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"),
+		"pods": resource.MustParse("29"),
+	}
 	before := node.DeepCopy()
 	node.Status.Capacity, node.Status.Allocatable = room.DeepCopy(), room
 	node.Status.Capacity["cpu"] = resource.MustParse("2")
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
 	return r.api.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 

@@ -119,7 +119,8 @@ func (c *Controller) provisioning(b *autoscaling.CapacityBuffer, r *demand) {
 }
 
 func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason,
-	message string) {
+	message string,
+) {
 	const maxMessage = 32768 // of the CRD
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")

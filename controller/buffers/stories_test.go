@@ -172,16 +172,28 @@ func TestWhatABufferCannotAskForIsSaidWithItsFieldAndRemedy(t *testing.T) {
 		spec  autoscaling.CapacityBufferSpec
 		words []string
 	}{
-		"kind": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "apps", Kind: "CronJob",
-			Name: "x"}, Replicas: number(1)},
-			[]string{"spec.scalableRef.kind", `"CronJob"`, "use Deployment, StatefulSet or ReplicaSet"}},
-		"group": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{APIGroup: "batch", Kind: "Job",
-			Name: "x"}, Replicas: number(1)},
-			[]string{"spec.scalableRef.apiGroup", `"batch"`, `use "apps"`}},
-		"neither": {autoscaling.CapacityBufferSpec{Replicas: number(1)},
-			[]string{"Neither podTemplateRef nor scalableRef is set", "set one of them"}},
-		"strategy": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
-			Replicas: number(1), ProvisioningStrategy: &strategy}, []string{"spec.provisioningStrategy", strategy, "use"}},
+		"kind": {
+			autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{
+				APIGroup: "apps", Kind: "CronJob",
+				Name: "x",
+			}, Replicas: number(1)},
+			[]string{"spec.scalableRef.kind", `"CronJob"`, "use Deployment, StatefulSet or ReplicaSet"},
+		},
+		"group": {
+			autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{
+				APIGroup: "batch", Kind: "Job",
+				Name: "x",
+			}, Replicas: number(1)},
+			[]string{"spec.scalableRef.apiGroup", `"batch"`, `use "apps"`},
+		},
+		"neither": {
+			autoscaling.CapacityBufferSpec{Replicas: number(1)},
+			[]string{"Neither podTemplateRef nor scalableRef is set", "set one of them"},
+		},
+		"strategy": {autoscaling.CapacityBufferSpec{
+			PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
+			Replicas:       number(1), ProvisioningStrategy: &strategy,
+		}, []string{"spec.provisioningStrategy", strategy, "use"}},
 	} {
 		b := s.buffer(name, c.spec)
 		s.says(b, autoscaling.ReadyForProvisioningCondition, "ResolutionFailed", c.words...)
@@ -191,13 +203,21 @@ func TestWhatABufferCannotAskForIsSaidWithItsFieldAndRemedy(t *testing.T) {
 		spec autoscaling.CapacityBufferSpec
 		want string
 	}{
-		"both": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
-			ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"}, Replicas: number(1)},
-			"either PodTemplateRef or ScalableRef"},
-		"nothing": {autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}},
-			"replicas or limits must also be set"},
-		"percent": {autoscaling.CapacityBufferSpec{ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"},
-			Percentage: number(-1)}, "spec.percentage"},
+		"both": {
+			autoscaling.CapacityBufferSpec{
+				PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"},
+				ScalableRef:    &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"}, Replicas: number(1),
+			},
+			"either PodTemplateRef or ScalableRef",
+		},
+		"nothing": {
+			autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}},
+			"replicas or limits must also be set",
+		},
+		"percent": {autoscaling.CapacityBufferSpec{
+			ScalableRef: &autoscaling.ScalableRef{Kind: "Deployment", Name: "x"},
+			Percentage:  number(-1),
+		}, "spec.percentage"},
 	} {
 		err := s.api.Create(context.Background(),
 			&autoscaling.CapacityBuffer{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.ns}, Spec: c.spec})

@@ -39,8 +39,10 @@ type budgets struct {
 }
 
 func newBudgets(h *hub, o *objects, ns *nodes) *budgets {
-	return &budgets{hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](),
-		in: map[string]map[string]*budget{}}
+	return &budgets{
+		hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](),
+		in: map[string]map[string]*budget{},
+	}
 }
 
 // readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.

@@ -23,8 +23,10 @@ type missingDaemons struct {
 }
 
 func newMissingDaemons(h *hub, ns *nodes) *missingDaemons {
-	return &missingDaemons{hub: h, nodes: ns, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
-		of: map[types.NamespacedName]string{}}
+	return &missingDaemons{
+		hub: h, nodes: ns, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
+		of: map[types.NamespacedName]string{},
+	}
 }
 
 // noteLacking keeps up to date that a pod waits for the Node, or for none if that is "".

@@ -17,8 +17,10 @@ func daemonPod(name, daemonSet, node, bound string, version int) *corev1.Pod {
 	yes := true
 	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: daemonSet, Controller: &yes}}
 	p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name",
-			Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}},
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{
+			Key:      "metadata.name",
+			Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		}}}},
 	}}}
 	return p
 }
@@ -79,8 +81,10 @@ func TestAPoolsWishesAreSeenAtOnce(t *testing.T) {
 	update(1, nil)
 	w.Snapshot()
 	changed(w)
-	update(2, map[string]string{translate.AnnotationWindows: "0 22 * * * 8h",
-		translate.AnnotationTimeZone: "Europe/Berlin"})
+	update(2, map[string]string{
+		translate.AnnotationWindows:  "0 22 * * * 8h",
+		translate.AnnotationTimeZone: "Europe/Berlin",
+	})
 	window := func() model.Window { return w.Snapshot().Pools[0].Disruption.Window }
 	if opens := noon.Add(8 * time.Hour); !changed(w) || window().Open || !window().Until.Equal(opens) {
 		t.Fatalf("it opens at 20:00 UTC: %+v", window())
@@ -90,8 +94,10 @@ func TestAPoolsWishesAreSeenAtOnce(t *testing.T) {
 		t.Errorf("nobody was told that the window is open: %+v", window())
 	}
 	changed(w)
-	update(3, map[string]string{translate.AnnotationWindows: "0 22 * * * 8h",
-		translate.AnnotationTimeZone: "Europe/Berlin", "example.com/other": "x"})
+	update(3, map[string]string{
+		translate.AnnotationWindows:  "0 22 * * * 8h",
+		translate.AnnotationTimeZone: "Europe/Berlin", "example.com/other": "x",
+	})
 	if changed(w) {
 		t.Error("an annotation that is none of ours changed something")
 	}

@@ -20,8 +20,10 @@ func jobPod(name, job string, ran time.Duration, version int) *corev1.Pod {
 	p.Status.StartTime = &metav1.Time{Time: noon}
 	if ran > 0 {
 		p.Status.Phase = corev1.PodSucceeded
-		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse,
-			LastTransitionTime: metav1.Time{Time: noon.Add(ran)}}}
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodReady, Status: corev1.ConditionFalse,
+			LastTransitionTime: metav1.Time{Time: noon.Add(ran)},
+		}}
 	}
 	return p
 }

@@ -112,12 +112,16 @@ func TestOnlyWhoWillComeAgainLeavesItsMachine(t *testing.T) {
 		"do-not-disrupt":                 {held, nil, false},
 		"do-not-disrupt, but a deadline": {held, grace, true},
 		"an ordinary pod":                {func(*corev1.Pod) {}, nil, true},
-		"the machine is only to be looked": {func(*corev1.Pod) {},
-			func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false},
+		"the machine is only to be looked": {
+			func(*corev1.Pod) {},
+			func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false,
+		},
 		"the machine is a command's victim": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) {
 			c.DeletionTimestamp = nil
-			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{ID: "x", Method: model.Drifted,
-				Victims: []translate.Victim{{Claim: "c"}}, Since: noon}.Text()}
+			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{
+				ID: "x", Method: model.Drifted,
+				Victims: []translate.Victim{{Claim: "c"}}, Since: noon,
+			}.Text()}
 		}, true},
 	} {
 		w, _ := fresh()
@@ -211,8 +215,10 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 	held.Status.StartTime = &metav1.Time{Time: noon}
 	w.Update(held)
 	pool, hours := poolOf("p", 3), "0 13 * * *"
-	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0", Schedule: &hours,
-		Duration: &metav1.Duration{Duration: time.Hour}}}
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{
+		Nodes: "0", Schedule: &hours,
+		Duration: &metav1.Duration{Duration: time.Hour},
+	}}
 	w.Update(pool)
 	w.Snapshot()
 	changed(w)

@@ -30,7 +30,8 @@ type overlaid struct {
 }
 
 func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog,
-	offerings *offerings) *overlaid {
+	offerings *offerings,
+) *overlaid {
 	return &overlaid{
 		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings,
 		known: newTable[*v1alpha1.NodeOverlay](),

@@ -41,7 +41,8 @@ type pods struct {
 }
 
 func newPods(h *hub, o *objects, ns *nodes, sh *shapes, st *storage, bs *budgets, js *jobs, md *missingDaemons,
-	ss *successors) *pods {
+	ss *successors,
+) *pods {
 	ps := &pods{
 		hub: h, objects: o, nodes: ns, shapes: sh, storage: st, budgets: bs, jobs: js, missing: md, successors: ss,
 		all: map[types.NamespacedName]*pod{}, places: map[string]*place{},

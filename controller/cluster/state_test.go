@@ -28,13 +28,17 @@ import (
 var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 
 func meta(name string, version int) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), ResourceVersion: strconv.Itoa(version),
-		CreationTimestamp: metav1.Time{Time: noon}}
+	return metav1.ObjectMeta{
+		Name: name, UID: types.UID(name + "-uid"), ResourceVersion: strconv.Itoa(version),
+		CreationTimestamp: metav1.Time{Time: noon},
+	}
 }
 
 func list(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory),
-		"pods": resource.MustParse("58")}
+	return corev1.ResourceList{
+		"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory),
+		"pods": resource.MustParse("58"),
+	}
 }
 
 func podOf(name, node, cpu string, version int) *corev1.Pod {
@@ -46,8 +50,10 @@ func podOf(name, node, cpu string, version int) *corev1.Pod {
 
 func nodeOf(name string, version int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: meta(name, version)}
-	n.Labels = map[string]string{karpv1.NodePoolLabelKey: "p", karpv1.NodeInitializedLabelKey: "true",
-		model.LabelInstanceType: "t", model.LabelZone: "z", model.LabelCapacityType: "spot"}
+	n.Labels = map[string]string{
+		karpv1.NodePoolLabelKey: "p", karpv1.NodeInitializedLabelKey: "true",
+		model.LabelInstanceType: "t", model.LabelZone: "z", model.LabelCapacityType: "spot",
+	}
 	n.Spec.ProviderID = "aws:///z/i-" + name
 	n.Status.Capacity, n.Status.Allocatable = list("4", "8Gi"), list("3900m", "7Gi")
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -349,8 +355,10 @@ func history(r *rand.Rand) [][]event {
 		claim := []event{{object: claimOf("c"+name, "", next())}, {object: claimOf("c"+name, name, next())}}
 		if r.IntN(2) == 0 {
 			ready := claimOf("c"+name, name, next())
-			ready.Status.Conditions = []status.Condition{{Type: karpv1.ConditionTypeInitialized,
-				Status: metav1.ConditionTrue, LastTransitionTime: metav1.Time{Time: noon}}}
+			ready.Status.Conditions = []status.Condition{{
+				Type:   karpv1.ConditionTypeInitialized,
+				Status: metav1.ConditionTrue, LastTransitionTime: metav1.Time{Time: noon},
+			}}
 			claim = append(claim, event{object: ready})
 		}
 		if r.IntN(3) == 0 {

@@ -151,8 +151,10 @@ func (ps *pods) reshapeAll(n need) {
 
 // reshape translates a pod again, and reports it if that made a difference.
 func (ps *pods) reshape(p *pod) {
-	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace,
-		Name: p.Key.Name}])
+	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{
+		Namespace: p.Key.Namespace,
+		Name:      p.Key.Name,
+	}])
 	ps.storage.unuse(p)
 	p.needs = needs
 	ps.storage.use(p)

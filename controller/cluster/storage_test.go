@@ -17,8 +17,10 @@ import (
 
 func withClaim(p *corev1.Pod, claim string) *corev1.Pod {
 	p.Generation = 1
-	p.Spec.Volumes = []corev1.Volume{{Name: "v",
-		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
+	p.Spec.Volumes = []corev1.Volume{{
+		Name:         "v",
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}},
+	}}
 	return p
 }
 
@@ -36,15 +38,19 @@ func volumeIn(name, zone string, version int) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{ObjectMeta: meta(name, version)}
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + name}
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: model.LabelZone, Operator: corev1.NodeSelectorOpIn,
-			Values: []string{zone}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: model.LabelZone, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{zone},
+		}},
 	}}}}
 	return v
 }
 
 func storageClass(name string, mode storagev1.VolumeBindingMode, version int) *storagev1.StorageClass {
-	return &storagev1.StorageClass{ObjectMeta: meta(name, version), Provisioner: "ebs.csi.aws.com",
-		VolumeBindingMode: &mode}
+	return &storagev1.StorageClass{
+		ObjectMeta: meta(name, version), Provisioner: "ebs.csi.aws.com",
+		VolumeBindingMode: &mode,
+	}
 }
 
 // onlyPod is the shape of the one pod there is.
@@ -158,10 +164,12 @@ func TestNamespacesAreSeen(t *testing.T) {
 func TestANodeSaysHowManyVolumesItTakes(t *testing.T) {
 	w, _ := fresh()
 	driver := func(count int32, version int) *storagev1.CSINode {
-		return &storagev1.CSINode{ObjectMeta: meta("n", version),
+		return &storagev1.CSINode{
+			ObjectMeta: meta("n", version),
 			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
 				{Name: "ebs.csi.aws.com", Allocatable: &storagev1.VolumeNodeResources{Count: &count}},
-			}}}
+			}},
+		}
 	}
 	w.Update(driver(25, 1)) // before its node
 	w.Update(nodeOf("n", 2))
@@ -186,8 +194,10 @@ func TestANodeSaysHowManyVolumesItTakes(t *testing.T) {
 func TestTheDefaultStorageClassIsTheNewest(t *testing.T) {
 	w, _ := fresh()
 	p := podOf("a", "", "1", 1)
-	p.Spec.Volumes = []corev1.Volume{{Name: "scratch",
-		VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}}}}
+	p.Spec.Volumes = []corev1.Volume{{
+		Name:         "scratch",
+		VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}},
+	}}
 	w.Update(p)
 	if s := onlyPod(t, w.Snapshot()); !strings.Contains(s.Blocked, "has no storageClass") {
 		t.Errorf("got %+v", s)

@@ -174,8 +174,10 @@ func TestAPlanIsMadeAnewWhenItSays(t *testing.T) {
 	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
 	until := noon.Add(4 * time.Second)
 	turns := begin(t, s, Options{Provision: func(s *model.Snapshot, _ model.Policy) model.Plan {
-		plan := model.Plan{Unplaced: []model.Unplaced{{Pod: s.Pending[0].PodKey,
-			Reason: model.Reason{Rule: model.RuleUnexplained}}}}
+		plan := model.Plan{Unplaced: []model.Unplaced{{
+			Pod:    s.Pending[0].PodKey,
+			Reason: model.Reason{Rule: model.RuleUnexplained},
+		}}}
 		if s.Now.Before(until) {
 			plan.RecheckAt = until
 		}
@@ -297,11 +299,13 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 // Whoever watches over the loop learns when a cycle begins and ends, also where nothing changes.
 func TestEachCycleTellsThatItGoesOn(t *testing.T) {
 	s, told := newStage(), make(chan string, 100)
-	turns := begin(t, s, Options{Progress: func() { told <- "goes on" },
+	turns := begin(t, s, Options{
+		Progress: func() { told <- "goes on" },
 		Provision: func(*model.Snapshot, model.Policy) model.Plan {
 			told <- "decides"
 			return model.Plan{}
-		}})
+		},
+	})
 	await(t, turns)
 	s.wakesAt(t, resync)
 	s.Advance(resync)

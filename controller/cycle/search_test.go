@@ -23,8 +23,10 @@ func (a *asked) disrupt(_ *model.Snapshot, p model.Policy) model.Plan {
 	}
 	at := a.stops[0]
 	a.stops = a.stops[1:]
-	return model.Plan{After: model.Cursor{Underutilized: at},
-		Kept: []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}}}
+	return model.Plan{
+		After: model.Cursor{Underutilized: at},
+		Kept:  []model.Kept{{Node: "n-" + at, Reason: model.Reason{Rule: model.RuleNotCheaper}}},
+	}
 }
 
 func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
@@ -159,8 +161,11 @@ func TestACommandThatWaitsIsLookedAtWhenItsTimeIsOver(t *testing.T) {
 
 func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
 	s := newStage()
-	s.pending = []model.Pod{{PodKey: model.PodKey{Name: "waits"}}, {PodKey: model.PodKey{Name: "leaves"}, From: "n"},
-		{PodKey: model.PodKey{Name: "room"}, Virtual: true}}
+	s.pending = []model.Pod{
+		{PodKey: model.PodKey{Name: "waits"}},
+		{PodKey: model.PodKey{Name: "leaves"}, From: "n"},
+		{PodKey: model.PodKey{Name: "room"}, Virtual: true},
+	}
 	if d := await(t, begin(t, s, Options{})); d.Pending != 1 {
 		t.Errorf("%d pending", d.Pending)
 	}
@@ -169,8 +174,10 @@ func TestOnlyPodsWithoutAPlaceArePending(t *testing.T) {
 func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
 	s, a := newStage(), &asked{}
 	s.pools = []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}}
-	s.nodes = []model.Node{{Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted",
-		NominatedUntil: noon.Add(4 * time.Second)}}
+	s.nodes = []model.Node{{
+		Name: "n", Claim: "n", Pool: "p", State: model.Initialized, Drifted: "NodePoolDrifted",
+		NominatedUntil: noon.Add(4 * time.Second),
+	}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	s.wakesAt(t, 4*time.Second)
@@ -194,11 +201,13 @@ func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 // minutes later.
 func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
-	s := &model.Snapshot{Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}},
+	s := &model.Snapshot{
+		Now: now, Pools: []model.Pool{{Name: "p", Disruption: model.DisruptionPolicy{Never: true}}},
 		Nodes: []model.Node{{
 			Name: "n", Claim: "c", Pool: "p", State: model.Initialized, Created: now.Add(-23 * time.Hour),
 			MissingDaemons: []model.MissingDaemon{{DaemonSet: "kube-system/agent", Since: now.Add(-20 * time.Second)}},
-		}}}
+		}},
+	}
 	if at, ok := NextDue(s); ok {
 		t.Errorf("nobody asked for it: %s", at)
 	}
@@ -229,7 +238,9 @@ func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
 func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ before, next, want time.Duration }{
-		{0, time.Second, RipenAtLeast}, {0, time.Hour, time.Hour}, {2 * time.Minute, time.Hour, 2 * time.Minute},
+		{0, time.Second, RipenAtLeast},
+		{0, time.Hour, time.Hour},
+		{2 * time.Minute, time.Hour, 2 * time.Minute},
 		{-time.Minute, time.Hour, time.Hour},
 	} {
 		if got := ripening(now.Add(c.before), now.Add(c.next), now).Sub(now); got != c.want {

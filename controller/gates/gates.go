@@ -43,8 +43,10 @@ func (g *Gates) field(name string) *bool {
 }
 
 // names are the gates in the order in which String writes them.
-var names = []string{"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity",
-	"CapacityBuffer", "Nominations"}
+var names = []string{
+	"NodeRepair", "ReservedCapacity", "SpotToSpotConsolidation", "NodeOverlay", "StaticCapacity",
+	"CapacityBuffer", "Nominations",
+}
 
 // Parse reads "A=true,B=false" over the defaults. A name that nobody knows is passed over, as in the reference, so
 // that settings written for another version still work; unknown returns those names. A value that is no bool is an

@@ -20,8 +20,10 @@ type oneNode struct{ client.Reader }
 
 func (oneNode) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
 	if nodes, ok := into.(*corev1.NodeList); ok {
-		nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n",
-			Labels: map[string]string{"example.com/phase": "theirs", "example.com/rack": "r1"}}}}
+		nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{
+			Name:   "n",
+			Labels: map[string]string{"example.com/phase": "theirs", "example.com/rack": "r1"},
+		}}}
 	}
 	return nil
 }
@@ -31,8 +33,10 @@ func TestALabelOfTheNameOfOneOfOursIsPassedOver(t *testing.T) {
 	karpv1.WellKnownLabels.Insert("example.com/phase", "example.com/rack")
 	t.Cleanup(func() { karpv1.WellKnownLabels.Delete("example.com/phase", "example.com/rack") })
 	r := prometheus.NewPedanticRegistry()
-	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{Reader: oneNode{}, State: cluster.New(cluster.Options{}),
-		Clock: clock.Real{}}))
+	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{
+		Reader: oneNode{}, State: cluster.New(cluster.Options{}),
+		Clock: clock.Real{},
+	}))
 	families, err := r.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -78,8 +78,12 @@ func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 			gauge
 			list corev1.ResourceList
 		}{
-			{allocatable, node.Status.Allocatable}, {overhead, minus(node.Status.Capacity, node.Status.Allocatable)},
-			{requests, u.requests}, {limits, u.limits}, {daemonRequests, u.daemonRequests}, {daemonLimits, u.daemonLimits},
+			{allocatable, node.Status.Allocatable},
+			{overhead, minus(node.Status.Capacity, node.Status.Allocatable)},
+			{requests, u.requests},
+			{limits, u.limits},
+			{daemonRequests, u.daemonRequests},
+			{daemonLimits, u.daemonLimits},
 		} {
 			for name, q := range f.list {
 				f.put(ch, amount(q), append(values[:len(own):len(own)], labelValue(name))...)

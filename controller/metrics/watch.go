@@ -13,7 +13,8 @@ import (
 
 // watch calls saw with each state of each object of a kind, old is nil for the first, and gone with its last.
 func watch(ctx context.Context, from cache.Cache, object client.Object, saw func(old, now client.Object),
-	gone func(client.Object)) error {
+	gone func(client.Object),
+) error {
 	err := informer.Watch(ctx, from, object, func(old, now client.Object) {
 		if now == nil {
 			gone(old)

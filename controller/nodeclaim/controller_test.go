@@ -134,8 +134,10 @@ func (s *story) node(name string) *corev1.Node {
 	s.Helper()
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-" + name,
-			Taints: []corev1.Taint{karpv1.UnregisteredNoExecuteTaint}},
+		Spec: corev1.NodeSpec{
+			ProviderID: "aws:///a/i-" + name,
+			Taints:     []corev1.Taint{karpv1.UnregisteredNoExecuteTaint},
+		},
 	}
 	s.must(s.api.Create(context.Background(), n))
 	return n
@@ -150,11 +152,15 @@ func (s *story) boot(name string) {
 		if err := s.api.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 			return err
 		}
-		n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
-			"pods": resource.MustParse("29")}
+		n.Status.Allocatable = corev1.ResourceList{
+			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"),
+			"pods": resource.MustParse("29"),
+		}
 		n.Status.Capacity = n.Status.Allocatable
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-			LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
+		}}
 		return s.api.Status().Update(ctx, n)
 	})
 }
@@ -241,8 +247,10 @@ func TestTheUnregisteredTaintIsKnownByItsKey(t *testing.T) {
 	s.until("microvm", karpv1.ConditionTypeLaunched)
 	s.must(s.api.Create(context.Background(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "microvm"},
-		Spec: corev1.NodeSpec{ProviderID: "aws:///a/i-microvm",
-			Taints: []corev1.Taint{{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{
+			ProviderID: "aws:///a/i-microvm",
+			Taints:     []corev1.Taint{{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}},
+		},
 	}))
 	claim := s.until("microvm", karpv1.ConditionTypeRegistered)
 	if got := claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).Reason; got == "UnregisteredTaintMissing" {
@@ -386,8 +394,10 @@ func TestADrainRespectsAPodDisruptionBudget(t *testing.T) {
 	one := intstr.FromInt32(1)
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "db"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one,
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: &one,
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		},
 	}
 	s.must(s.api.Create(ctx, budget))
 	zero := int64(0)
@@ -400,8 +410,10 @@ func TestADrainRespectsAPodDisruptionBudget(t *testing.T) {
 	}
 	s.must(s.api.Create(ctx, pod))
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: metav1.Now()}}
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now(),
+	}}
 	s.must(s.api.Status().Update(ctx, pod))
 	planetest.Eventually(t, "the budget counts the pod", func(ctx context.Context) error {
 		if err := s.api.Get(ctx, client.ObjectKeyFromObject(budget), budget); err != nil {
@@ -442,11 +454,15 @@ func TestATerminationGracePeriodEndsADrain(t *testing.T) {
 	})
 	zero := int64(0)
 	s.must(s.api.Create(context.Background(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "held",
-			Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}},
-		Spec: corev1.PodSpec{NodeName: "grace", TerminationGracePeriodSeconds: &zero,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.ns, Name: "held",
+			Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "grace", TerminationGracePeriodSeconds: &zero,
 			Containers:  []corev1.Container{{Name: "c", Image: "c"}},
-			Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}}},
+			Tolerations: []corev1.Toleration{{Key: "team", Operator: corev1.TolerationOpExists}},
+		},
 	}))
 	s.delete(claim)
 	planetest.Eventually(t, "the held pod is asked to end", func(ctx context.Context) error {

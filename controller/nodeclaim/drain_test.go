@@ -43,7 +43,8 @@ type evictions struct {
 }
 
 func (e evictions) Create(_ context.Context, o client.Object, body client.Object,
-	_ ...client.SubResourceCreateOption) error {
+	_ ...client.SubResourceCreateOption,
+) error {
 	what := policyv1.Resource("pods")
 	if e.server.pod == nil || e.server.pod.Name != o.GetName() {
 		return apierrors.NewNotFound(what, o.GetName())
@@ -75,8 +76,10 @@ func with(s *server) *drainer {
 }
 
 func podOn(node string, uid types.UID) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-0", UID: uid},
-		Spec: corev1.PodSpec{NodeName: node}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "db-0", UID: uid},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
 }
 
 // A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one

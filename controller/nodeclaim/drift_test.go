@@ -21,10 +21,14 @@ func metaOf(name string, labels map[string]string) metav1.ObjectMeta {
 func (s *story) pool(name string) *karpv1.NodePool {
 	s.Helper()
 	p := &karpv1.NodePool{ObjectMeta: metaOf(name, nil)}
-	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelTopologyZone,
-		Operator: corev1.NodeSelectorOpIn, Values: []string{"a", "b"}}}
-	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "default"}
+	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{
+		Key:      corev1.LabelTopologyZone,
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"a", "b"},
+	}}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default",
+	}
 	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}}
@@ -38,11 +42,15 @@ func ownedBy(p *karpv1.NodePool) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		block := true
 		c.Labels = map[string]string{karpv1.NodePoolLabelKey: p.Name, "karpenter.k8s.aws/ec2nodeclass": "default"}
-		c.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: p.Hash(),
-			karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
+		c.Annotations = map[string]string{
+			karpv1.NodePoolHashAnnotationKey:        p.Hash(),
+			karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
+		}
 		c.Finalizers = []string{karpv1.TerminationFinalizer}
-		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: p.Name,
-			UID: p.UID, BlockOwnerDeletion: &block}}
+		c.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: p.Name,
+			UID: p.UID, BlockOwnerDeletion: &block,
+		}}
 	}
 }
 
@@ -129,8 +137,10 @@ func (s *story) condition(name string, ready corev1.ConditionStatus, since time.
 	n := &corev1.Node{}
 	s.must(s.api.Get(ctx, client.ObjectKey{Name: name}, n))
 	before := n.DeepCopy()
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready,
-		LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: metav1.Now()}}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: ready,
+		LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: metav1.Now(),
+	}}
 	s.must(s.api.Status().Patch(ctx, n, client.MergeFrom(before)))
 }
 

@@ -44,8 +44,10 @@ func (r *region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType,
 	if r.unsold {
 		return nil, nil
 	}
-	return []model.InstanceType{{Name: "m5.large",
-		Offerings: []model.Offering{{Zone: "a", CapacityType: model.Spot, Price: 1}}}}, nil
+	return []model.InstanceType{{
+		Name:      "m5.large",
+		Offerings: []model.Offering{{Zone: "a", CapacityType: model.Spot, Price: 1}},
+	}}, nil
 }
 
 func (r *region) Drifted(context.Context, cloud.Launched) (string, error) {
@@ -70,8 +72,10 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 	hold, fail := r.hold, r.fail
 	r.mu.Unlock()
 	if fail != nil {
-		return cloud.LaunchResult{Exhausted: []model.OfferingKey{{Type: "m5.large", Zone: "a",
-			CapacityType: model.Spot}}}, fail
+		return cloud.LaunchResult{Exhausted: []model.OfferingKey{{
+			Type: "m5.large", Zone: "a",
+			CapacityType: model.Spot,
+		}}}, fail
 	}
 	r.mu.Lock()
 	id, ok := r.tokens[req.Token]
@@ -85,8 +89,10 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 			ID: id, ProviderID: "aws:///a/" + id, Claim: req.Claim, Pool: req.Pool, Type: "m5.large", Zone: "a",
 			CapacityType: model.Spot,
 			ImageID:      "ami-1", State: cloud.Running, Launched: time.Now(), Capacity: size, Allocatable: size,
-			Labels: map[string]string{model.LabelInstanceType: "m5.large", model.LabelZone: "a",
-				model.LabelCapacityType: model.Spot},
+			Labels: map[string]string{
+				model.LabelInstanceType: "m5.large", model.LabelZone: "a",
+				model.LabelCapacityType: model.Spot,
+			},
 		}
 	}
 	m, lose, empty := *r.machines[id], r.lose, r.empty
@@ -178,8 +184,10 @@ func (r *region) Unhealthy(context.Context) ([]cloud.Interruption, error) {
 // stray is a machine that some claim's launch has left behind.
 func (r *region) stray(id, claim string, launched time.Time) {
 	r.set(func() {
-		r.machines[id] = &cloud.Instance{ID: id, ProviderID: "aws:///a/" + id, Claim: claim, State: cloud.Running,
-			Launched: launched}
+		r.machines[id] = &cloud.Instance{
+			ID: id, ProviderID: "aws:///a/" + id, Claim: claim, State: cloud.Running,
+			Launched: launched,
+		}
 	})
 }
 

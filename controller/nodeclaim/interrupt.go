@@ -46,12 +46,18 @@ type notice struct {
 const unhealthy = "An unhealthy warning was triggered for the instance"
 
 var notices = map[cloud.InterruptionKind]notice{
-	cloud.SpotInterruption: {"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered",
-		drainAfterReplacement},
-	cloud.ReservationInterruption: {"CapacityReservationInstanceInterrupted", corev1.EventTypeWarning,
-		"Capacity Reservation interruption warning was triggered", drainAfterReplacement},
-	cloud.RebalanceRecommendation: {"SpotRebalanceRecommendation", corev1.EventTypeNormal,
-		"Spot rebalance recommendation was triggered", onlyNote},
+	cloud.SpotInterruption: {
+		"SpotInterrupted", corev1.EventTypeWarning, "Spot interruption warning was triggered",
+		drainAfterReplacement,
+	},
+	cloud.ReservationInterruption: {
+		"CapacityReservationInstanceInterrupted", corev1.EventTypeWarning,
+		"Capacity Reservation interruption warning was triggered", drainAfterReplacement,
+	},
+	cloud.RebalanceRecommendation: {
+		"SpotRebalanceRecommendation", corev1.EventTypeNormal,
+		"Spot rebalance recommendation was triggered", onlyNote,
+	},
 	cloud.ScheduledChange:     {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
 	cloud.MaintenanceDue:      {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, drainAfterReplacement},
 	cloud.InstanceFailed:      {"InstanceUnhealthy", corev1.EventTypeWarning, unhealthy, forceTerminate},
@@ -177,7 +183,8 @@ func (i *interrupter) checkHealth(ctx context.Context) {
 
 // handleUnhealthy acts on the failed checks, counts those that were not counted before, and returns all.
 func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interruption,
-	counted map[string]bool) map[string]bool {
+	counted map[string]bool,
+) map[string]bool {
 	now := map[string]bool{}
 	for _, n := range got {
 		for _, id := range n.InstanceIDs {
@@ -216,7 +223,8 @@ func (i *interrupter) handle(ctx context.Context, got cloud.Interruption) error 
 
 // respond does for one claim what a notice asks for, once.
 func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind,
-	n notice) error {
+	n notice,
+) error {
 	deleting := claim.DeletionTimestamp != nil
 	switch {
 	case deleting && n.response == drainNow: // it ends because we asked for it

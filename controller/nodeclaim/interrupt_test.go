@@ -56,7 +56,8 @@ func TestNoticesComeTwiceLateAndUnreadable(t *testing.T) {
 			// the warning comes after the end
 			notice("1", cloud.InstanceTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"),
 			notice("3", cloud.SpotInterruption, "i-twice"), notice("4", cloud.SpotInterruption, "i-twice"),
-			notice("5", cloud.NoOp), {Kind: cloud.Malformed, Note: "not JSON", Handle: "6"},
+			notice("5", cloud.NoOp),
+			{Kind: cloud.Malformed, Note: "not JSON", Handle: "6"},
 			notice("7", cloud.SpotInterruption, "i-nobody"),
 			notice("8", "something new", "i-twice"),
 		}
@@ -121,8 +122,10 @@ func TestAnInterruptedMachineTakesNoNewPods(t *testing.T) {
 		p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	})
 	s.region.set(func() {
-		s.region.notices = []cloud.Interruption{{InstanceIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange,
-			Handle: "1"}}
+		s.region.notices = []cloud.Interruption{{
+			InstanceIDs: []string{"i-refusing"}, Kind: cloud.ScheduledChange,
+			Handle: "1",
+		}}
 	})
 	node := &corev1.Node{}
 	s.passing(100*time.Millisecond, "its Node is tainted", func(ctx context.Context) error {

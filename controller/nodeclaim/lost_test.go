@@ -77,8 +77,10 @@ func (s *story) unready(name string) {
 		if err := s.api.Get(ctx, client.ObjectKey{Name: name}, n); err != nil {
 			return err
 		}
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
-			LastTransitionTime: metav1.Now()}}
+		n.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			LastTransitionTime: metav1.Now(),
+		}}
 		return s.api.Status().Update(ctx, n)
 	})
 }
@@ -256,8 +258,10 @@ func TestAnIdleMachineBecomesConsolidatableAfterAWhile(t *testing.T) {
 	ctx := context.Background()
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "idle-pool"}}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "default"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default",
+	}
 	pool.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} // it may be consolidated; it is not

@@ -62,8 +62,10 @@ func (o *objects) index(ctx context.Context) error {
 		field  string
 		value  func(client.Object) string
 	}{
-		{&karpv1.NodeClaim{}, byClaimProvider,
-			func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID }},
+		{
+			&karpv1.NodeClaim{}, byClaimProvider,
+			func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID },
+		},
 		{&corev1.Node{}, byNodeProvider, func(o client.Object) string { return o.(*corev1.Node).Spec.ProviderID }},
 		{&corev1.Pod{}, byNodeName, func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName }},
 		{&storagev1.VolumeAttachment{}, byNodeName, func(o client.Object) string {

@@ -26,10 +26,14 @@ func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T)
 	}{
 		"it is there":          {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1"}}, true},
 		"another has its name": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "2"}}, false},
-		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now,
-			Finalizers: []string{"foregroundDeletion"}}}, false},
-		"it leaves its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{UID: "1", DeletionTimestamp: &now,
-			Finalizers: []string{"orphan"}}}, true},
+		"it waits for its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{
+			UID: "1", DeletionTimestamp: &now,
+			Finalizers: []string{"foregroundDeletion"},
+		}}, false},
+		"it leaves its claims": {karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{
+			UID: "1", DeletionTimestamp: &now,
+			Finalizers: []string{"orphan"},
+		}}, true},
 	} {
 		if got := keepsDependents(&c.pool, ref); got != c.want {
 			t.Errorf("%s: kept %v", name, got)

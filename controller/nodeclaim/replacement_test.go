@@ -59,8 +59,10 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	observe("flying", "aws:///a/i-flying", nil)
 	want(true, "it is launched; others' launches do not matter")
 
-	plan = model.Plan{Launches: []model.Launch{{ID: "l1", Pods: []model.PodKey{one}},
-		{ID: "l2", Pods: []model.PodKey{two}}}}
+	plan = model.Plan{Launches: []model.Launch{
+		{ID: "l1", Pods: []model.PodKey{one}},
+		{ID: "l2", Pods: []model.PodKey{two}},
+	}}
 	p.decided(s, plan, map[string]string{"l1": "new-1"})
 	want(false, "a launch was refused: another plan follows")
 	p.decided(s, plan, map[string]string{"l1": "new-1", "l2": "new-2"})
@@ -86,8 +88,10 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 
 	p.decided(s, model.Plan{}, nil)
 	want(false, "a plan that was refused answers nobody")
-	p.decided(s, model.Plan{Placements: []model.Placement{{Pod: one, Node: "ready"}},
-		Unplaced: []model.Unplaced{{Pod: two}}}, nil)
+	p.decided(s, model.Plan{
+		Placements: []model.Placement{{Pod: one, Node: "ready"}},
+		Unplaced:   []model.Unplaced{{Pod: two}},
+	}, nil)
 	want(true, "what cannot be had is not waited for")
 	s.Nodes[0].Deleting = false
 	p.decided(s, plan, nil)
@@ -108,8 +112,10 @@ func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 	}
 	want(time.Minute, "no pods")
 	for i, grace := range []int64{30, 90} {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: string(rune('a' + i)),
-			UID: types.UID(rune('a' + i)), ResourceVersion: "1"}}
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "d", Name: string(rune('a' + i)),
+			UID: types.UID(rune('a' + i)), ResourceVersion: "1",
+		}}
 		p.Spec.NodeName, p.Spec.TerminationGracePeriodSeconds, p.Status.Phase = "n", &grace, corev1.PodRunning
 		w.Update(p)
 		want([]time.Duration{time.Minute, 15 * time.Second}[i],
@@ -125,19 +131,23 @@ func TestAMachineDoesNotGoOnAccountOfRoomThatIsForThePodBeforeIt(t *testing.T) {
 	w, yes := cluster.New(cluster.Options{}), true
 	p := &replacements{objects: &objects{cluster: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
 	pod := func(name, node, version string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: name, UID: types.UID(name),
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "d", Name: name, UID: types.UID(name),
 			ResourceVersion: version,
-			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}}}}
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", UID: "web", Controller: &yes}},
+		}}
 		p.Spec.NodeName = node
 		return p
 	}
 	s := &model.Snapshot{}
 	plan := model.Plan{}
 	for i, name := range []string{"first", "second"} {
-		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), ResourceVersion: "1",
+		c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: types.UID(name), ResourceVersion: "1",
 			Finalizers: []string{"f"},
 			Annotations: map[string]string{translate.AnnotationInterrupted: translate.Interruption("spot_interrupted",
-				time.Now())}}}
+				time.Now())},
+		}}
 		c.Status.ProviderID = "aws:///a/i-" + name
 		if i == 0 {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}

@@ -27,7 +27,8 @@ const surgeRetry = time.Second
 // surge reports whether a pod that is to be evicted is left alone for now, since its Deployment, whose only pod it
 // is, brings up a replacement first. A Node that the cloud takes away does not wait for that.
 func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, pod *corev1.Pod,
-	seen deployments) bool {
+	seen deployments,
+) bool {
 	name := surge.Deployment(&pod.ObjectMeta)
 	if name == "" || !conditions.PodReady(pod) || d.state.pods.get(pod.UID).surgeAnswered || claim != nil &&
 		isInterrupted(claim) {
@@ -63,7 +64,8 @@ func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.No
 
 // deployment reads a Deployment past the cache; nil if there is none.
 func (d *drainer) deployment(ctx context.Context, key types.NamespacedName, seen deployments) (*appsv1.Deployment,
-	error) {
+	error,
+) {
 	if known, ok := seen[key]; ok {
 		return known, nil
 	}

@@ -108,7 +108,8 @@ func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (s
 // before anybody asked for its end, or never existed: somebody wrote another provider ID. It returns when to ask
 // again; 0 = there are none.
 func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration,
-	err error) {
+	err error,
+) {
 	if t.state.instances.get(id).terminations > 0 {
 		return 0, nil
 	}

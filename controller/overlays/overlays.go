@@ -44,7 +44,8 @@ const (
 // price of an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts
 // with it and is ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
 func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect,
-	map[string]Verdict) {
+	map[string]Verdict,
+) {
 	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}
 	verdicts := map[string]Verdict{}
 	for _, o := range slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.NodeOverlay) int {
@@ -189,8 +190,10 @@ func (e *evaluation) effect(i int) *Effect {
 	if len(said.prices)+len(said.capacity) == 0 {
 		return nil
 	}
-	f := &Effect{Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{},
-		Capacity: map[string]model.Resources{}}
+	f := &Effect{
+		Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{},
+		Capacity: map[string]model.Resources{},
+	}
 	for key, s := range said.prices {
 		f.Prices[key] = s.value
 	}

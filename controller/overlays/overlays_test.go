@@ -35,8 +35,10 @@ func market() []model.InstanceType {
 }
 
 func pools() []Pool {
-	return []Pool{{Name: "team", Labels: map[string]string{"team": "x"}, Types: market()},
-		{Name: "other", Types: market()}}
+	return []Pool{
+		{Name: "team", Labels: map[string]string{"team": "x"}, Types: market()},
+		{Name: "other", Types: market()},
+	}
 }
 
 // overlayOf makes an overlay; price, adjustment and capacity are left out if "", requirements are key=value.
@@ -78,9 +80,15 @@ func TestPricesAreSetAndAdjusted(t *testing.T) {
 		price, adjust string
 		want          model.Price
 	}{
-		{price: "0.25", want: 250_000}, {price: "1", want: 1_000_000}, {price: "0", want: 1},
-		{adjust: "+0.05", want: 150_000}, {adjust: "-0.05", want: 50_000}, {adjust: "-0.5", want: 1},
-		{adjust: "+10%", want: 110_000}, {adjust: "-15%", want: 85_000}, {adjust: "-100%", want: 1},
+		{price: "0.25", want: 250_000},
+		{price: "1", want: 1_000_000},
+		{price: "0", want: 1},
+		{adjust: "+0.05", want: 150_000},
+		{adjust: "-0.05", want: 50_000},
+		{adjust: "-0.5", want: 1},
+		{adjust: "+10%", want: 110_000},
+		{adjust: "-15%", want: 85_000},
+		{adjust: "-100%", want: 1},
 		{adjust: "+.5%", want: 100_500},
 		{adjust: "+99999999999999999999", want: 1_000_000_000_000},
 	} {
@@ -134,8 +142,10 @@ func TestResourcesAreThereBesides(t *testing.T) {
 }
 
 func TestTheHeavierOverlayWins(t *testing.T) {
-	all := []*v1alpha1.NodeOverlay{overlayOf("light", 1, "1", "", "1"), overlayOf("heavy", 9, "2", "", ""),
-		overlayOf("none", 0, "", "+5", "7")}
+	all := []*v1alpha1.NodeOverlay{
+		overlayOf("light", 1, "1", "", "1"), overlayOf("heavy", 9, "2", "", ""),
+		overlayOf("none", 0, "", "+5", "7"),
+	}
 	names := translate.NewNames()
 	effects, verdicts := Evaluate(names, pools(), all)
 	gpu, _ := names.Index("example.com/gpu")

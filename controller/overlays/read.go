@@ -27,8 +27,10 @@ func (e *evaluation) read(o *v1alpha1.NodeOverlay) (*overlay, error) {
 	if err := validate(o); err != nil {
 		return nil, fmt.Errorf("spec.requirements or spec.capacity: %w", err)
 	}
-	x := &overlay{name: o.Name, weight: weight(o), zone: anything(model.LabelZone),
-		capacityType: anything(model.LabelCapacityType)}
+	x := &overlay{
+		name: o.Name, weight: weight(o), zone: anything(model.LabelZone),
+		capacityType: anything(model.LabelCapacityType),
+	}
 	var rs []model.Requirement
 	for i, s := range o.Spec.Requirements {
 		r, err := model.NewRequirement(s.Key, model.Operator(s.Operator), s.Values...)

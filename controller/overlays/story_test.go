@@ -38,8 +38,10 @@ func (r region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, 
 		out = append(out, model.InstanceType{
 			Name: name, Capacity: size, Allocatable: size,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelOS, "linux")),
-			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(85_000 + 10_000*i),
-				Available: true}},
+			Offerings: []model.Offering{{
+				Zone: "a", CapacityType: model.OnDemand, Price: model.Price(85_000 + 10_000*i),
+				Available: true,
+			}},
 		})
 	}
 	return out, nil
@@ -74,8 +76,10 @@ func (region) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
 
 func overlay(name, price, adjust string, gpus string, types ...string) *v1alpha1.NodeOverlay {
 	o := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	o.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{Key: model.LabelInstanceType,
-		Operator: corev1.NodeSelectorOpIn, Values: types}}
+	o.Spec.Requirements = []v1alpha1.NodeSelectorRequirement{{
+		Key:      model.LabelInstanceType,
+		Operator: corev1.NodeSelectorOpIn, Values: types,
+	}}
 	if price != "" {
 		o.Spec.Price = &price
 	}
@@ -132,8 +136,10 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 	class.Spec.SubnetSelectorTerms = []ec2v1.SubnetSelectorTerm{{ID: "subnet-0123456789abcdef0"}}
 	class.Spec.SecurityGroupSelectorTerms = []ec2v1.SecurityGroupSelectorTerm{{ID: "sg-0123456789abcdef0"}}
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "default"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default",
+	}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("0s")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: planetest.Namespace(t, p)}}

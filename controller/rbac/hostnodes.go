@@ -25,8 +25,10 @@ func asNodeRules(nodes []string) []rbacv1.PolicyRule {
 		users[i] = NodeUser + n
 	}
 	impersonate := []string{"impersonate"}
-	return []rbacv1.PolicyRule{named(rule("", []string{"users"}, impersonate), users...),
-		named(rule("", []string{"groups"}, impersonate), NodeGroup)}
+	return []rbacv1.PolicyRule{
+		named(rule("", []string{"users"}, impersonate), users...),
+		named(rule("", []string{"groups"}, impersonate), NodeGroup),
+	}
 }
 
 // nodePolicyName is that of the policy and its binding.
@@ -64,8 +66,10 @@ func NodePolicy() client.Object {
 // NodePolicyBinding puts the policy in force.
 func NodePolicyBinding() client.Object {
 	return &admissionv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(),
-			Kind: "ValidatingAdmissionPolicyBinding"},
+		TypeMeta: metav1.TypeMeta{
+			APIVersion: admissionv1.SchemeGroupVersion.String(),
+			Kind:       "ValidatingAdmissionPolicyBinding",
+		},
 		ObjectMeta: metav1.ObjectMeta{Name: nodePolicyName, Labels: map[string]string{"app.kubernetes.io/name": Name}},
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: nodePolicyName, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},

@@ -58,8 +58,10 @@ func HostRole() client.Object {
 func HostNamespace(host string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.HostNamespace(host),
-			Labels: map[string]string{"app.kubernetes.io/name": Name}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   v1alpha1.HostNamespace(host),
+			Labels: map[string]string{"app.kubernetes.io/name": Name},
+		},
 	}
 }
 
@@ -96,16 +98,24 @@ func HostObjects(host string, namespace types.UID, nodes []string) []client.Obje
 	asNodes := with(meta("", in+":nodes"))
 	return []client.Object{
 		NodePolicy(), NodePolicyBinding(), HostRole(),
-		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-			ObjectMeta: meta(in, HostAccount)},
+		&corev1.ServiceAccount{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: meta(in, HostAccount),
+		},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(in, HostAccount), Rules: hostRules()},
-		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(in, HostAccount),
-			RoleRef: to("Role", HostAccount), Subjects: who},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: with(meta("", in)),
-			RoleRef: to("ClusterRole", hostClusterRole), Subjects: who},
+		&rbacv1.RoleBinding{
+			TypeMeta: of("RoleBinding"), ObjectMeta: meta(in, HostAccount),
+			RoleRef: to("Role", HostAccount), Subjects: who,
+		},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: with(meta("", in)),
+			RoleRef: to("ClusterRole", hostClusterRole), Subjects: who,
+		},
 		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: asNodes, Rules: asNodeRules(nodes)},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes,
-			RoleRef: to("ClusterRole", asNodes.Name), Subjects: who},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes,
+			RoleRef: to("ClusterRole", asNodes.Name), Subjects: who,
+		},
 		// Whose client certificates are good.
 		&rbacv1.RoleBinding{
 			TypeMeta: of("RoleBinding"), ObjectMeta: with(meta(metav1.NamespaceSystem, in)),

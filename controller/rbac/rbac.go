@@ -23,8 +23,10 @@ func Rules() []rbacv1.PolicyRule {
 	read, write := []string{"get", "list", "watch"}, []string{"patch"}
 	return []rbacv1.PolicyRule{
 		// What pods ask for and where they may run.
-		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
-			"podtemplates"}, read),
+		rule("", []string{
+			"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
+			"podtemplates",
+		}, read),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
@@ -105,8 +107,10 @@ const ViewName = "nodeless-view"
 func ViewRules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
-		rule("", []string{"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
-			"events"}, read),
+		rule("", []string{
+			"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
+			"events",
+		}, read),
 		// what pods are made from: a change is a patch of it
 		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
@@ -147,15 +151,21 @@ func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object
 	}
 	who := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: Name, Namespace: namespace}}
 	return []client.Object{
-		&corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
-			ObjectMeta: meta(namespace)},
+		&corev1.ServiceAccount{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: meta(namespace),
+		},
 		&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta(""), Rules: append(Rules(), more...)},
-		&rbacv1.ClusterRoleBinding{TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"),
-			Subjects: who},
+		&rbacv1.ClusterRoleBinding{
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta(""), RoleRef: to("ClusterRole"),
+			Subjects: who,
+		},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(namespace), Rules: ownRules(lease)},
 		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(namespace), RoleRef: to("Role"), Subjects: who},
 		&rbacv1.Role{TypeMeta: of("Role"), ObjectMeta: meta(corev1.NamespaceNodeLease), Rules: leaseRules()},
-		&rbacv1.RoleBinding{TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"),
-			Subjects: who},
+		&rbacv1.RoleBinding{
+			TypeMeta: of("RoleBinding"), ObjectMeta: meta(corev1.NamespaceNodeLease), RoleRef: to("Role"),
+			Subjects: who,
+		},
 	}
 }

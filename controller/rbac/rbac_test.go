@@ -86,14 +86,18 @@ func TestNoMoreThanNeededIsAllowed(t *testing.T) {
 	}
 	for _, r := range rules {
 		words := slices.Concat(r.APIGroups, r.Resources, r.Verbs)
-		for _, bad := range []string{"*", "serviceaccounts/token", "impersonate", "escalate", "bind", "deletecollection",
-			rbacv1.GroupName, "users", "groups"} {
+		for _, bad := range []string{
+			"*", "serviceaccounts/token", "impersonate", "escalate", "bind", "deletecollection",
+			rbacv1.GroupName, "users", "groups",
+		} {
 			if slices.Contains(words, bad) {
 				t.Errorf("%s is allowed: %v", bad, r)
 			}
 		}
-		for _, kind := range []string{"secrets", "configmaps", "mutatingwebhookconfigurations",
-			"validatingwebhookconfigurations"} {
+		for _, kind := range []string{
+			"secrets", "configmaps", "mutatingwebhookconfigurations",
+			"validatingwebhookconfigurations",
+		} {
 			if slices.Contains(r.Resources, kind) && !slices.Equal(r.Verbs, []string{"create"}) && len(r.ResourceNames) == 0 {
 				t.Errorf("any of the %s may be read or changed: %v", kind, r)
 			}

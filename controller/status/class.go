@@ -98,15 +98,18 @@ func (k *classReconciler) touchPools(ref cloud.ClassRef) {
 
 // stamp writes finalizer and hash if they are not there, and gives the object with them.
 func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handle,
-	before client.Object) (client.Object, error) {
+	before client.Object,
+) (client.Object, error) {
 	object := before.DeepCopyObject().(client.Object)
 	if h.finalizer() != "" {
 		controllerutil.AddFinalizer(object, h.finalizer())
 	}
 	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
 		if hash := k.o.ClassHash(class); hash != "" {
-			s := stamp{ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion, hash,
-				ec2v1.EC2NodeClassHashVersion}
+			s := stamp{
+				ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion, hash,
+				ec2v1.EC2NodeClassHashVersion,
+			}
 			ours := func(c *karpv1.NodeClaim) bool { // a claim without a hash is not launched yet
 				return translate.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
 			}
@@ -128,7 +131,8 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 
 // resolve finds out what a class stands for and writes its status: after a failure what could be found out.
 func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h handle,
-	before client.Object) (*ec2v1.EC2NodeClass, error) {
+	before client.Object,
+) (*ec2v1.EC2NodeClass, error) {
 	class := h.draft(before)
 	resolver, ok := k.o.Provider.(Resolver)
 	if !ok {
@@ -193,7 +197,8 @@ func notReady(class *ec2v1.EC2NodeClass) string {
 
 // finalize releases a class that no claim uses, once the cloud has forgotten it.
 func (k *classReconciler) finalize(ctx context.Context, ref cloud.ClassRef, h handle,
-	before client.Object) (time.Duration, error) {
+	before client.Object,
+) (time.Duration, error) {
 	if !controllerutil.ContainsFinalizer(before, h.finalizer()) {
 		return 0, nil
 	}

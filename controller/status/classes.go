@@ -32,8 +32,10 @@ type Classes struct {
 // NewClasses returns Classes of EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is
 // done: event handlers read classes, and a cache ends only after its handlers have returned.
 func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
-	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{Group: classGroup,
-		Kind: classKind}: ec2Kind{}}}
+	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{
+		Group: classGroup,
+		Kind:  classKind,
+	}: ec2Kind{}}}
 	for _, k := range further {
 		c.handles[k.GroupKind()] = &foreignKind{Kind: k, found: map[types.UID]finding{}}
 	}

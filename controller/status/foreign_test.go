@@ -45,8 +45,10 @@ func labCRD() *apiextensionsv1.CustomResourceDefinition {
 		ObjectMeta: metav1.ObjectMeta{Name: "labclasses.example.com"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: labClass.Group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "labclasses", Singular: "labclass",
-				Kind: labClass.Kind, ListKind: "LabClassList"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Plural: "labclasses", Singular: "labclass",
+				Kind: labClass.Kind, ListKind: "LabClassList",
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: labClass.Version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
@@ -76,8 +78,10 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	class.SetGroupVersionKind(labClass)
 	class.SetName("lab")
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "lab"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: labClass.Group, Kind: labClass.Kind,
-		Name: "lab"}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: labClass.Group, Kind: labClass.Kind,
+		Name: "lab",
+	}
 	pool.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: "example.com/rack", Operator: corev1.NodeSelectorOpGt, Values: []string{"1"}},
 	}

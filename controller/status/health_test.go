@@ -13,8 +13,14 @@ func TestAPoolIsJudgedByItsLastFourLaunches(t *testing.T) {
 		ok   bool
 		want metav1.ConditionStatus
 	}{
-		{true, "True"}, {false, "True"}, {false, "False"}, {true, "False"}, {true, "False"}, {true, "True"},
-		{false, "True"}, {false, "False"},
+		{true, "True"},
+		{false, "True"},
+		{false, "False"},
+		{true, "False"},
+		{true, "False"},
+		{true, "True"},
+		{false, "True"},
+		{false, "False"},
 	} {
 		if h.add(step.ok); h.verdict() != step.want {
 			t.Errorf("after launch %d (%v) of %v it is %s, want %s", i+1, step.ok, h.outcomes, h.verdict(), step.want)
@@ -26,8 +32,10 @@ func TestAPoolIsJudgedByItsLastFourLaunches(t *testing.T) {
 }
 
 func TestTheNextProcessKnowsHowLaunchesWent(t *testing.T) {
-	for was, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{"False": "False", "True": "True",
-		"Unknown": "True"} {
+	for was, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{
+		"False": "False", "True": "True",
+		"Unknown": "True",
+	} {
 		h := &health{}
 		h.add(true) // a launch before the pool was first looked at
 		h.restore(&opstatus.Condition{Status: was, Reason: "RegistrationFailed"})

@@ -155,8 +155,10 @@ func (k *foreignKind) remembered(name string) *ec2v1.EC2NodeClass {
 	for uid, found := range k.found {
 		if found.name == name {
 			version, kind := k.ToAPIVersionAndKind()
-			return &ec2v1.EC2NodeClass{TypeMeta: metav1.TypeMeta{APIVersion: version, Kind: kind},
-				ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+			return &ec2v1.EC2NodeClass{
+				TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: kind},
+				ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid},
+			}
 		}
 	}
 	return nil

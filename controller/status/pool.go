@@ -106,8 +106,10 @@ func (p *poolReconciler) forget(name string) {
 // stamp writes a pool's hash on it, and has its claims carry hashes that can be compared with it.
 func (p *poolReconciler) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	before := pool.DeepCopy()
-	s := stamp{karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey, pool.Hash(),
-		karpv1.NodePoolHashVersion}
+	s := stamp{
+		karpv1.NodePoolHashAnnotationKey, karpv1.NodePoolHashVersionAnnotationKey, pool.Hash(),
+		karpv1.NodePoolHashVersion,
+	}
 	ours := func(c *karpv1.NodeClaim) bool { return c.Labels[karpv1.NodePoolLabelKey] == pool.Name }
 	if err := s.restamp(ctx, p.o, ours); err != nil {
 		return err
@@ -173,8 +175,10 @@ func (p *poolReconciler) classVerdict(pool *karpv1.NodePool) (reason, message st
 func (p *poolReconciler) sum(pool *karpv1.NodePool) {
 	used, nodes := p.o.Cluster.PoolUsage(pool.Name)
 	list := p.o.Cluster.Names().ResourceList(used)
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods,
-		corev1.ResourceEphemeralStorage} {
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods,
+		corev1.ResourceEphemeralStorage,
+	} {
 		if _, some := list[name]; !some {
 			list[name] = resource.Quantity{}
 		}

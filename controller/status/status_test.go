@@ -185,8 +185,10 @@ func class(name string) *ec2v1.EC2NodeClass {
 func pool(name, class string) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: class}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: class,
+	}
 	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}}
@@ -425,7 +427,8 @@ func TestAPoolSaysWhichRequirementRestrictsNothing(t *testing.T) {
 	np := pool("trap", "trapped")
 	np.Spec.Template.Spec.Requirements = append(np.Spec.Template.Spec.Requirements,
 		karpv1.NodeSelectorRequirementWithMinValues{
-			Key: "eks.amazonaws.com/instance-category", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"}})
+			Key: "eks.amazonaws.com/instance-category", Operator: corev1.NodeSelectorOpIn, Values: []string{"c"},
+		})
 	s.create(np)
 	s.says(np, "NodelessRequirementsKnown", metav1.ConditionFalse, "UnknownRequirementKeys",
 		"eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances",

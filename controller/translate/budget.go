@@ -21,7 +21,8 @@ func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time
 
 // strictest is allowed with the index of the budget that says so, -1 if that is the default or none is active.
 func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int,
-	err error) {
+	err error,
+) {
 	at, least = -1, math.MaxInt32
 	if budgets == nil { // the default of karpenter.sh/v1
 		least, err = scaled("10%", total)

@@ -12,8 +12,10 @@ func TestANodeIsKeptForItsPodsAndOpened(t *testing.T) {
 	node := &corev1.Node{}
 	node.Name = "n"
 	Keep(node)
-	node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
-		{Key: "team", Effect: corev1.TaintEffectNoSchedule}}
+	node.Spec.Taints = []corev1.Taint{
+		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
+		{Key: "team", Effect: corev1.TaintEffectNoSchedule},
+	}
 	if m := n.Node(node, &karpv1.NodeClaim{}); !Kept(node) || !Tainted(node) || m.Cordoned || len(m.Taints) != 1 {
 		t.Errorf("a kept Node is one on which pods are planned: %+v", m)
 	}

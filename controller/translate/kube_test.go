@@ -58,12 +58,17 @@ func TestRequirementsComeBackAsTheyWent(t *testing.T) {
 	spec := []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: "a", Operator: "In", Values: []string{"x", "y"}, MinValues: &two},
 		{Key: "b", Operator: "NotIn", Values: []string{"x"}},
-		{Key: "c", Operator: "Exists"}, {Key: "d", Operator: "DoesNotExist"},
-		{Key: "e", Operator: "Gt", Values: []string{"3"}}, {Key: "e", Operator: "Lt", Values: []string{"9"}},
-		{Key: "f", Operator: "NotIn", Values: []string{"5"}}, {Key: "f", Operator: "Gte", Values: []string{"4"}},
+		{Key: "c", Operator: "Exists"},
+		{Key: "d", Operator: "DoesNotExist"},
+		{Key: "e", Operator: "Gt", Values: []string{"3"}},
+		{Key: "e", Operator: "Lt", Values: []string{"9"}},
+		{Key: "f", Operator: "NotIn", Values: []string{"5"}},
+		{Key: "f", Operator: "Gte", Values: []string{"4"}},
 		{Key: "g", Operator: "Lt", Values: []string{"0"}},
-		{Key: "h", Operator: "NotIn", Values: []string{"x"}}, {Key: "h", Operator: "Exists"},
-		{Key: "i", Operator: "In", Values: []string{"x"}}, {Key: "i", Operator: "NotIn", Values: []string{"x"}},
+		{Key: "h", Operator: "NotIn", Values: []string{"x"}},
+		{Key: "h", Operator: "Exists"},
+		{Key: "i", Operator: "In", Values: []string{"x"}},
+		{Key: "i", Operator: "NotIn", Values: []string{"x"}},
 		{Key: "beta.kubernetes.io/arch", Operator: "In", Values: []string{"arm64"}},
 	}
 	rs, err := Requirements(spec)
@@ -86,8 +91,10 @@ func TestRequirementsComeBackAsTheyWent(t *testing.T) {
 	if _, ok := rs.Get(model.LabelArch); !ok {
 		t.Error("the beta label was not normalised")
 	}
-	if _, err := Requirements([]karpv1.NodeSelectorRequirementWithMinValues{{Key: "a",
-		Operator: "Near"}}); err == nil || !strings.Contains(err.Error(), "requirements[0]") {
+	if _, err := Requirements([]karpv1.NodeSelectorRequirementWithMinValues{{
+		Key:      "a",
+		Operator: "Near",
+	}}); err == nil || !strings.Contains(err.Error(), "requirements[0]") {
 		t.Errorf("unknown operator: %v", err)
 	}
 }
@@ -142,8 +149,10 @@ func TestWhatPodsAskOfEachOtherIsModelled(t *testing.T) {
 			PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelHostname}}},
 			PodAffinity:     &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: corev1.LabelTopologyZone}}},
 		},
-		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone,
-			WhenUnsatisfiable: corev1.DoNotSchedule}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone,
+			WhenUnsatisfiable: corev1.DoNotSchedule,
+		}},
 		Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 80}}}},
 	}}
 	s := NewNames().Shape(pod, nil)
@@ -189,13 +198,21 @@ func TestBudgets(t *testing.T) {
 		"the default is a tenth":     {nil, 25, 3, ""},
 		"percentages are rounded up": {[]karpv1.Budget{{Nodes: "5%"}}, 10, 1, ""},
 		"the least counts":           {[]karpv1.Budget{{Nodes: "5"}, {Nodes: "2"}}, 10, 2, ""},
-		"another reason does not": {[]karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{"Drifted"}}}, 10,
-			math.MaxInt32, ""},
+		"another reason does not": {
+			[]karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{"Drifted"}}},
+			10,
+			math.MaxInt32, "",
+		},
 		"in its hours it binds": {[]karpv1.Budget{{Nodes: "0", Schedule: &daily, Duration: eight}}, 10, 0, ""},
-		"after its hours it does not": {[]karpv1.Budget{{Nodes: "0", Schedule: &daily,
-			Duration: &metav1.Duration{Duration: time.Hour}}}, 10, math.MaxInt32, ""},
-		"a bad cron allows nothing": {[]karpv1.Budget{{Nodes: "5", Schedule: &bad, Duration: eight}}, 10, 0,
-			"budgets[0].schedule"},
+		"after its hours it does not": {[]karpv1.Budget{{
+			Nodes: "0", Schedule: &daily,
+			Duration: &metav1.Duration{Duration: time.Hour},
+		}}, 10, math.MaxInt32, ""},
+		"a bad cron allows nothing": {
+			[]karpv1.Budget{{Nodes: "5", Schedule: &bad, Duration: eight}},
+			10, 0,
+			"budgets[0].schedule",
+		},
 		"so does a bad number": {[]karpv1.Budget{{Nodes: "some"}}, 10, 0, "budgets[0].nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +245,10 @@ func TestHowLongDoNotDisruptHolds(t *testing.T) {
 
 func nodePool(name string) *karpv1.NodePool {
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "pool-uid"}}
-	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "default"}
+	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "default",
+	}
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
 	return np
 }
@@ -274,11 +293,15 @@ func launchOf() (model.Launch, *model.InstanceType) {
 			model.OneOf(model.LabelZone, "z1"), model.OneOf("example.com/team", "blue"), exists,
 			model.OneOf(model.LabelHostname, "x")),
 		Requests: model.Resources{model.CPU: 1500, model.Pods: 2},
-		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: "t.large", Zone: "z1", CapacityType: "spot"},
-			Price: 5},
+		Chosen: model.Candidate{
+			OfferingKey: model.OfferingKey{Type: "t.large", Zone: "z1", CapacityType: "spot"},
+			Price:       5,
+		},
 	}
-	return l, &model.InstanceType{Name: "t.large",
-		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "t.large"))}
+	return l, &model.InstanceType{
+		Name:         "t.large",
+		Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, "t.large")),
+	}
 }
 
 func TestAClaimIsKnownFromItsCreation(t *testing.T) {
@@ -286,8 +309,10 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 	l, chosen := launchOf()
 	np := nodePool("p")
 	np.Spec.Template.Labels = map[string]string{"tier": "web"}
-	expect := Expected{Candidate: l.Chosen, Capacity: model.Resources{model.CPU: 4000},
-		Allocatable: model.Resources{model.CPU: 1900}}
+	expect := Expected{
+		Candidate: l.Chosen, Capacity: model.Resources{model.CPU: 4000},
+		Allocatable: model.Resources{model.CPU: 1900},
+	}
 	claim := n.NewClaim("p-0123456789", np, l, chosen, expect)
 	for k, want := range map[string]string{
 		"karpenter.sh/nodepool": "p", "karpenter.k8s.aws/ec2nodeclass": "default", "tier": "web",
@@ -328,8 +353,10 @@ func TestAClaimIsKnownFromItsCreation(t *testing.T) {
 func TestAClaimSaysThatMinValuesWereRelaxed(t *testing.T) {
 	n := NewNames()
 	l, chosen := launchOf()
-	for want, relaxed := range map[string][]model.Relaxed{"false": nil,
-		"true": {{Key: model.LabelInstanceType, From: 3, To: 2}}} {
+	for want, relaxed := range map[string][]model.Relaxed{
+		"false": nil,
+		"true":  {{Key: model.LabelInstanceType, From: 3, To: 2}},
+	} {
 		l.Relaxed = relaxed
 		if got := n.NewClaim("c", nodePool("p"), l, chosen,
 			Expected{}).Annotations["karpenter.sh/nodeclaim-min-values-relaxed"]; got != want {
@@ -342,8 +369,10 @@ func TestAMachineHasDriftedSinceItsConditionTurned(t *testing.T) {
 	n := NewNames()
 	l, chosen := launchOf()
 	claim := n.NewClaim("c", nodePool("p"), l, chosen, Expected{})
-	claim.Status.Conditions = []status.Condition{{Type: "Drifted", Status: "True", Reason: "AMIDrifted",
-		LastTransitionTime: metav1.NewTime(noon)}}
+	claim.Status.Conditions = []status.Condition{{
+		Type: "Drifted", Status: "True", Reason: "AMIDrifted",
+		LastTransitionTime: metav1.NewTime(noon),
+	}}
 	if m := n.Node(nil, claim); m.Drifted != "AMIDrifted" || !m.DriftedSince.Equal(noon) {
 		t.Errorf("drifted %q since %s", m.Drifted, m.DriftedSince)
 	}
@@ -356,16 +385,20 @@ func TestTaintsOfStartingDoNotCountUntilInitialized(t *testing.T) {
 	np.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "cni", Effect: "NoSchedule"}}
 	claim := n.NewClaim("c", np, l, chosen, Expected{})
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{
-		{Key: "dedicated", Effect: "NoSchedule"}, {Key: "cni", Effect: "NoSchedule"},
+		{Key: "dedicated", Effect: "NoSchedule"},
+		{Key: "cni", Effect: "NoSchedule"},
 		{Key: "karpenter.sh/unregistered", Effect: "NoExecute"},
-		{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}, {Key: "readiness.k8s.io/gpu", Effect: "NoSchedule"},
+		{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"},
+		{Key: "readiness.k8s.io/gpu", Effect: "NoSchedule"},
 	}}}
 	if m := n.Node(node, claim); m.State != model.Registered || len(m.Taints) != 1 || m.Taints[0].Key != "dedicated" {
 		t.Errorf("starting: %+v", m.Taints)
 	}
 	// The claim's watch may be ahead of the Node's: the taints of starting are those of an older copy.
-	claim.Status.Conditions = []status.Condition{{Type: "Initialized", Status: "True",
-		LastTransitionTime: metav1.NewTime(noon)}}
+	claim.Status.Conditions = []status.Condition{{
+		Type: "Initialized", Status: "True",
+		LastTransitionTime: metav1.NewTime(noon),
+	}}
 	if m := n.Node(node, claim); m.State != model.Registered || len(m.Taints) != 1 {
 		t.Errorf("the claim is ahead: %v %+v", m.State, m.Taints)
 	}
@@ -410,8 +443,14 @@ func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
 		cost     string
 		priority *int32
 		want     int32
-	}{{"", nil, 1000}, {"134217728", nil, 2000}, {"-2147483648", nil, -10000}, {"much", nil, 1000},
-		{"", priority(1 << 25), 2000}, {"", priority(2_000_000_000), 10000}} {
+	}{
+		{"", nil, 1000},
+		{"134217728", nil, 2000},
+		{"-2147483648", nil, -10000},
+		{"much", nil, 1000},
+		{"", priority(1 << 25), 2000},
+		{"", priority(2_000_000_000), 10000},
+	} {
 		pod := &corev1.Pod{}
 		pod.Spec.Priority = c.priority
 		if c.cost != "" {

@@ -14,7 +14,8 @@ import (
 // NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included.
 // chosen is the type of the launch's choice: the labels it decides are left to the cloud.
 func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType,
-	e Expected) *karpv1.NodeClaim {
+	e Expected,
+) *karpv1.NodeClaim {
 	t := &np.Spec.Template
 	labels := customLabels(l.Requirements, chosen)
 	maps.Copy(labels, t.Labels)

@@ -51,8 +51,10 @@ func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues
 	for _, r := range rs {
 		first := len(out)
 		add := func(op model.Operator, values ...string) {
-			out = append(out, karpv1.NodeSelectorRequirementWithMinValues{Key: r.Key,
-				Operator: corev1.NodeSelectorOperator(op), Values: values})
+			out = append(out, karpv1.NodeSelectorRequirementWithMinValues{
+				Key:      r.Key,
+				Operator: corev1.NodeSelectorOperator(op), Values: values,
+			})
 		}
 		bounds := r.Gte != nil || r.Lte != nil
 		switch {

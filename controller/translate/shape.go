@@ -41,8 +41,10 @@ func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 
 // asHeld makes PodRequests count what kube-scheduler counts: while a pod is resized in place, the larger of what it
 // asks for and what it still has.
-var asHeld = resourcehelper.PodResourcesOptions{UseStatusResources: true,
-	InPlacePodLevelResourcesVerticalScalingEnabled: true}
+var asHeld = resourcehelper.PodResourcesOptions{
+	UseStatusResources: true,
+	InPlacePodLevelResourcesVerticalScalingEnabled: true,
+}
 
 // Resizing reports whether the pod holds other resources than its spec says.
 func Resizing(pod *corev1.Pod) bool {
@@ -86,8 +88,10 @@ func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 	add := func(ports []corev1.ContainerPort) {
 		for _, p := range ports {
 			if p.HostPort > 0 {
-				out = append(out, model.HostPort{IP: cmp.Or(p.HostIP, "0.0.0.0"),
-					Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: p.HostPort})
+				out = append(out, model.HostPort{
+					IP:       cmp.Or(p.HostIP, "0.0.0.0"),
+					Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: p.HostPort,
+				})
 			}
 		}
 	}

@@ -18,8 +18,10 @@ import (
 // podFrom reads a pod's spec; the pod is shop/web-1 with the labels app=web and ver=2.
 func podFrom(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod-uid",
-		Labels: map[string]string{"ver": "2", "app": "web"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "web-1", UID: "pod-uid",
+		Labels: map[string]string{"ver": "2", "app": "web"},
+	}}
 	if err := yaml.UnmarshalStrict([]byte(spec), &pod.Spec); err != nil {
 		t.Fatal(err)
 	}
@@ -45,10 +47,14 @@ func TestShapesSeeEachOther(t *testing.T) {
 		!reflect.DeepEqual(s.Labels, []model.Label{{Key: "app", Value: "web"}, {Key: "ver", Value: "2"}}) {
 		t.Errorf("got %+v", s)
 	}
-	got := Namespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop",
-		Labels: map[string]string{"b": "1", "a": "2"}}})
-	if want := (model.Namespace{Name: "shop",
-		Labels: []model.Label{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}}}); !reflect.DeepEqual(got, want) {
+	got := Namespace(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   "shop",
+		Labels: map[string]string{"b": "1", "a": "2"},
+	}})
+	if want := (model.Namespace{
+		Name:   "shop",
+		Labels: []model.Label{{Key: "a", Value: "2"}, {Key: "b", Value: "1"}},
+	}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -56,22 +62,30 @@ func TestShapesSeeEachOther(t *testing.T) {
 func TestTermsOfPodAffinity(t *testing.T) {
 	for name, c := range map[string]struct{ term, want string }{
 		"its own namespace if none is named": {`labelSelector: {matchLabels: {app: web}}`, "in shop: app In [web]"},
-		"the named ones, sorted": {`{namespaces: [b, a, b], labelSelector: {matchLabels: {app: web}}}`,
-			"in a+b: app In [web]"},
-		"an empty selector of namespaces is all": {`{namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}}`,
-			"in  and namespaces (): app In [web]"},
+		"the named ones, sorted": {
+			`{namespaces: [b, a, b], labelSelector: {matchLabels: {app: web}}}`,
+			"in a+b: app In [web]",
+		},
+		"an empty selector of namespaces is all": {
+			`{namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}}`,
+			"in  and namespaces (): app In [web]",
+		},
 		"those that match and those that are named": {`{namespaces: [a], namespaceSelector: {matchLabels: {team: x}}, labelSelector: {}}`, "in a and namespaces (team In [x]): "},
 		"no selector matches nothing":               {`{}`, "in shop: nothing"},
 		"not even with keys":                        {`matchLabelKeys: [ver]`, "in shop: nothing"},
 		"an empty one matches everything":           {`labelSelector: {}`, "in shop: "},
 		"the same value as the pod":                 {`{labelSelector: {matchLabels: {app: web}}, matchLabelKeys: [ver, none]}`, "in shop: app In [web], ver In [2]"},
-		"another one than the pod": {`{labelSelector: {}, mismatchLabelKeys: [ver]}`,
-			"in shop: ver NotIn [2]"},
+		"another one than the pod": {
+			`{labelSelector: {}, mismatchLabelKeys: [ver]}`,
+			"in shop: ver NotIn [2]",
+		},
 		"merged twice is merged once":          {`{labelSelector: {matchExpressions: [{key: ver, operator: In, values: ["2"]}]}, matchLabelKeys: [ver]}`, "in shop: ver In [2]"},
 		"all operators":                        {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: b, operator: DoesNotExist}, {key: c, operator: NotIn, values: [x]}]}`, "in shop: a Exists, b DoesNotExist, c NotIn [x]"},
 		"a label that is there and is not one": {`labelSelector: {matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [x]}]}`, "in shop: a Exists and NotIn [x]"},
-		"beta names are node labels', not pod labels'": {`labelSelector: {matchLabels: {beta.kubernetes.io/arch: arm64}}`,
-			"in shop: beta.kubernetes.io/arch In [arm64]"},
+		"beta names are node labels', not pod labels'": {
+			`labelSelector: {matchLabels: {beta.kubernetes.io/arch: arm64}}`,
+			"in shop: beta.kubernetes.io/arch In [arm64]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var term corev1.PodAffinityTerm
@@ -85,8 +99,10 @@ func TestTermsOfPodAffinity(t *testing.T) {
 				PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms},
 				PodAntiAffinity: &corev1.PodAntiAffinity{
 					RequiredDuringSchedulingIgnoredDuringExecution: terms,
-					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 7,
-						PodAffinityTerm: term}},
+					PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+						Weight:          7,
+						PodAffinityTerm: term,
+					}},
 				},
 			}
 			s := NewNames().Shape(pod, nil)
@@ -136,8 +152,11 @@ containers:
 - {name: a, ports: [{containerPort: 80, hostPort: 8080, hostIP: 10.0.0.1}, {containerPort: 81}]}
 - {name: b, ports: [{containerPort: 80, hostPort: 80, protocol: TCP}]}
 `), nil)
-	want := []model.HostPort{{IP: "0.0.0.0", Protocol: "UDP", Port: 9}, {IP: "0.0.0.0", Protocol: "TCP", Port: 80},
-		{IP: "10.0.0.1", Protocol: "TCP", Port: 8080}}
+	want := []model.HostPort{
+		{IP: "0.0.0.0", Protocol: "UDP", Port: 9},
+		{IP: "0.0.0.0", Protocol: "TCP", Port: 80},
+		{IP: "10.0.0.1", Protocol: "TCP", Port: 8080},
+	}
 	if !reflect.DeepEqual(s.HostPorts, want) {
 		t.Errorf("got %+v", s.HostPorts)
 	}
@@ -145,17 +164,23 @@ containers:
 
 func TestNodeAffinityAsTheSchedulerReadsIt(t *testing.T) {
 	for name, c := range map[string]struct{ terms, required, anyOf, unmodelled string }{
-		"by name": {`[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]`,
-			"field:metadata.name In [n1]", "", ""},
+		"by name": {
+			`[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]`,
+			"field:metadata.name In [n1]", "", "",
+		},
 		"by label and name":   {`[{matchExpressions: [{key: a, operator: Exists}], matchFields: [{key: metadata.name, operator: NotIn, values: [n1]}]}]`, "a Exists, field:metadata.name NotIn [n1]", "", ""},
 		"an empty term":       {`[{}, {matchExpressions: [{key: a, operator: Exists}]}]`, "a Exists", "", ""},
 		"only empty terms":    {`[{}]`, "field:metadata.name In []", "", ""},
 		"one that is no term": {`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}, {matchExpressions: [{key: b, operator: Exists}]}]`, "b Exists", "", ""},
-		"only such": {`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}]`, "", "",
-			`nodeAffinity: requirement a Gt "x": not an integer`},
+		"only such": {
+			`[{matchExpressions: [{key: a, operator: Gt, values: [x]}]}]`, "", "",
+			`nodeAffinity: requirement a Gt "x": not an integer`,
+		},
 		"several on one key": {`[{matchExpressions: [{key: a, operator: In, values: [x, z]}, {key: a, operator: NotIn, values: [x]}]}]`, "a In [z]", "", ""},
-		"a contradiction": {`[{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}]`,
-			"a In []", "", ""},
+		"a contradiction": {
+			`[{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: DoesNotExist}]}]`,
+			"a In []", "", "",
+		},
 		"one of two": {`[{matchExpressions: [{key: b, operator: Exists}]}, {matchExpressions: [{key: a, operator: Exists}]}]`, "", "a Exists; b Exists", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -219,8 +244,10 @@ func TestNothingOfAShapeIsMissingFromItsKey(t *testing.T) {
 		Namespace:   "a", Labels: []model.Label{{Key: "k", Value: "v"}},
 		Affinity: []model.PodTerm{{Topology: "t", Pods: sel}}, AntiAffinity: []model.PodTerm{{Topology: "t", Pods: sel}},
 		PreferredPods: []model.PodPreference{{Weight: 1, PodTerm: model.PodTerm{Topology: "t", Pods: sel}}},
-		Spread: []model.Spread{{Topology: "t", MaxSkew: 1, MinDomains: 1, Hard: true, Pods: sel, AnyNode: true,
-			Untainted: true}},
+		Spread: []model.Spread{{
+			Topology: "t", MaxSkew: 1, MinDomains: 1, Hard: true, Pods: sel, AnyNode: true,
+			Untainted: true,
+		}},
 		HostPorts: []model.HostPort{{IP: "i", Protocol: "p", Port: 1}},
 		Volumes:   []model.Volume{{ID: "i", Driver: "d", Topology: []model.Requirements{r}, Alone: true}},
 		Blocked:   "b", Unmodelled: []string{"u"},
@@ -273,8 +300,10 @@ func TestAClaimThatMustBeThereAndNotX(t *testing.T) {
 }
 
 func BenchmarkShape(b *testing.B) {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop",
-		Labels: map[string]string{"app": "web", "pod-template-hash": "abc", "ver": "2"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop",
+		Labels:    map[string]string{"app": "web", "pod-template-hash": "abc", "ver": "2"},
+	}}
 	pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
 	n := NewNames()
 	for b.Loop() {

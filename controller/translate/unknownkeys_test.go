@@ -11,8 +11,10 @@ import (
 func poolThatRequires(group, kind string, operator corev1.NodeSelectorOperator, key string) *karpv1.NodePool {
 	np := &karpv1.NodePool{}
 	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: group, Kind: kind, Name: "default"}
-	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: key, Operator: operator,
-		Values: []string{"c"}}}
+	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{
+		Key: key, Operator: operator,
+		Values: []string{"c"},
+	}}
 	return np
 }
 

@@ -31,8 +31,10 @@ func (s shelf) DefaultClass() *storagev1.StorageClass       { return s.classes["
 // shelfOf has a claim shop/data and a volume pv as given, and some storage classes.
 func shelfOf(t *testing.T, claim, volume string) shelf {
 	t.Helper()
-	s := shelf{claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		classes: map[string]*storagev1.StorageClass{}}
+	s := shelf{
+		claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		classes: map[string]*storagev1.StorageClass{},
+	}
 	for name, text := range map[string]string{
 		"waits":   `{provisioner: kubernetes.io/aws-ebs, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{matchLabelExpressions: [{key: topology.ebs.csi.aws.com/zone, values: [b, a]}]}, {}]}`,
 		"nowhere": `{provisioner: p, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [{}]}`,
@@ -85,44 +87,76 @@ func wordsOf(s model.Shape) string {
 func TestVolumes(t *testing.T) {
 	const bound = `{metadata: {annotations: {pv.kubernetes.io/bind-completed: "yes"}}, spec: {volumeName: pv}}`
 	for name, c := range map[string]struct{ claim, volume, want string }{
-		"bound, with node affinity": {bound, `{spec: {csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}, nodeAffinity: {required: {nodeSelectorTerms: [
+		"bound, with node affinity": {
+			bound, `{spec: {csi: {driver: ebs.csi.aws.com, volumeHandle: vol-1}, nodeAffinity: {required: {nodeSelectorTerms: [
 			{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [a]}, {key: k, operator: Exists}]}, {matchExpressions: [{key: topology.ebs.csi.aws.com/zone, operator: In, values: [b]}]}, {}]}}}}`,
-			"ebs.csi.aws.com/vol-1 by ebs.csi.aws.com at (k Exists, topology.kubernetes.io/zone In [a]) at (topology.kubernetes.io/zone In [b])"},
+			"ebs.csi.aws.com/vol-1 by ebs.csi.aws.com at (k Exists, topology.kubernetes.io/zone In [a]) at (topology.kubernetes.io/zone In [b])",
+		},
 		"bound, anywhere": {bound, `{spec: {nfs: {server: s, path: /}}}`, "pv/pv by "},
-		"bound, nowhere": {bound,
+		"bound, nowhere": {
+			bound,
 			`{spec: {nfs: {server: s, path: /}, nodeAffinity: {required: {nodeSelectorTerms: [{}]}}}}`,
-			"pv/pv by  at (field:metadata.name In [])"},
-		"bound, as in old times": {bound,
-			`{metadata: {labels: {failure-domain.beta.kubernetes.io/zone: a__b}}, spec: {awsElasticBlockStore: {volumeID: aws://a/vol-2}}}`, "ebs.csi.aws.com/vol-2 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
-		"bound, in zones by name": {bound,
+			"pv/pv by  at (field:metadata.name In [])",
+		},
+		"bound, as in old times": {
+			bound,
+			`{metadata: {labels: {failure-domain.beta.kubernetes.io/zone: a__b}}, spec: {awsElasticBlockStore: {volumeID: aws://a/vol-2}}}`, "ebs.csi.aws.com/vol-2 by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])",
+		},
+		"bound, in zones by name": {
+			bound,
 			`{metadata: {labels: {topology.kubernetes.io/zone: a__b}}, spec: {nfs: {server: s, path: /}}}`,
-			"pv/pv by  at (topology.kubernetes.io/region DoesNotExist, topology.kubernetes.io/zone DoesNotExist) at (topology.kubernetes.io/zone In [a b])"},
-		"bound to a lost volume": {bound, ``,
-			"pvc/shop/data by ; blocked: persistentVolumeClaim data is bound to persistentVolume pv, which does not exist: restore it, or delete the claim and make it anew"},
-		"half bound": {`{spec: {volumeName: pv}}`, `{spec: {nfs: {server: s, path: /}}}`,
-			"pvc/shop/data by ; blocked: persistentVolumeClaim data is not bound to persistentVolume pv yet: see that the volume exists and fits the claim"},
-		"waits for the pod": {`{spec: {storageClassName: waits}}`, ``,
-			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+			"pv/pv by  at (topology.kubernetes.io/region DoesNotExist, topology.kubernetes.io/zone DoesNotExist) at (topology.kubernetes.io/zone In [a b])",
+		},
+		"bound to a lost volume": {
+			bound, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data is bound to persistentVolume pv, which does not exist: restore it, or delete the claim and make it anew",
+		},
+		"half bound": {
+			`{spec: {volumeName: pv}}`, `{spec: {nfs: {server: s, path: /}}}`,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data is not bound to persistentVolume pv yet: see that the volume exists and fits the claim",
+		},
+		"waits for the pod": {
+			`{spec: {storageClassName: waits}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])",
+		},
 		"is being made for a node": {`{metadata: {annotations: {volume.kubernetes.io/selected-node: n1}}, spec: {storageClassName: waits}}`, ``, "pvc/shop/data by ebs.csi.aws.com at (field:metadata.name In [n1], topology.kubernetes.io/zone In [a b])"},
-		"for one pod": {`{spec: {storageClassName: waits, accessModes: [ReadWriteOncePod]}}`, ``,
-			"pvc/shop/data by ebs.csi.aws.com alone at (topology.kubernetes.io/zone In [a b])"},
-		"can be made nowhere": {`{spec: {storageClassName: nowhere}}`, ``,
-			"pvc/shop/data by p at (field:metadata.name In [])"},
-		"does not wait": {`{spec: {storageClassName: hurries}}`, ``,
-			"pvc/shop/data by efs.csi.aws.com; blocked: persistentVolumeClaim data is not bound yet, and its storageClass hurries does not wait for a pod: see why provisioner efs.csi.aws.com has made no volume, or use volumeBindingMode WaitForFirstConsumer"},
-		"no such class": {`{spec: {storageClassName: gold}}`, ``,
-			"pvc/shop/data by ; blocked: persistentVolumeClaim data asks for storageClass gold, which does not exist: create it"},
-		"no class": {`{}`, ``,
-			"pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits"},
-		"no provisioner": {`{spec: {storageClassName: local}}`, ``,
-			"pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner"},
+		"for one pod": {
+			`{spec: {storageClassName: waits, accessModes: [ReadWriteOncePod]}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com alone at (topology.kubernetes.io/zone In [a b])",
+		},
+		"can be made nowhere": {
+			`{spec: {storageClassName: nowhere}}`, ``,
+			"pvc/shop/data by p at (field:metadata.name In [])",
+		},
+		"does not wait": {
+			`{spec: {storageClassName: hurries}}`, ``,
+			"pvc/shop/data by efs.csi.aws.com; blocked: persistentVolumeClaim data is not bound yet, and its storageClass hurries does not wait for a pod: see why provisioner efs.csi.aws.com has made no volume, or use volumeBindingMode WaitForFirstConsumer",
+		},
+		"no such class": {
+			`{spec: {storageClassName: gold}}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data asks for storageClass gold, which does not exist: create it",
+		},
+		"no class": {
+			`{}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits",
+		},
+		"no provisioner": {
+			`{spec: {storageClassName: local}}`, ``,
+			"pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner",
+		},
 		"is not there": {``, ``, "blocked: persistentVolumeClaim data does not exist: create it"},
-		"is going": {`{metadata: {deletionTimestamp: "2026-06-03T12:00:00Z"}, spec: {storageClassName: waits}}`,
-			``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b]); blocked: persistentVolumeClaim data is being deleted: make it anew when it is gone"},
-		"is lost": {`{spec: {volumeName: pv}, status: {phase: Lost}}`, ``,
-			"pvc/shop/data by ; blocked: persistentVolumeClaim data has lost its volume pv: restore the volume, or delete the claim and make it anew"},
-		"by the beta name": {`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: waits}}}`, ``,
-			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])"},
+		"is going": {
+			`{metadata: {deletionTimestamp: "2026-06-03T12:00:00Z"}, spec: {storageClassName: waits}}`,
+			``, "pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b]); blocked: persistentVolumeClaim data is being deleted: make it anew when it is gone",
+		},
+		"is lost": {
+			`{spec: {volumeName: pv}, status: {phase: Lost}}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data has lost its volume pv: restore the volume, or delete the claim and make it anew",
+		},
+		"by the beta name": {
+			`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: waits}}}`, ``,
+			"pvc/shop/data by ebs.csi.aws.com at (topology.kubernetes.io/zone In [a b])",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: again, persistentVolumeClaim: {claimName: data}}, {name: tmp, emptyDir: {}}]")

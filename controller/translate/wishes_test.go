@@ -54,25 +54,39 @@ func TestWindowsGoByTheClockOnTheWall(t *testing.T) {
 		{"its first moment", night, "Europe/Berlin", "2026-06-01T20:00:00Z", true, "2026-06-02T04:00:00Z"},
 		{"its last", night, "Europe/Berlin", "2026-06-02T03:59:59Z", true, "2026-06-02T04:00:00Z"},
 		{"after it", night, "Europe/Berlin", "2026-06-02T04:00:00Z", false, "2026-06-02T20:00:00Z"},
-		{"in winter it is another hour of UTC", night, "Europe/Berlin", "2026-12-01T20:30:00Z", false,
-			"2026-12-01T21:00:00Z"},
+		{
+			"in winter it is another hour of UTC", night, "Europe/Berlin", "2026-12-01T20:30:00Z", false,
+			"2026-12-01T21:00:00Z",
+		},
 		{"without a zone it is UTC", night, "", "2026-06-01T21:59:00Z", false, "2026-06-01T22:00:00Z"},
-		{"the night an hour is left out ends at six too", night, "Europe/Berlin", "2026-03-28T21:30:00Z", true,
-			"2026-03-29T04:00:00Z"},
-		{"the night an hour comes twice ends at six too", night, "Europe/Berlin", "2026-10-24T20:30:00Z", true,
-			"2026-10-25T05:00:00Z"},
-		{"what begins in the hour that is left out", early, "Europe/Berlin", "2026-03-29T00:59:00Z", false,
-			"2026-03-29T01:00:00Z"},
+		{
+			"the night an hour is left out ends at six too", night, "Europe/Berlin", "2026-03-28T21:30:00Z", true,
+			"2026-03-29T04:00:00Z",
+		},
+		{
+			"the night an hour comes twice ends at six too", night, "Europe/Berlin", "2026-10-24T20:30:00Z", true,
+			"2026-10-25T05:00:00Z",
+		},
+		{
+			"what begins in the hour that is left out", early, "Europe/Berlin", "2026-03-29T00:59:00Z", false,
+			"2026-03-29T01:00:00Z",
+		},
 		{"begins when it is over", early, "Europe/Berlin", "2026-03-29T01:00:00Z", true, "2026-03-29T01:30:00Z"},
-		{"what begins in the hour that comes twice", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T00:20:00Z", true,
-			"2026-10-25T00:45:00Z"},
+		{
+			"what begins in the hour that comes twice", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T00:20:00Z", true,
+			"2026-10-25T00:45:00Z",
+		},
 		{"is over in between", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T01:05:00Z", false, "2026-10-25T01:15:00Z"},
 		{"and comes again", "15 2 * * * 30m", "Europe/Berlin", "2026-10-25T01:20:00Z", true, "2026-10-25T01:45:00Z"},
 		{"half an hour from UTC", "0 12 * * * 1h", "Asia/Kolkata", "2026-06-01T06:45:00Z", true, "2026-06-01T07:30:00Z"},
-		{"two that touch are one", "0 22 * * * 2h; @midnight 6h", "UTC", "2026-06-01T22:30:00Z", true,
-			"2026-06-02T06:00:00Z"},
-		{"days of the week are those of the zone", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T03:59:00Z",
-			false, "2026-06-06T04:00:00Z"},
+		{
+			"two that touch are one", "0 22 * * * 2h; @midnight 6h", "UTC", "2026-06-01T22:30:00Z", true,
+			"2026-06-02T06:00:00Z",
+		},
+		{
+			"days of the week are those of the zone", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T03:59:00Z",
+			false, "2026-06-06T04:00:00Z",
+		},
 		{"a weekend", "0 0 * * sat,sun 24h", "America/New_York", "2026-06-06T04:00:00Z", true, "2026-06-08T04:00:00Z"},
 		{"always", "0 * * * * 1h", "UTC", "2026-06-06T04:00:00Z", true, ""},
 		{"never", "0 0 30 2 * 1h", "UTC", "2026-06-06T04:00:00Z", false, ""},
@@ -117,8 +131,10 @@ func TestBudgetsGoByTheClockOnTheWall(t *testing.T) {
 // What changes next is never later than what has changed: at each instant before NextWindow the answer is the same.
 func TestNothingChangesBeforeTheNextWindow(t *testing.T) {
 	np := annotated(AnnotationTimeZone, "Europe/Berlin", AnnotationWindows, "30 2 * * * 90m; 0 23 * * sat 4h")
-	for _, from := range []time.Time{time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC),
-		time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC)} {
+	for _, from := range []time.Time{
+		time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC),
+		time.Date(2026, 10, 24, 0, 0, 0, 0, time.UTC),
+	} {
 		was, next := policyAt(t, np, from.Format(time.RFC3339)).Window.Open, NextWindow(np, from)
 		for at := from; at.Before(from.Add(60 * time.Hour)); at = at.Add(5 * time.Minute) {
 			if !at.Before(next) {

@@ -28,15 +28,19 @@ func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) 
 		x.Namespace, x.Labels = "default",
 			[]model.Label{{Key: "app", Value: fmt.Sprint(i)}, {Key: "tier", Value: fmt.Sprint(i % 10)}}
 		kin := model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", fmt.Sprint(i))}}
-		tier := model.Selector{Namespaces: []string{"default"},
-			Labels: model.Requirements{model.OneOf("tier", fmt.Sprint(i%10))}}
+		tier := model.Selector{
+			Namespaces: []string{"default"},
+			Labels:     model.Requirements{model.OneOf("tier", fmt.Sprint(i%10))},
+		}
 		x.Spread = []model.Spread{
 			{Topology: model.LabelHostname, MaxSkew: 200, Hard: true, Pods: kin},
 			{Topology: model.LabelZone, MaxSkew: int32(pods), Hard: true, Pods: tier},
 		}
 		x.Affinity = []model.PodTerm{{Topology: "kubernetes.io/os", Pods: tier}}
-		x.AntiAffinity = []model.PodTerm{{Topology: model.LabelHostname,
-			Pods: model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", "none")}}}}
+		x.AntiAffinity = []model.PodTerm{{
+			Topology: model.LabelHostname,
+			Pods:     model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", "none")}},
+		}}
 	}
 	if found := check.Plan(s, model.Policy{}, plan); len(found) > 0 {
 		tb.Fatalf("%d pods: the plan is not good: %d violations, first %v", pods, len(found), found[0])

@@ -25,8 +25,10 @@ func aim(s *model.Snapshot, l *model.Launch, zone, capacityType string) {
 	}
 	l.Types = slices.DeleteFunc(slices.Clone(l.Types), func(name string) bool { return price(name) < 0 })
 	slices.SortStableFunc(l.Types, func(a, b string) int { return cmp.Compare(price(a), price(b)) })
-	l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{Type: l.Types[0], Zone: zone,
-		CapacityType: capacityType}, Price: price(l.Types[0])}
+	l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{
+		Type: l.Types[0], Zone: zone,
+		CapacityType: capacityType,
+	}, Price: price(l.Types[0])}
 	l.RunnerUp = model.Candidate{}
 	l.Requirements = l.Requirements.And(model.NewRequirements(model.OneOf(model.LabelZone, zone),
 		model.OneOf(model.LabelCapacityType, capacityType), model.OneOf(model.LabelInstanceType, l.Types...)))
@@ -77,8 +79,10 @@ func (b *builder) place(node string, pods ...string) *builder {
 func (b *builder) launch(typ, zone string, pods ...string) *builder {
 	b.t.Helper()
 	pool := &b.s.Pools[0]
-	l := model.Launch{ID: fmt.Sprintf("l%d", len(b.plan.Launches)+1), Pool: pool.Name, Types: []string{typ},
-		Requirements: pool.Requirements}
+	l := model.Launch{
+		ID: fmt.Sprintf("l%d", len(b.plan.Launches)+1), Pool: pool.Name, Types: []string{typ},
+		Requirements: pool.Requirements,
+	}
 	for _, p := range pods {
 		l.Pods = append(l.Pods, b.pod(p))
 	}

@@ -28,7 +28,8 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 	for promise, spoil := range map[string]func(*model.Snapshot, *model.Plan){
 		"answered once": func(_ *model.Snapshot, p *model.Plan) { p.Placements = nil },
 		"reason": func(_ *model.Snapshot,
-			p *model.Plan) {
+			p *model.Plan,
+		) {
 			p.Unplaced = []model.Unplaced{{Pod: p.Launches[0].Pods[0]}}
 		},
 		"exists":              func(_ *model.Snapshot, p *model.Plan) { p.Placements[0].Node = "nowhere" },
@@ -46,8 +47,10 @@ func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
 		"available":           func(s *model.Snapshot, _ *model.Plan) { s.Pools[0].Types[0].Offerings[0].Available = false },
 		"pool's requirements": func(_ *model.Snapshot, p *model.Plan) { relabel(p, model.OneOf(model.LabelPool, "other")) },
 		"min values": func(s *model.Snapshot, _ *model.Plan) {
-			s.Pools[0].Requirements = s.Pools[0].Requirements.And(model.Requirements{{Key: model.LabelArch, Complement: true,
-				MinValues: 2}})
+			s.Pools[0].Requirements = s.Pools[0].Requirements.And(model.Requirements{{
+				Key: model.LabelArch, Complement: true,
+				MinValues: 2,
+			}})
 		},
 		"budget":           func(s *model.Snapshot, _ *model.Plan) { s.Pools[0].Disruption.AllowedEmpty = 0 },
 		"disruptable":      func(s *model.Snapshot, _ *model.Plan) { s.Nodes[0].DoNotDisrupt = true },

@@ -79,12 +79,18 @@ var commandMutations = []mutation{
 		}
 		return c != nil
 	}},
-	{"a machine on its way goes", "disruptable",
-		ofVictim(func(p *plan, n *model.Node) bool { n.State = model.Registered; return true })},
-	{"a machine that goes already", "disruptable",
-		ofVictim(func(p *plan, n *model.Node) bool { n.Deleting = true; return true })},
-	{"a machine with do-not-disrupt", "disruptable",
-		ofVictim(func(p *plan, n *model.Node) bool { n.DoNotDisrupt = true; return true })},
+	{
+		"a machine on its way goes", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.State = model.Registered; return true }),
+	},
+	{
+		"a machine that goes already", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.Deleting = true; return true }),
+	},
+	{
+		"a machine with do-not-disrupt", "disruptable",
+		ofVictim(func(p *plan, n *model.Node) bool { n.DoNotDisrupt = true; return true }),
+	},
 	{"a pod with do-not-disrupt", "disruptable", ofVictim(func(p *plan, n *model.Node) bool {
 		n.Pods = append(slices.Clone(n.Pods), model.BoundPod{Pod: model.Pod{Shape: -1}, DoNotDisrupt: true})
 		n.Deadline = false
@@ -162,30 +168,39 @@ var commandMutations = []mutation{
 		}
 		return c != nil
 	}},
-	{"it has not drifted", "drifted",
-		ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true })},
+	{
+		"it has not drifted", "drifted",
+		ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool { p.victim(c).Drifted = ""; return true }),
+	},
 	{"the drift budget is broken", "budget", ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedDrifted = 0
 		return true
 	})},
-	{"an empty node counts in the drift budget too", "budget",
+	{
+		"an empty node counts in the drift budget too", "budget",
 		ofCommand(model.Drifted, false, func(p *plan, c *model.Command) bool {
 			gone, d := p.alsoEmpty(c)
 			d.AllowedDrifted, d.AllowedUnderused = gone.empty+gone.drifted-1, 1000
 			return true
-		})},
-	{"an empty node counts in the budget for underuse too", "budget",
+		}),
+	},
+	{
+		"an empty node counts in the budget for underuse too", "budget",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			gone, d := p.alsoEmpty(c)
 			d.AllowedDrifted, d.AllowedUnderused = 1000, gone.empty+gone.drifted+gone.underused-1
 			return true
-		})},
-	{"the budget for underuse is broken", "budget",
+		}),
+	},
+	{
+		"the budget for underuse is broken", "budget",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.AllowedUnderused = len(c.Removals) - 1
 			return len(slices.Compact(poolsOf(c))) == 1
-		})},
-	{"what else goes is beyond the budget for underuse", "budget",
+		}),
+	},
+	{
+		"what else goes is beyond the budget for underuse", "budget",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			pool, underused, others := c.Removals[0].Pool, 0, 0
 			for i := range p.Commands {
@@ -206,23 +221,29 @@ var commandMutations = []mutation{
 			}
 			poolOf(p.Snapshot, pool).Disruption.AllowedUnderused = underused
 			return others > 0
-		})},
-	{"the pool consolidates empty machines only", "consolidation",
+		}),
+	},
+	{
+		"the pool consolidates empty machines only", "consolidation",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.WhenEmptyOnly = true
 			return true
-		})},
-	{"the pool never consolidates", "consolidation",
+		}),
+	},
+	{
+		"the pool never consolidates", "consolidation",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.Never = true
 			return true
-		})},
+		}),
+	},
 	{"it is not quiet", "consolidateAfter", ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 		p.victim(c).LastPodEvent = p.Now
 		poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.ConsolidateAfter = time.Minute
 		return true
 	})},
-	{"the replacement may cost as much", "saves",
+	{
+		"the replacement may cost as much", "saves",
 		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 			for _, r := range c.Removals {
 				n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
@@ -230,8 +251,10 @@ var commandMutations = []mutation{
 			}
 			p.victim(c).Price = c.Launches[0].Chosen.Price
 			return true
-		})},
-	{"several replacements cost as much together", "saves",
+		}),
+	},
+	{
+		"several replacements cost as much together", "saves",
 		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 			if len(c.Launches) < 2 {
 				return false
@@ -247,8 +270,10 @@ var commandMutations = []mutation{
 				}
 			}
 			return true
-		})},
-	{"the pods are too young for it", "pays back",
+		}),
+	},
+	{
+		"the pods are too young for it", "pays back",
 		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 			for i := range p.Nodes {
 				for k := range p.Nodes[i].Pods {
@@ -256,8 +281,10 @@ var commandMutations = []mutation{
 				}
 			}
 			return len(c.Launches[0].Pods) > 0 && c.Launches[0].Chosen.Price > 0
-		})},
-	{"the moves cost more than is saved", "pays back",
+		}),
+	},
+	{
+		"the moves cost more than is saved", "pays back",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
 			p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old
 			moving := false
@@ -269,7 +296,8 @@ var commandMutations = []mutation{
 				}
 			}
 			return moving && len(c.Removals) == 1
-		})},
+		}),
+	},
 	{"spot for spot", "spot to spot", ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 		for _, r := range c.Removals {
 			p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })].CapacityType = model.Spot
@@ -282,7 +310,8 @@ var commandMutations = []mutation{
 		pool.Limits.NodesSet, pool.Limits.Nodes, pool.NodeCount = true, 3, 3
 		return true
 	})},
-	{"the replacement is of a type that is out", "available",
+	{
+		"the replacement is of a type that is out", "available",
 		ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
 			pool := poolOf(p.Snapshot, c.Launches[0].Pool)
 			for i := range pool.Types {
@@ -291,7 +320,8 @@ var commandMutations = []mutation{
 				}
 			}
 			return true
-		})},
+		}),
+	},
 	{"a static pool loses a machine", "replicas", func(p *plan) bool {
 		for i := range p.Commands {
 			c := &p.Commands[i]

@@ -112,7 +112,8 @@ func (j *judge) optionsOf(l *model.Launch) [][]*option {
 
 // launchType judges one type of a launch, and returns its lowest price by the policy.
 func (j launches) launchType(l *model.Launch, c *catalog, k *kind, options []*option, custom model.Requirements,
-	pods []model.PodKey, load *model.Resources) (least model.Price, found bool) {
+	pods []model.PodKey, load *model.Resources,
+) (least model.Price, found bool) {
 	object := "launch " + l.ID
 	if !j.policy.Admits(&k.Capacity) {
 		j.fail("size", object, "type %s is larger than the policy wants", k.Name)

@@ -181,8 +181,10 @@ var mutations = []mutation{
 			if r := &p.Unplaced[i].Reason; len(r.Pools) > 0 {
 				r.Pools = r.Pools[1:]
 				return len(r.Pools) > 0 ||
-					!slices.Contains([]model.Rule{model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
-						model.RuleHostPort, model.RuleVolumeInUse, model.RuleSteps}, r.Rule)
+					!slices.Contains([]model.Rule{
+						model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
+						model.RuleHostPort, model.RuleVolumeInUse, model.RuleSteps,
+					}, r.Rule)
 			}
 		}
 		return false
@@ -205,12 +207,18 @@ var mutations = []mutation{
 		}
 		return len(p.Placements) > 0
 	}},
-	{"a pool that is nowhere", "exists",
-		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Pool = "nowhere" }) }},
-	{"a type of another world", "exists",
-		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, "x9.huge") }) }},
-	{"a type twice", "exists",
-		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, l.Types[0]) }) }},
+	{
+		"a pool that is nowhere", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Pool = "nowhere" }) },
+	},
+	{
+		"a type of another world", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, "x9.huge") }) },
+	},
+	{
+		"a type twice", "exists",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Types = append(l.Types, l.Types[0]) }) },
+	},
 	{"more types than are allowed", "types", func(p *plan) bool {
 		l, _, _ := p.launch()
 		if l == nil || len(l.Types) < 2 {
@@ -258,8 +266,10 @@ var mutations = []mutation{
 		// else daemons that do not run on this type may leave room
 		return l.Requests[model.Pods] == p.requested(l)[model.Pods]
 	}},
-	{"the chosen price is one too low", "price",
-		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Chosen.Price-- }) }},
+	{
+		"the chosen price is one too low", "price",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.Chosen.Price-- }) },
+	},
 	{"the price of another offering", "price", func(p *plan) bool {
 		l, _, t := p.launch()
 		if l == nil {
@@ -280,15 +290,19 @@ var mutations = []mutation{
 		}
 		for _, o := range t.Offerings {
 			if price := min(max(o.Price, 0), 1<<40); price > l.Chosen.Price {
-				l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{Type: t.Name, Zone: o.Zone,
-					CapacityType: o.CapacityType}, Price: price}
+				l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{
+					Type: t.Name, Zone: o.Zone,
+					CapacityType: o.CapacityType,
+				}, Price: price}
 				return true
 			}
 		}
 		return false
 	}},
-	{"the runner-up is nowhere", "price",
-		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) }},
+	{
+		"the runner-up is nowhere", "price",
+		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) },
+	},
 	{"the policy counts otherwise", "price", func(p *plan) bool {
 		l, _, t := p.launch()
 		if l == nil || len(l.Types) < 2 || t.Name == "" || l.Chosen.Price < 1000 || p.SpotRisk != 0 ||
@@ -306,8 +320,10 @@ var mutations = []mutation{
 		}
 		return t != nil
 	}},
-	{"the pool is not ready", "ready",
-		func(p *plan) bool { return p.onPool(func(pool *model.Pool) { pool.NotReady = "no subnets" }) }},
+	{
+		"the pool is not ready", "ready",
+		func(p *plan) bool { return p.onPool(func(pool *model.Pool) { pool.NotReady = "no subnets" }) },
+	},
 	{"one machine more than the limit", "limit", func(p *plan) bool {
 		return p.onPool(func(pool *model.Pool) {
 			pool.Limits.NodesSet, pool.Limits.Nodes = true, max(pool.NodeCount, 0)
@@ -336,8 +352,10 @@ var mutations = []mutation{
 		if l == nil {
 			return false
 		}
-		pool.Requirements = pool.Requirements.And(model.Requirements{{Key: model.LabelInstanceType, Complement: true,
-			MinValues: len(l.Types) + 1}})
+		pool.Requirements = pool.Requirements.And(model.Requirements{{
+			Key: model.LabelInstanceType, Complement: true,
+			MinValues: len(l.Types) + 1,
+		}})
 		l.Relaxed = nil
 		return true
 	}},
@@ -350,8 +368,10 @@ var mutations = []mutation{
 		l.Relaxed = []model.Relaxed{{Key: "nobody asks", From: 2, To: 1}}
 		return true
 	}},
-	{"minValues lowered under Strict", "min values",
-		func(p *plan) bool { p.MinValues = model.Strict; return p.lowerMinValues(0) }},
+	{
+		"minValues lowered under Strict", "min values",
+		func(p *plan) bool { p.MinValues = model.Strict; return p.lowerMinValues(0) },
+	},
 	{"minValues lowered, and the claim does not say to what", "min values", func(p *plan) bool {
 		p.MinValues = model.BestEffort
 		return p.lowerMinValues(1)
@@ -362,8 +382,10 @@ var mutations = []mutation{
 			p.Launches[0].Requirements = p.Launches[0].Requirements.And(model.Requirements{model.OneOf("planted", "no")})
 		})
 	}},
-	{"a bound above the cost", "lower bound",
-		func(p *plan) bool { p.LowerBound = math.MaxInt64; return len(p.Launches) > 0 }},
+	{
+		"a bound above the cost", "lower bound",
+		func(p *plan) bool { p.LowerBound = math.MaxInt64; return len(p.Launches) > 0 },
+	},
 	{"a bound below nothing", "lower bound", func(p *plan) bool { p.LowerBound = -1; return true }},
 	{"the priority is below the cut-off", "priority", func(p *plan) bool {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, math.MaxInt32
@@ -377,8 +399,10 @@ var mutations = []mutation{
 		p.Largest[model.CPU] = t.Capacity[model.CPU] - 1
 		return true
 	}},
-	{"the pod must wait", "blocked",
-		func(p *plan) bool { return p.onShape(func(s *model.Shape) { s.Blocked = "a claim is missing" }) }},
+	{
+		"the pod must wait", "blocked",
+		func(p *plan) bool { return p.onShape(func(s *model.Shape) { s.Blocked = "a claim is missing" }) },
+	},
 	{"the pod cannot be decided", "modelled", func(p *plan) bool {
 		return p.onShape(func(s *model.Shape) { s.Unmodelled = []string{"resourceClaims"} })
 	}},

@@ -129,8 +129,10 @@ func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	}
 	topology := func() string { return []string{model.LabelZone, model.LabelHostname}[r.IntN(2)] }
 	for i := range 4 {
-		x := model.Shape{Key: string(rune('a' + i)), Namespace: "default",
-			Labels: []model.Label{{Key: "app", Value: []string{"a", "b"}[r.IntN(2)]}}}
+		x := model.Shape{
+			Key: string(rune('a' + i)), Namespace: "default",
+			Labels: []model.Label{{Key: "app", Value: []string{"a", "b"}[r.IntN(2)]}},
+		}
 		for range r.IntN(3) {
 			x.Spread = append(x.Spread,
 				model.Spread{Topology: topology(), MaxSkew: int32(1 + r.IntN(2)), Hard: true, Pods: apps()})

@@ -129,6 +129,7 @@ func (j *coexistence) valuesOfNode(n *model.Node, key string) (values []string, 
 	}
 	return values, len(values) == 1 && absent == 0
 }
+
 func selectorText(s *model.Selector) string {
 	return fmt.Sprintf("%q %v %q %v %q", s.Namespaces, s.InMatching, s.NamespaceLabels.String(), s.Nothing,
 		s.Labels.String())

@@ -42,8 +42,10 @@ func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 // all pods do; if all have, room is added for as many more as were left. It returns nil if the pods depend on each
 // other, so that they can only be planned all together.
 func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
-	q := &proposal{victims: p.victims, moving: p.moving, plan: p.plan, firm: map[model.PodKey]bool{},
-		extra: slices.Clip(p.extra)}
+	q := &proposal{
+		victims: p.victims, moving: p.moving, plan: p.plan, firm: map[model.PodKey]bool{},
+		extra: slices.Clip(p.extra),
+	}
 	for i := range p.plan.Launches {
 		for _, k := range p.plan.Launches[i].Pods {
 			q.firm[k] = true

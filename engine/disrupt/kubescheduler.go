@@ -68,7 +68,8 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 // survives returns the pod that finds no place in one of the orders, and what happens to all pods in that order. The
 // launches are nodes of the state it is given.
 func (c *proposals) survives(p *proposal, moving []model.Pod, in func(*solve.Cluster) (*rules.State,
-	[]int)) (out model.Reason, wrong misplaced) {
+	[]int),
+) (out model.Reason, wrong misplaced) {
 	emptiest, there := c.projected.open(destinations{settled: true}).byFreeShare(), len(c.projected.now.Nodes)
 	c.without(p, func(places *solve.Cluster) {
 		state, launched := in(places)
@@ -156,7 +157,8 @@ func shareOf(asks, all *model.Resources) (sum float64) {
 // pods that find none. The nodes of emptiest are ranked by their free share before the call; those in beside are not
 // ranked.
 func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order,
-	told func(x model.Pod, node int)) []model.Pod {
+	told func(x model.Pod, node int),
+) []model.Pod {
 	used := slices.Clone(beside) // nodes whose rank is not valid: unranked ones and those that took pods
 	in := make([]bool, state.Nodes())
 	for _, i := range used {

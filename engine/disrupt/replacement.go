@@ -71,8 +71,10 @@ func (c *proposals) nearest(holds *model.Resources) model.Reason {
 			}
 			for _, o := range p.Types[t].Offerings {
 				if o.Available && (best == nil || o.Price < best.Chosen.Price) {
-					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: p.Types[t].Name,
-						CapacityType: o.CapacityType}, Price: o.Price}}
+					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{
+						Type:         p.Types[t].Name,
+						CapacityType: o.CapacityType,
+					}, Price: o.Price}}
 				}
 			}
 		}

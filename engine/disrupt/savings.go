@@ -53,8 +53,10 @@ func (c *savings) smallSaving(victims []*model.Node, saves model.Price) model.Re
 	if saves >= least {
 		return model.Reason{}
 	}
-	return model.Reason{Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves),
-		Detail: inDollars(least)}
+	return model.Reason{
+		Rule: model.RuleSmallSaving, Object: victims[0].Pool, Best: inDollars(saves),
+		Detail: inDollars(least),
+	}
 }
 
 func inDollars(p model.Price) string { return strconv.FormatFloat(p.Dollars(), 'f', -1, 64) }

@@ -64,8 +64,10 @@ func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(mo
 }
 
 func noPlace(u model.Unplaced) model.Reason {
-	return model.Reason{Rule: model.RuleNoPlace, Object: podName(u.Pod), Detail: string(u.Reason.Rule),
-		Pools: u.Reason.Pools}
+	return model.Reason{
+		Rule: model.RuleNoPlace, Object: podName(u.Pod), Detail: string(u.Reason.Rule),
+		Pools: u.Reason.Pools,
+	}
 }
 
 // protected returns what on the node must not be disrupted. If pods have a deadline, eventual methods do not wait for

@@ -10,11 +10,15 @@ import (
 
 // worlds are what a label may be: absent, one of the values that the requirements below mention, or one that none mentions:
 // any word, and each integer in another spelling.
-var worlds = slices.Concat([]string{"absent"}, mentioned, []string{"other", "-03", "-02", "-01", "00", "01", "02", "03", "04", "05",
-	"09223372036854775807", "-09223372036854775808"})
+var worlds = slices.Concat([]string{"absent"}, mentioned, []string{
+	"other", "-03", "-02", "-01", "00", "01", "02", "03", "04", "05",
+	"09223372036854775807", "-09223372036854775808",
+})
 
-var mentioned = []string{"", "a", "b", "c", "-3", "-2", "-1", "0", "1", "2", "3", "4", "5", "+1", "1.5",
-	"9223372036854775807", "-9223372036854775808", "9223372036854775808"}
+var mentioned = []string{
+	"", "a", "b", "c", "-3", "-2", "-1", "0", "1", "2", "3", "4", "5", "+1", "1.5",
+	"9223372036854775807", "-9223372036854775808", "9223372036854775808",
+}
 
 // bounds are what the requirements below compare with.
 var bounds = []string{"-2", "0", "3", "9223372036854775807", "-9223372036854775808"}

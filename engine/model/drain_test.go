@@ -15,8 +15,11 @@ func TestPodsOfAMachineThatGoesWaitForAPlace(t *testing.T) {
 		Pending: []Pod{pod("waits", time.Minute)},
 		Nodes: []Node{
 			{Name: "goes", Used: Resources{CPU: 700, Pods: 7}, Pods: []BoundPod{
-				{Pod: pod("old", time.Hour)}, {Pod: pod("young", time.Second)}, {Pod: pod("daemon", time.Hour), Daemon: true},
-				{Pod: pod("done", time.Hour), Terminal: true}, {Pod: pod("leaving", time.Hour), Terminating: true},
+				{Pod: pod("old", time.Hour)},
+				{Pod: pod("young", time.Second)},
+				{Pod: pod("daemon", time.Hour), Daemon: true},
+				{Pod: pod("done", time.Hour), Terminal: true},
+				{Pod: pod("leaving", time.Hour), Terminating: true},
 				{Pod: pod("held", time.Hour), EvictionBlocked: "PodDisruptionBudget default/one allows no eviction"},
 				{Pod: pod("sacred", time.Hour), DoNotDisrupt: true},
 			}},

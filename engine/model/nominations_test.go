@@ -25,18 +25,26 @@ func TestPromises(t *testing.T) {
 		},
 		Nodes: []model.Node{
 			{Name: "flying", Claim: "flying", State: model.InFlight},
-			{Name: "ready", Claim: "claim-ready", State: model.Initialized}, {Name: "foreign", State: model.Registered},
+			{Name: "ready", Claim: "claim-ready", State: model.Initialized},
+			{Name: "foreign", State: model.Registered},
 		},
 	}
 	p := &model.Plan{
-		Launches: []model.Launch{{ID: "1", Pods: []model.PodKey{key("new"), key("leaves"), key("room")}},
-			{ID: "2", Pods: []model.PodKey{key("failed")}}},
-		Placements: []model.Placement{{Pod: key("flies"), Node: "flying"}, {Pod: key("fits"), Node: "ready"},
-			{Pod: key("stays"), Node: "ready"}},
+		Launches: []model.Launch{
+			{ID: "1", Pods: []model.PodKey{key("new"), key("leaves"), key("room")}},
+			{ID: "2", Pods: []model.PodKey{key("failed")}},
+		},
+		Placements: []model.Placement{
+			{Pod: key("flies"), Node: "flying"},
+			{Pod: key("fits"), Node: "ready"},
+			{Pod: key("stays"), Node: "ready"},
+		},
 	}
 	got := p.PendingClaims(s, map[string]string{"1": "claim-1"})
-	if want := map[model.PodKey]string{key("new"): "claim-1", key("flies"): "flying",
-		key("stays"): "claim-ready"}; !maps.Equal(got, want) {
+	if want := map[model.PodKey]string{
+		key("new"): "claim-1", key("flies"): "flying",
+		key("stays"): "claim-ready",
+	}; !maps.Equal(got, want) {
 		t.Errorf("promised are %v, want %v", got, want)
 	}
 	if got := new(model.Plan).PendingClaims(s, nil); got != nil {

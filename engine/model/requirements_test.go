@@ -198,9 +198,12 @@ func FuzzRequirementAlgebra(f *testing.F) {
 func TestTextsOfDifferentRequirementsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range []Requirement{
-		{Key: "k"}, {Key: "k", Present: true}, {Key: "k", Complement: true},
+		{Key: "k"},
+		{Key: "k", Present: true},
+		{Key: "k", Complement: true},
 		{Key: "k", Complement: true, Present: true, Values: []string{"a"}},
-		OneOf("k", ""), OneOf("k", "", "a"), OneOf("k", "a"), {Key: "k", Complement: true, Values: []string{""}},
+		OneOf("k", ""), OneOf("k", "", "a"), OneOf("k", "a"),
+		{Key: "k", Complement: true, Values: []string{""}},
 		{Key: "k", Complement: true, Values: []string{"a"}},
 	} {
 		if seen[r.String()] {

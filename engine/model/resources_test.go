@@ -27,10 +27,17 @@ func TestQuantitiesAreWrittenAsPeopleDo(t *testing.T) {
 		amount   int64
 		want     string
 	}{
-		{"cpu", 1500, "1500m"}, {"cpu", 2000, "2"}, {"cpu", 0, "0"},
-		{"memory", 900 << 30, "900Gi"}, {"memory", 512 << 20, "512Mi"}, {"memory", 14<<30 + 300<<20, "14.3Gi"},
-		{"memory", 1 << 10, "1Ki"}, {"memory", 7, "7"}, {"ephemeral-storage", 1 << 30, "1Gi"},
-		{"hugepages-2Mi", 4 << 20, "4Mi"}, {"nvidia.com/gpu", 8, "8"},
+		{"cpu", 1500, "1500m"},
+		{"cpu", 2000, "2"},
+		{"cpu", 0, "0"},
+		{"memory", 900 << 30, "900Gi"},
+		{"memory", 512 << 20, "512Mi"},
+		{"memory", 14<<30 + 300<<20, "14.3Gi"},
+		{"memory", 1 << 10, "1Ki"},
+		{"memory", 7, "7"},
+		{"ephemeral-storage", 1 << 30, "1Gi"},
+		{"hugepages-2Mi", 4 << 20, "4Mi"},
+		{"nvidia.com/gpu", 8, "8"},
 	} {
 		if got := Quantity(c.resource, c.amount); got != c.want {
 			t.Errorf("%s %d is written %s, want %s", c.resource, c.amount, got, c.want)

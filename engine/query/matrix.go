@@ -94,8 +94,10 @@ func blocked(w *Waiting) []PoolAnswer {
 		if p := &w.Pools[i]; p.Could {
 			r := w.Reason
 			p.Could = false
-			p.Verdict = model.PoolVerdict{Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail,
-				Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel}
+			p.Verdict = model.PoolVerdict{
+				Pool: p.Verdict.Pool, Rule: r.Rule, Object: r.Object, Detail: r.Detail,
+				Best: r.Best, BestOf: r.BestOf, Funnel: p.Verdict.Funnel,
+			}
 		}
 	}
 	return w.Pools

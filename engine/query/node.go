@@ -78,8 +78,10 @@ func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snap
 	if pool == nil || pool.Disruption.AllowedUnderused >= len(m.Snapshot.Nodes) {
 		return nil, model.Plan{}, false
 	}
-	budget := model.Reason{Rule: model.RuleBudget, Object: m.Node.Pool,
-		Detail: strconv.Itoa(max(pool.Disruption.AllowedUnderused, 0))}
+	budget := model.Reason{
+		Rule: model.RuleBudget, Object: m.Node.Pool,
+		Detail: strconv.Itoa(max(pool.Disruption.AllowedUnderused, 0)),
+	}
 	next, _, ok := lift(m.Snapshot, policy, m.Node.Name, &budget)
 	if !ok {
 		return nil, model.Plan{}, false

@@ -162,8 +162,10 @@ func count(list []Refusal, r model.Reason, who string) []Refusal {
 			return list
 		}
 	}
-	return append(list, Refusal{Reason: model.Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best,
-		BestOf: r.BestOf}, Count: 1, Such: who})
+	return append(list, Refusal{Reason: model.Reason{
+		Rule: r.Rule, Object: r.Object, Detail: r.Detail, Best: r.Best,
+		BestOf: r.BestOf,
+	}, Count: 1, Such: who})
 }
 
 // sorted puts the most frequent refusals first, then orders by text.

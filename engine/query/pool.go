@@ -61,8 +61,10 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 			out.Could++
 			continue
 		}
-		out.Refusals = count(out.Refusals, model.Reason{Rule: verdict.Rule, Object: verdict.Object, Detail: verdict.Detail,
-			Best: verdict.Best, BestOf: verdict.BestOf}, p.Namespace+"/"+p.Name)
+		out.Refusals = count(out.Refusals, model.Reason{
+			Rule: verdict.Rule, Object: verdict.Object, Detail: verdict.Detail,
+			Best: verdict.Best, BestOf: verdict.BestOf,
+		}, p.Namespace+"/"+p.Name)
 	}
 	out.Refusals = sorted(out.Refusals)
 	return out, true

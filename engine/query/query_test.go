@@ -95,16 +95,20 @@ func rules(m query.Node) string {
 func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 	for name, tc := range map[string]struct{ cluster, want string }{
 		"nothing keeps an empty one": {
-			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal"},
+			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal",
+		},
 		"its age, then a budget": {
 			"pool general disrupt(after=2h)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h",
-			"TooYoung Budget removal"},
+			"TooYoung Budget removal",
+		},
 		"a pool that never consolidates, then a budget, then the price": {
 			"pool general disrupt(never)\nshape web cpu=1\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web)",
-			"Never Budget NotCheaper"},
+			"Never Budget NotCheaper",
+		},
 		"a pod, then nothing": {
 			"pool general disrupt(empty=9, drifted=9, underused=9)\nshape web cpu=1\nnode n1 pool=general type=s8 zone=a capacity-type=on-demand price=0.4 ready=1h runs(web-1 as web do-not-disrupt)",
-			"DoNotDisrupt command"},
+			"DoNotDisrupt command",
+		},
 		"it is not ours": {"node n1 type=s2 zone=a unmanaged", ""},
 	} {
 		s, policy := cluster(t, tc.cluster)

@@ -38,8 +38,10 @@ func TestALaunchSaysWhatTheNextBestWouldHaveCost(t *testing.T) {
 	l := model.Launch{
 		Pool: "general", Types: []string{"c7g.2xlarge", "c7i.2xlarge"}, Pods: make([]model.PodKey, 7),
 		Requests: model.Resources{model.CPU: 7150, model.Memory: 3 << 30, model.Pods: 9},
-		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: "c7g.2xlarge", Zone: "us-east-1a",
-			CapacityType: model.Spot}, Price: 118_400},
+		Chosen: model.Candidate{OfferingKey: model.OfferingKey{
+			Type: "c7g.2xlarge", Zone: "us-east-1a",
+			CapacityType: model.Spot,
+		}, Price: 118_400},
 		RunnerUp: model.Candidate{OfferingKey: model.OfferingKey{Type: "c7i.2xlarge"}, Price: 140_000},
 	}
 	want := "c7g.2xlarge spot in us-east-1a at $0.1184/h for 7 pods (cpu 7150m, memory 3Gi, pods 9), pool general; next best c7i.2xlarge, $0.0216/h more; 1 other type allowed"
@@ -49,8 +51,10 @@ func TestALaunchSaysWhatTheNextBestWouldHaveCost(t *testing.T) {
 }
 
 func TestDollars(t *testing.T) {
-	for p, want := range map[model.Price]string{0: "$0.00/h", 40_000: "$0.04/h", 42_500: "$0.0425/h",
-		1_000_000: "$1.00/h", 12_345_600: "$12.3456/h", 300: "$0.0003/h"} {
+	for p, want := range map[model.Price]string{
+		0: "$0.00/h", 40_000: "$0.04/h", 42_500: "$0.0425/h",
+		1_000_000: "$1.00/h", 12_345_600: "$12.3456/h", 300: "$0.0003/h",
+	} {
 		if got := Dollars(p); got != want {
 			t.Errorf("%d: %s, want %s", p, got, want)
 		}
@@ -74,8 +78,10 @@ func TestEveryRuleThatLeavesAPodWithoutAPlaceHasASentence(t *testing.T) {
 }
 
 func TestAReasonEndsWithTheChangeThatWouldHelp(t *testing.T) {
-	r := model.Reason{Rule: model.RuleBlocked, Detail: "persistentVolumeClaim data does not exist",
-		Change: model.Change{Rule: model.RuleBlocked, Object: "persistentVolumeClaim data", Pool: "general", To: "created"}}
+	r := model.Reason{
+		Rule: model.RuleBlocked, Detail: "persistentVolumeClaim data does not exist",
+		Change: model.Change{Rule: model.RuleBlocked, Object: "persistentVolumeClaim data", Pool: "general", To: "created"},
+	}
 	want := "persistentVolumeClaim data does not exist; would fit in pool general if persistentVolumeClaim data were created"
 	if got := Pod(r); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -37,8 +37,10 @@ type counters struct {
 }
 
 func newCounters(ns *nodes, ts *topologies, nr *nodeRules, pods *podIndex) *counters {
-	return &counters{nodes: ns, topologies: ts, nodeRules: nr, pods: pods, index: map[counterKey]int{},
-		eligibleOf: map[string]int{}}
+	return &counters{
+		nodes: ns, topologies: ts, nodeRules: nr, pods: pods, index: map[counterKey]int{},
+		eligibleOf: map[string]int{},
+	}
 }
 
 // at returns the count of a domain.

@@ -26,8 +26,10 @@ func (cs *counters) affinityOf(s *model.Shape) affinityState {
 	}
 	for i := range s.AntiAffinity {
 		t := &s.AntiAffinity[i]
-		a.apart = append(a.apart, cs.counterFor(counterKey{pods: cs.pods.selector(&t.Pods),
-			topology: cs.topology(t.Topology)}))
+		a.apart = append(a.apart, cs.counterFor(counterKey{
+			pods:     cs.pods.selector(&t.Pods),
+			topology: cs.topology(t.Topology),
+		}))
 	}
 	return a
 }

@@ -171,7 +171,9 @@ func TestSpread(t *testing.T) {
 	t.Run("pods of others and finished ones do not count", func(t *testing.T) {
 		crowded := a
 		crowded.Pods = []model.BoundPod{
-			{Pod: model.Pod{Shape: 1}}, {Pod: model.Pod{Shape: 0}, Terminal: true}, {Pod: model.Pod{Shape: -1}},
+			{Pod: model.Pod{Shape: 1}},
+			{Pod: model.Pod{Shape: 0}, Terminal: true},
+			{Pod: model.Pod{Shape: -1}},
 			{Pod: model.Pod{Shape: 9}},
 		}
 		expect(t, cluster([]model.Node{crowded, b}, spread(app("web"), model.LabelZone, 1), app("other")), "", "")
@@ -301,8 +303,10 @@ func TestAffinity(t *testing.T) {
 		} {
 			st := rules.NewState(&model.Snapshot{
 				Nodes: nodes, Shapes: []model.Shape{near(app("web"), model.LabelZone, c.pods), db},
-				Namespaces: []model.Namespace{{Name: "data", Labels: []model.Label{{Key: "kind", Value: "store"}}},
-					{Name: "default"}},
+				Namespaces: []model.Namespace{
+					{Name: "data", Labels: []model.Label{{Key: "kind", Value: "store"}}},
+					{Name: "default"},
+				},
 			})
 			st.Bind(1, 0)
 			expect(t, st, c.want)

@@ -142,7 +142,8 @@ func (t *topology) label(labels model.Requirements) (*model.Requirement, bool) {
 		return &labels[t.hint], true
 	}
 	i, ok := slices.BinarySearchFunc(labels, t.key, func(r model.Requirement,
-		key string) int {
+		key string,
+	) int {
 		return strings.Compare(r.Key, key)
 	})
 	if !ok {

@@ -249,8 +249,10 @@ func (v *View) retryTimes(types []int, o *Option) string {
 		for _, f := range v.Pool.Types[t].Offerings {
 			z, c := slices.Index(v.Zones, f.Zone), slices.Index(v.Capacities, f.CapacityType)
 			if !f.RetryAt.IsZero() && z >= 0 && c >= 0 && o.Zones[z] && o.Capacity[c] {
-				all = append(all, out{model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType},
-					f.RetryAt, f.Price})
+				all = append(all, out{
+					model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType},
+					f.RetryAt, f.Price,
+				})
 			}
 		}
 	}

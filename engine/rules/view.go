@@ -77,8 +77,10 @@ func (v *View) ApplyPolicy(policy *model.Policy) {
 	for t := range v.Offers {
 		for i := range v.Offers[t] {
 			f := &v.Offers[t][i]
-			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{CapacityType: v.Capacities[f.Capacity],
-				Price: f.Real})
+			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{
+				CapacityType: v.Capacities[f.Capacity],
+				Price:        f.Real,
+			})
 		}
 	}
 }

@@ -129,8 +129,10 @@ func inherit(n *model.Node, t *model.InstanceType) {
 	if t != nil {
 		n.Labels = t.Requirements
 	}
-	for _, x := range []struct{ key, value string }{{model.LabelZone, n.Zone}, {model.LabelCapacityType,
-		n.CapacityType}, {model.LabelPool, n.Pool}} {
+	for _, x := range []struct{ key, value string }{{model.LabelZone, n.Zone}, {
+		model.LabelCapacityType,
+		n.CapacityType,
+	}, {model.LabelPool, n.Pool}} {
 		if x.value != "" {
 			n.Labels = n.Labels.And(model.Requirements{model.OneOf(x.key, x.value)})
 		}
@@ -188,8 +190,10 @@ func (w *writer) claim(d *declaration, n *model.Node) {
 
 // size writes what differs from what the node inherits. If it inherits something that it does not have, it is bare.
 func (w *writer) size(d *declaration, n *model.Node) {
-	base := model.Node{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
-		State: n.State, AttachLimits: n.AttachLimits}
+	base := model.Node{
+		Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
+		State: n.State, AttachLimits: n.AttachLimits,
+	}
 	var t *model.InstanceType
 	if n.Type != "" {
 		t = w.parser().typeFor(n.Type, n.Pool)

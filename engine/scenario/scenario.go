@@ -13,14 +13,18 @@ import (
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
-var kinds = []string{"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon",
-	"node", "policy"}
+var kinds = []string{
+	"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon",
+	"node", "policy",
+}
 
 // Parse reads a cluster and a policy from text. The snapshot is in canonical order. Errors name the line and the
 // field.
 func Parse(text string) (*model.Snapshot, model.Policy, error) {
-	p := parser{s: &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)},
-		shapes: map[string]int{}, taken: map[string]bool{}}
+	p := parser{
+		s:      &model.Snapshot{Now: Now, ResourceNames: slices.Clone(model.WellKnownResources)},
+		shapes: map[string]int{}, taken: map[string]bool{},
+	}
 	lines, err := scan(text)
 	if err != nil {
 		return nil, p.policy, err

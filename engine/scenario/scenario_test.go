@@ -38,13 +38,19 @@ pods 2 web ns=shop labels(zone=1, app=web) # a pod's label that happens to be ca
 		Labels:   []model.Label{{Key: "app", Value: "web"}, {Key: "zone", Value: "1"}},
 		Affinity: []model.PodTerm{
 			{Topology: model.LabelZone, Pods: web("shop")},
-			{Topology: "example.com/rack",
-				Pods: model.Selector{Namespaces: []string{"default"}, InMatching: true, NamespaceLabels: teamA,
-					Labels: model.Requirements{notDB, exists}}},
+			{
+				Topology: "example.com/rack",
+				Pods: model.Selector{
+					Namespaces: []string{"default"}, InMatching: true, NamespaceLabels: teamA,
+					Labels: model.Requirements{notDB, exists},
+				},
+			},
 		},
 		AntiAffinity: []model.PodTerm{
-			{Topology: model.LabelHostname,
-				Pods: model.Selector{InMatching: true, NamespaceLabels: model.Requirements{}, Labels: model.Requirements{}}},
+			{
+				Topology: model.LabelHostname,
+				Pods:     model.Selector{InMatching: true, NamespaceLabels: model.Requirements{}, Labels: model.Requirements{}},
+			},
 			{Topology: "zone", Pods: model.Selector{Nothing: true, Labels: model.Requirements{}}},
 		},
 		PreferredPods: []model.PodPreference{
@@ -52,16 +58,22 @@ pods 2 web ns=shop labels(zone=1, app=web) # a pod's label that happens to be ca
 			{Weight: -7, PodTerm: model.PodTerm{Topology: model.LabelHostname, Pods: web("shop")}},
 		},
 		Spread: []model.Spread{
-			{Topology: model.LabelZone, MaxSkew: 2, MinDomains: 3, Hard: true, AnyNode: true, Untainted: true,
-				Pods: web("shop")},
+			{
+				Topology: model.LabelZone, MaxSkew: 2, MinDomains: 3, Hard: true, AnyNode: true, Untainted: true,
+				Pods: web("shop"),
+			},
 			{Topology: model.LabelHostname, MaxSkew: 1, Pods: web("default", "shop")},
 		},
-		HostPorts: []model.HostPort{{IP: "0.0.0.0", Protocol: "TCP", Port: 8080},
-			{IP: "10.0.0.1", Protocol: "UDP", Port: 53}, {IP: "::1", Protocol: "TCP", Port: 80}},
+		HostPorts: []model.HostPort{
+			{IP: "0.0.0.0", Protocol: "TCP", Port: 8080},
+			{IP: "10.0.0.1", Protocol: "UDP", Port: 53},
+			{IP: "::1", Protocol: "TCP", Port: 80},
+		},
 		Volumes: []model.Volume{
 			{ID: "data", Driver: "ebs", Alone: true, Topology: []model.Requirements{
 				model.NewRequirements(model.OneOf(model.LabelZone, "a", "b"), model.OneOf("rack", "1")),
-				model.NewRequirements(model.OneOf(model.LabelZone, "c"))}},
+				model.NewRequirements(model.OneOf(model.LabelZone, "c")),
+			}},
 			{ID: "a: b"},
 		},
 		Blocked: "first: make (data)",
@@ -100,12 +112,18 @@ node n2 type=c2 used(cpu=1) attach(ebs=3) runs(web-2 as web)
 		t.Errorf("n2 attaches %d, want its own", most)
 	}
 	for i, want := range []model.BoundPod{
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "agent", UID: "uid-agent-n1"}, Shape: -1},
-			Daemon: true, EvictionCost: 1000},
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "x", UID: "uid-x-n1"}, Priority: 3,
-			Created: Now.Add(-time.Hour)}, EvictionCost: 1000},
-		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "old", UID: "uid-old-n1"}}, Terminal: true,
-			EvictionCost: 1000},
+		{
+			Pod:    model.Pod{PodKey: model.PodKey{Namespace: "default", Name: "agent", UID: "uid-agent-n1"}, Shape: -1},
+			Daemon: true, EvictionCost: 1000,
+		},
+		{Pod: model.Pod{
+			PodKey: model.PodKey{Namespace: "default", Name: "x", UID: "uid-x-n1"}, Priority: 3,
+			Created: Now.Add(-time.Hour),
+		}, EvictionCost: 1000},
+		{
+			Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "old", UID: "uid-old-n1"}}, Terminal: true,
+			EvictionCost: 1000,
+		},
 		{Pod: model.Pod{PodKey: model.PodKey{Namespace: "shop", Name: "web-1", UID: "uid-web-1-n1"}}, EvictionCost: 1000},
 	} {
 		if !reflect.DeepEqual(n1.Pods[i], want) {

@@ -16,10 +16,12 @@ func ladderOf(random *rand.Rand) []*rules.View {
 		for _, gib := range []int64{2, 4, 8} {
 			all := model.Resources{model.CPU: cores*1000 - 80, model.Memory: cores*gib<<30 - 700<<20, model.Pods: 8 + cores*7}
 			price := model.Price(cores*(30_000+4_000*gib) + random.Int64N(3000))
-			types = append(types, model.InstanceType{Name: string(rune('a' + len(types))), Allocatable: all, Capacity: all,
+			types = append(types, model.InstanceType{
+				Name: string(rune('a' + len(types))), Allocatable: all, Capacity: all,
 				Offerings: []model.Offering{
 					{Zone: "a", CapacityType: model.OnDemand, Price: price, Available: random.IntN(9) > 0},
-				}})
+				},
+			})
 		}
 	}
 	requests := model.Resources{model.CPU: 280, model.Memory: 320 << 20, model.Pods: 3}

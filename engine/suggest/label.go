@@ -14,7 +14,8 @@ import (
 // allowValue allows one more value of a label, or drops the requirement if no node has the label.
 func (c *search) allowValue() model.Change {
 	if found := c.allowIn(c.shape.Required, func(s *model.Shape,
-		rs model.Requirements) {
+		rs model.Requirements,
+	) {
 		s.Required = rs
 	}); found != (model.Change{}) {
 		return found

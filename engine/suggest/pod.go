@@ -16,8 +16,10 @@ func (c *search) tolerate() model.Change {
 			continue
 		}
 		shape := *c.shape
-		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{Key: taint.Key, Value: taint.Value,
-			Effect: taint.Effect})
+		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{
+			Key: taint.Key, Value: taint.Value,
+			Effect: taint.Effect,
+		})
 		if c.fits(&shape, v, c.rooms[i], false) {
 			return model.Change{Rule: model.RuleTaint, Object: rules.TaintText(taint), Pool: v.Pool.Name, To: "tolerated"}
 		}

@@ -79,8 +79,10 @@ func (c *search) wait() model.Change {
 		pool.NotReady = ""
 		ready.Pool = &pool
 		if why := v.Pool.NotReady; why != "" && c.fits(c.shape, &ready, c.rooms[i], false) {
-			return model.Change{Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why,
-				To: "ready"}
+			return model.Change{
+				Rule: model.RulePoolNotReady, Object: "pool " + pool.Name, Pool: pool.Name, From: why,
+				To: "ready",
+			}
 		}
 		if !slices.ContainsFunc(v.Offers, outOfStock) {
 			continue
@@ -98,8 +100,10 @@ func (c *search) wait() model.Change {
 		}
 		name, ok := cheapestValue(&stocked, c.candidates(c.shape, &stocked, c.rooms[i]), model.LabelInstanceType)
 		if ok {
-			return model.Change{Rule: model.RuleCapacity, Object: name, Pool: pool.Name, From: "out of capacity",
-				To: "available"}
+			return model.Change{
+				Rule: model.RuleCapacity, Object: name, Pool: pool.Name, From: "out of capacity",
+				To: "available",
+			}
 		}
 	}
 	return model.Change{}

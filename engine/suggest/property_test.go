@@ -70,8 +70,10 @@ func edit(s *model.Snapshot, shape int, c model.Change) (*model.Snapshot, bool) 
 	case model.RuleTaint:
 		text, effect, _ := strings.Cut(c.Object, ":")
 		key, value, _ := strings.Cut(text, "=")
-		pod.Tolerations = append(slices.Clone(pod.Tolerations), model.Toleration{Key: key, Value: value,
-			Effect: model.Effect(effect)})
+		pod.Tolerations = append(slices.Clone(pod.Tolerations), model.Toleration{
+			Key: key, Value: value,
+			Effect: model.Effect(effect),
+		})
 	case model.RuleResource:
 		pod.Requests[slices.Index(s.ResourceNames, c.Object)] = parse(c.Object, c.To)
 	case model.RuleLimit:

@@ -39,7 +39,8 @@ type search struct {
 // of a label, request less, wait, lower minValues, use fewer volumes, widen a pool. If other pods are in the way, the
 // change is one of: prefer what is required of them, drop a host port, wait for a volume.
 func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
-	reason *model.Reason) model.Change {
+	reason *model.Reason,
+) model.Change {
 	for c := range changes(s, shape, views, rooms, reason) {
 		return c.Change
 	}
@@ -48,7 +49,8 @@ func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms 
 
 // changes yields the changes that would place a pod of the shape, in order.
 func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
-	reason *model.Reason) iter.Seq[Option] {
+	reason *model.Reason,
+) iter.Seq[Option] {
 	return func(yield func(Option) bool) {
 		if len(s.Pools) == 0 {
 			yield(Option{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}})
@@ -72,7 +74,8 @@ func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms [
 }
 
 func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
-	reason *model.Reason) *search {
+	reason *model.Reason,
+) *search {
 	if len(views) == 0 {
 		for i := range s.Pools {
 			v := rules.NewView(&s.Pools[i], s.Daemons)

@@ -97,41 +97,74 @@ shape db labels(app=db) cpu=1
 		reason  model.Reason
 		want    string
 	}{
-		{"pool p limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes, limit,
-			"would fit if limit cpu of pool p were 6 instead of 4"},
-		{"pool p require(family=g, zone=a) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" + nodes, limit,
-			"would fit if limit cpu of pool p were 12 instead of 4; its image must be built for arm64"},
-		{"pool p require(zone=b) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" +
-			nodes, limit,
-			""},
-		{"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) anti(zone: app=db)" + nodes, memory,
-			"would fit in pool p if it requested memory 740Gi instead of 800Gi"},
-		{"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) affinity(zone: app=db)" + nodes, memory,
-			"would fit in pool p if it requested memory 29Gi instead of 800Gi; its image must be built for arm64"},
-		{"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) affinity(hostname: app=db)" + nodes, memory,
-			""},
-		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web)" + nodes, model.Reason{Rule: model.RuleAntiAffinity,
-			Object: model.LabelZone},
-			"would fit in pool p if its pod anti-affinity on topology.kubernetes.io/zone were preferred, not required"},
-		{"pool p\npods 3 web cpu=1 labels(app=web) affinity(hostname: app=cache)" + nodes,
+		{
+			"pool p limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes, limit,
+			"would fit if limit cpu of pool p were 6 instead of 4",
+		},
+		{
+			"pool p require(family=g, zone=a) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" + nodes, limit,
+			"would fit if limit cpu of pool p were 12 instead of 4; its image must be built for arm64",
+		},
+		{
+			"pool p require(zone=b) limit(cpu=4) usage(cpu=4)\npods 3 web cpu=1 labels(app=web) affinity(zone: app=db)" +
+				nodes, limit,
+			"",
+		},
+		{
+			"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) anti(zone: app=db)" + nodes, memory,
+			"would fit in pool p if it requested memory 740Gi instead of 800Gi",
+		},
+		{
+			"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) affinity(zone: app=db)" + nodes, memory,
+			"would fit in pool p if it requested memory 29Gi instead of 800Gi; its image must be built for arm64",
+		},
+		{
+			"pool p\npods 3 web cpu=1 memory=800Gi labels(app=web) affinity(hostname: app=db)" + nodes, memory,
+			"",
+		},
+		{
+			"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web)" + nodes,
+			model.Reason{
+				Rule:   model.RuleAntiAffinity,
+				Object: model.LabelZone,
+			},
+			"would fit in pool p if its pod anti-affinity on topology.kubernetes.io/zone were preferred, not required",
+		},
+		{
+			"pool p\npods 3 web cpu=1 labels(app=web) affinity(hostname: app=cache)" + nodes,
 			model.Reason{Rule: model.RuleAffinity, Object: model.LabelHostname},
-			"would fit in pool p if its pod affinity on kubernetes.io/hostname were preferred, not required"},
-		{"pool p require(zone=a)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes,
+			"would fit in pool p if its pod affinity on kubernetes.io/hostname were preferred, not required",
+		},
+		{
+			"pool p require(zone=a)\npods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)" + nodes,
 			model.Reason{Rule: model.RuleSpread, Object: model.LabelZone},
-			"would fit in pool p if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule"},
-		{"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web) affinity(hostname: app=cache)" + nodes,
+			"would fit in pool p if its topology spread over topology.kubernetes.io/zone were ScheduleAnyway, not DoNotSchedule",
+		},
+		{
+			"pool p\npods 3 web cpu=1 labels(app=web) anti(zone: app=web) affinity(hostname: app=cache)" + nodes,
 			model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone},
-			""},
-		{"pool p\npods 3 web cpu=1 labels(app=web)\nshape loner labels(app=loner) cpu=1 anti(zone: app=web)\nnode n3 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(loner-1 as loner)\nnode n4 pool=p type=c2 zone=b capacity-type=on-demand state=initialized runs(loner-2 as loner)" + nodes,
-			model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone}, ""},
-		{"pool p require(zone=a)\npods 1 web cpu=1 volume(data: zone=b)" + nodes, model.Reason{Rule: model.RuleVolume},
-			"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)"},
-		{"pool p\npods 1 web cpu=1 blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
+			"",
+		},
+		{
+			"pool p\npods 3 web cpu=1 labels(app=web)\nshape loner labels(app=loner) cpu=1 anti(zone: app=web)\nnode n3 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(loner-1 as loner)\nnode n4 pool=p type=c2 zone=b capacity-type=on-demand state=initialized runs(loner-2 as loner)" + nodes,
+			model.Reason{Rule: model.RuleAntiAffinity, Object: model.LabelZone},
+			"",
+		},
+		{
+			"pool p require(zone=a)\npods 1 web cpu=1 volume(data: zone=b)" + nodes,
+			model.Reason{Rule: model.RuleVolume},
+			"would fit if requirement topology.kubernetes.io/zone of pool p also allowed b (now a)",
+		},
+		{
+			"pool p\npods 1 web cpu=1 blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
 			model.Reason{Rule: model.RuleBlocked},
-			"would fit in pool p if persistentVolumeClaim data were created"},
-		{"pool p\npods 1 web cpu=1 memory=1Ti blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
+			"would fit in pool p if persistentVolumeClaim data were created",
+		},
+		{
+			"pool p\npods 1 web cpu=1 memory=1Ti blocked(\"persistentVolumeClaim data does not exist\")" + nodes,
 			model.Reason{Rule: model.RuleBlocked},
-			""},
+			"",
+		},
 	} {
 		s, _, err := scenario.Parse(types + c.cluster)
 		if err != nil {

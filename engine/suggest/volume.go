@@ -85,8 +85,10 @@ func (c *search) fewerVolumes() model.Change {
 		shape.Volumes = firstOf(shape.Volumes, verdict.Object, n)
 		if c.fits(&shape, v, c.rooms[i], false) {
 			most = n
-			best = model.Change{Rule: model.RuleVolumeLimit, Object: verdict.Object, Pool: v.Pool.Name, From: verdict.Detail,
-				To: verdict.Best}
+			best = model.Change{
+				Rule: model.RuleVolumeLimit, Object: verdict.Object, Pool: v.Pool.Name, From: verdict.Detail,
+				To: verdict.Best,
+			}
 		}
 	}
 	return best

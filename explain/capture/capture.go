@@ -24,8 +24,10 @@ import (
 // others are kinds that no decision depends on now, but that of a change may.
 var others = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }},
-	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{},
-		func() client.ObjectList { return &schedulingv1.PriorityClassList{} }},
+	{
+		"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{},
+		func() client.ObjectList { return &schedulingv1.PriorityClassList{} },
+	},
 }
 
 func ofKinds(o client.Object, kinds []kind) bool {
@@ -51,8 +53,10 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 		return 0, err
 	}
 	out := bufio.NewWriter(w)
-	begin := stamp{APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version,
-		Prices: c.Prices()}
+	begin := stamp{
+		APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version,
+		Prices: c.Prices(),
+	}
 	extra := c.Objects()
 	for _, k := range others {
 		err := c.readKind(ctx, k, page, func(o client.Object) { extra = append(extra, o) })

@@ -94,7 +94,8 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 
 // offered is what a class offers, and what had to be assumed of it.
 func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string,
-	err error) {
+	err error,
+) {
 	if ref.Group != classGroup || ref.Kind != classKind {
 		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q",
 			ref.Kind, ref.Group, classKind, classGroup)

@@ -110,28 +110,39 @@ func TestADumpThatIsNotWholeIsRefused(t *testing.T) {
 func TestACaptureHoldsNoSecrets(t *testing.T) {
 	data := "token=s3cr3t"
 	spec := corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "c", Image: "s3cr3t", Args: []string{data},
-			Env: []corev1.EnvVar{{Name: "A", Value: data}}}},
+		Containers: []corev1.Container{{
+			Name: "c", Image: "s3cr3t", Args: []string{data},
+			Env: []corev1.EnvVar{{Name: "A", Value: data}},
+		}},
 		Volumes: []corev1.Volume{
 			{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3cr3t"}}},
 			{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
-			{Name: "i", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "ebs",
-				VolumeAttributes: map[string]string{"a": data}}}},
+			{Name: "i", VolumeSource: corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{
+				Driver:           "ebs",
+				VolumeAttributes: map[string]string{"a": data},
+			}}},
 		},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s3cr3t"}},
 		NodeSelector:     map[string]string{"disk": "fast"},
 	}
-	secret := map[string]string{"kubectl.kubernetes.io/last-applied-configuration": data,
-		"karpenter.sh/do-not-disrupt": "true", "team/token": data}
+	secret := map[string]string{
+		"kubectl.kubernetes.io/last-applied-configuration": data,
+		"karpenter.sh/do-not-disrupt":                      "true", "team/token": data,
+	}
 	for name, o := range map[string]client.Object{
-		"pod": &corev1.Pod{Spec: spec,
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: data, PodIP: "s3cr3t"}},
+		"pod": &corev1.Pod{
+			Spec:   spec,
+			Status: corev1.PodStatus{Phase: corev1.PodRunning, Message: data, PodIP: "s3cr3t"},
+		},
 		"daemonset": &appsv1.DaemonSet{Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: spec}}},
 		"class":     &ec2v1.EC2NodeClass{Spec: ec2v1.EC2NodeClassSpec{UserData: &data}},
 		"storage":   &storagev1.StorageClass{Parameters: map[string]string{"key": data}},
 		"volume": &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs", VolumeHandle: "vol-1",
-				VolumeAttributes: map[string]string{"a": data}}}}},
+			CSI: &corev1.CSIPersistentVolumeSource{
+				Driver: "ebs", VolumeHandle: "vol-1",
+				VolumeAttributes: map[string]string{"a": data},
+			},
+		}}},
 	} {
 		o.SetAnnotations(secret)
 		text, err := json.Marshal(capture.Harmless(o))

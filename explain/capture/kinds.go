@@ -46,25 +46,41 @@ var kinds = []kind{
 	{"", "pods", essential, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }},
 	{"", "nodes", essential, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }},
 	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}, func() client.ObjectList { return &karpv1.NodePoolList{} }},
-	{"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{},
-		func() client.ObjectList { return &karpv1.NodeClaimList{} }},
-	{"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{},
-		func() client.ObjectList { return &ec2v1.EC2NodeClassList{} }},
-	{"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{},
-		func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} }},
+	{
+		"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{},
+		func() client.ObjectList { return &karpv1.NodeClaimList{} },
+	},
+	{
+		"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{},
+		func() client.ObjectList { return &ec2v1.EC2NodeClassList{} },
+	},
+	{
+		"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{},
+		func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} },
+	},
 	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}, func() client.ObjectList { return &appsv1.DaemonSetList{} }},
 	{"", "limitranges", wanted, &corev1.LimitRange{}, func() client.ObjectList { return &corev1.LimitRangeList{} }},
 	{"", "namespaces", wanted, &corev1.Namespace{}, func() client.ObjectList { return &corev1.NamespaceList{} }},
-	{"", "persistentvolumeclaims", wanted, &corev1.PersistentVolumeClaim{},
-		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} }},
-	{"", "persistentvolumes", wanted, &corev1.PersistentVolume{},
-		func() client.ObjectList { return &corev1.PersistentVolumeList{} }},
-	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{},
-		func() client.ObjectList { return &storagev1.StorageClassList{} }},
-	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{},
-		func() client.ObjectList { return &storagev1.CSINodeList{} }},
-	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{},
-		func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }},
+	{
+		"", "persistentvolumeclaims", wanted, &corev1.PersistentVolumeClaim{},
+		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
+	},
+	{
+		"", "persistentvolumes", wanted, &corev1.PersistentVolume{},
+		func() client.ObjectList { return &corev1.PersistentVolumeList{} },
+	},
+	{
+		"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{},
+		func() client.ObjectList { return &storagev1.StorageClassList{} },
+	},
+	{
+		"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{},
+		func() client.ObjectList { return &storagev1.CSINodeList{} },
+	},
+	{
+		"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{},
+		func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} },
+	},
 }
 
 // name is the kind's as kubectl takes it.

@@ -48,8 +48,10 @@ func (w *writer) decision(kind Kind, why string, about ...string) *Decision {
 	if w.digest == "" {
 		w.digest = Digest(w.Snapshot)
 	}
-	return &Decision{ID: identity(w.Snapshot.Now, kind, about...), Time: w.Snapshot.Now.UTC(), Snapshot: w.digest,
-		Kind: kind, Why: cut(why)}
+	return &Decision{
+		ID: identity(w.Snapshot.Now, kind, about...), Time: w.Snapshot.Now.UTC(), Snapshot: w.digest,
+		Kind: kind, Why: cut(why),
+	}
 }
 
 // node is the machine of a claim, nil if the snapshot has none.
@@ -72,8 +74,10 @@ func (w *writer) launch(l *model.Launch, claim string) *Decision {
 }
 
 func (w *writer) bought(l *model.Launch, claim string) Bought {
-	b := Bought{Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1),
-		Requests: l.Requests.Amounts(w.Snapshot.ResourceNames)}
+	b := Bought{
+		Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1),
+		Requests: l.Requests.Amounts(w.Snapshot.ResourceNames),
+	}
 	if l.RunnerUp.Type != "" {
 		up := offer(l.RunnerUp)
 		b.RunnerUp = &up

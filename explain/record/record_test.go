@@ -23,10 +23,14 @@ func pod(name string) model.PodKey {
 
 func launch(id string, pods ...string) model.Launch {
 	l := model.Launch{ID: id, Pool: "general", Types: []string{"m5.large"}}
-	l.Chosen = model.Candidate{OfferingKey: model.OfferingKey{Type: "m5.large", Zone: "a", CapacityType: "on-demand"},
-		Price: 96_000}
-	l.RunnerUp = model.Candidate{OfferingKey: model.OfferingKey{Type: "m5.xlarge", Zone: "a",
-		CapacityType: "on-demand"}, Price: 192_000}
+	l.Chosen = model.Candidate{
+		OfferingKey: model.OfferingKey{Type: "m5.large", Zone: "a", CapacityType: "on-demand"},
+		Price:       96_000,
+	}
+	l.RunnerUp = model.Candidate{OfferingKey: model.OfferingKey{
+		Type: "m5.xlarge", Zone: "a",
+		CapacityType: "on-demand",
+	}, Price: 192_000}
 	for _, p := range pods {
 		l.Pods = append(l.Pods, pod(p))
 	}
@@ -34,8 +38,10 @@ func launch(id string, pods ...string) model.Launch {
 }
 
 func node(name, claim string, price model.Price, pods ...string) model.Node {
-	n := model.Node{Name: name, Claim: claim, Pool: "general", Type: "m5.xlarge", Zone: "a", CapacityType: "on-demand",
-		Price: price, State: model.Initialized}
+	n := model.Node{
+		Name: name, Claim: claim, Pool: "general", Type: "m5.xlarge", Zone: "a", CapacityType: "on-demand",
+		Price: price, State: model.Initialized,
+	}
 	for _, p := range pods {
 		n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: pod(p)}})
 	}
@@ -44,8 +50,10 @@ func node(name, claim string, price model.Price, pods ...string) model.Node {
 
 func seen(claim string, ready time.Time) record.Seen {
 	return record.Seen{Claim: claim, Node: "node-" + claim, Ready: ready, Look: func() record.Machine {
-		return record.Machine{Claim: claim, Pool: "general",
-			Offer: record.Offer{Type: "m5.large", Zone: "a", CapacityType: "on-demand", DollarsPerHour: 0.096}}
+		return record.Machine{
+			Claim: claim, Pool: "general",
+			Offer: record.Offer{Type: "m5.large", Zone: "a", CapacityType: "on-demand", DollarsPerHour: 0.096},
+		}
 	}}
 }
 
@@ -62,15 +70,19 @@ func story(entries []record.Entry) string {
 // them.
 func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	s := &model.Snapshot{Now: noon}
-	launched := record.Turn{Snapshot: s, Plan: model.Plan{Launches: []model.Launch{launch("l1", "web-1", "web-2")}},
-		Claims: map[string]string{"l1": "c1"}}
+	launched := record.Turn{
+		Snapshot: s, Plan: model.Plan{Launches: []model.Launch{launch("l1", "web-1", "web-2")}},
+		Claims: map[string]string{"l1": "c1"},
+	}
 	later := &model.Snapshot{Now: at(time.Hour), Nodes: []model.Node{node("node-c1", "c1", 192_000, "web-1")}}
 	command := model.Command{
 		ID: "cmd", Method: model.Underutilized, Saves: 96_000, Launches: []model.Launch{launch("l2")},
 		Removals: []model.Removal{{Node: "node-c1", Claim: "c1", Pool: "general", Method: model.Underutilized}},
 	}
-	replaced := record.Turn{Snapshot: later, Plan: model.Plan{Commands: []model.Command{command}},
-		Claims: map[string]string{"l2": "c2"}, Begun: []string{"cmd"}}
+	replaced := record.Turn{
+		Snapshot: later, Plan: model.Plan{Commands: []model.Command{command}},
+		Claims: map[string]string{"l2": "c2"}, Begun: []string{"cmd"},
+	}
 	going := seen("c1", at(40*time.Second))
 	going.Leaves, going.Method, going.Why = true, "Underutilized", "its pods cost less elsewhere"
 
@@ -129,8 +141,10 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 // A NodeClaim is seen with each of its changes: that its machine is ready is written down once.
 func TestReadyIsWrittenOnce(t *testing.T) {
 	k := record.NewTracker()
-	k.Turn(record.Turn{Snapshot: &model.Snapshot{Now: noon},
-		Plan: model.Plan{Launches: []model.Launch{launch("l1", "web-1")}}, Claims: map[string]string{"l1": "c1"}}, noon)
+	k.Turn(record.Turn{
+		Snapshot: &model.Snapshot{Now: noon},
+		Plan:     model.Plan{Launches: []model.Launch{launch("l1", "web-1")}}, Claims: map[string]string{"l1": "c1"},
+	}, noon)
 	if first := k.See(seen("c1", at(44*time.Second)), at(44*time.Second)); len(first) != 1 {
 		t.Fatalf("entries %+v", first)
 	}
@@ -146,8 +160,10 @@ func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 		want     string
 	}{
 		"by the cloud": {want: "Depart Interrupted: terminated after 30s"},
-		"by our own caretaker": {deleting: [2]string{"Unhealthy", "its Node was not healthy"},
-			want: "Depart Unhealthy: terminated after 30s"},
+		"by our own caretaker": {
+			deleting: [2]string{"Unhealthy", "its Node was not healthy"},
+			want:     "Depart Unhealthy: terminated after 30s",
+		},
 	} {
 		k := record.NewTracker()
 		if c.deleting[0] != "" {
@@ -199,8 +215,12 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 		pods string
 		want int
 	}{
-		{model.RuleLimit, "1", "a b", 1}, {model.RuleLimit, "3", "a b", 0}, {model.RuleLimit, "3", "a b c", 1},
-		{model.RuleCapacity, "", "a b c", 1}, {model.RuleSteps, "", "a b c", 0}, {model.RuleCapacity, "", "b", 1},
+		{model.RuleLimit, "1", "a b", 1},
+		{model.RuleLimit, "3", "a b", 0},
+		{model.RuleLimit, "3", "a b c", 1},
+		{model.RuleCapacity, "", "a b c", 1},
+		{model.RuleSteps, "", "a b c", 0},
+		{model.RuleCapacity, "", "b", 1},
 	} {
 		if got := turn(time.Duration(i)*time.Minute, step.rule, step.best, strings.Fields(step.pods)...); got != step.want {
 			t.Errorf("step %d, %s: %d refusals are told, want %d", i, step.rule, got, step.want)
@@ -235,8 +255,10 @@ func TestWhatIsKeptIsBoundedAndComesBack(t *testing.T) {
 	if w := back[1].Decision.Why; len(w) > 2100 || strings.ContainsRune(w, '�') {
 		t.Errorf("a sentence of %d bytes, cut within a letter: %t", len(w), strings.ContainsRune(w, '�'))
 	}
-	for _, damaged := range [][]byte{nil, []byte("no gzip"), data[:len(data)/2],
-		append(slices.Clone(data[:len(data)-9]), "123456789"...)} {
+	for _, damaged := range [][]byte{
+		nil, []byte("no gzip"), data[:len(data)/2],
+		append(slices.Clone(data[:len(data)-9]), "123456789"...),
+	} {
 		if _, err := record.Decode(damaged); err == nil {
 			t.Errorf("%d damaged bytes are read without a word", len(damaged))
 		}
@@ -256,21 +278,35 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 	gone := func(of, claim string, after time.Duration) record.Outcome {
 		return record.Outcome{Of: of, What: record.Gone, Claim: claim, Time: at(after)}
 	}
-	empty := record.Record{Decision: record.Decision{ID: "empty", Time: noon, Kind: record.Remove, Method: "Empty",
-		Goes: []record.Machine{machine("a", 1)}},
-		Outcomes: []record.Outcome{gone("empty", "a", 0)}}
-	replace := record.Record{Decision: record.Decision{ID: "replace", Time: noon, Kind: record.Replace,
-		Method: "Underutilized",
-		Goes:   []record.Machine{machine("b", 3)}, Comes: []record.Bought{bought("c", 1)}},
-		Outcomes: []record.Outcome{gone("replace", "b", time.Hour)}}
-	undone := record.Record{Decision: record.Decision{ID: "undone", Time: noon, Kind: record.Replace,
-		Method: "Underutilized",
-		Goes:   []record.Machine{machine("d", 3)}, Comes: []record.Bought{bought("e", 2)}},
-		Outcomes: []record.Outcome{{Of: "undone", What: record.Undone, Time: at(30 * time.Minute)}}}
+	empty := record.Record{
+		Decision: record.Decision{
+			ID: "empty", Time: noon, Kind: record.Remove, Method: "Empty",
+			Goes: []record.Machine{machine("a", 1)},
+		},
+		Outcomes: []record.Outcome{gone("empty", "a", 0)},
+	}
+	replace := record.Record{
+		Decision: record.Decision{
+			ID: "replace", Time: noon, Kind: record.Replace,
+			Method: "Underutilized",
+			Goes:   []record.Machine{machine("b", 3)}, Comes: []record.Bought{bought("c", 1)},
+		},
+		Outcomes: []record.Outcome{gone("replace", "b", time.Hour)},
+	}
+	undone := record.Record{
+		Decision: record.Decision{
+			ID: "undone", Time: noon, Kind: record.Replace,
+			Method: "Underutilized",
+			Goes:   []record.Machine{machine("d", 3)}, Comes: []record.Bought{bought("e", 2)},
+		},
+		Outcomes: []record.Outcome{{Of: "undone", What: record.Undone, Time: at(30 * time.Minute)}},
+	}
 	undoneThenGone := undone
 	undoneThenGone.Outcomes = append(slices.Clone(undone.Outcomes), gone("undone", "d", time.Hour))
-	launched := record.Record{Decision: record.Decision{ID: "launched", Time: at(2 * time.Hour), Kind: record.Launch,
-		Comes: []record.Bought{bought("f", 0.75)}}}
+	launched := record.Record{Decision: record.Decision{
+		ID: "launched", Time: at(2 * time.Hour), Kind: record.Launch,
+		Comes: []record.Bought{bought("f", 0.75)},
+	}}
 	expired := empty
 	expired.Goes = []record.Machine{machine("a", 1)}
 	ends := at(3 * time.Hour)
@@ -281,8 +317,10 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 	drift.Method = "Drifted"
 	var cheaper record.Record = replace
 	cheaper.Outcomes = append(slices.Clone(replace.Outcomes),
-		record.Outcome{Of: "replace", What: record.Ready, Claim: "c", Time: at(time.Minute),
-			Offer: &record.Offer{DollarsPerHour: 0.5}})
+		record.Outcome{
+			Of: "replace", What: record.Ready, Claim: "c", Time: at(time.Minute),
+			Offer: &record.Offer{DollarsPerHour: 0.5},
+		})
 
 	for name, c := range map[string]struct {
 		records       []record.Record
@@ -296,17 +334,34 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 		"both run for an hour, then one: 3·3 − 4·1": {[]record.Record{replace}, 4 * time.Hour, 5, 2, record.Counting},
 		"the cloud gave a cheaper one: 3·3 − 4·0.5": {[]record.Record{cheaper}, 4 * time.Hour, 7, 2.5, record.Counting},
 		"undone: the replacement for half an hour":  {[]record.Record{undone}, 4 * time.Hour, -1, 0, record.Reversed},
-		"undone, and gone later by somebody's hand": {[]record.Record{undoneThenGone}, 4 * time.Hour, -1, 0,
-			record.Reversed},
-		"a machine came after two hours: 2·1 + 2·0.25": {[]record.Record{empty, launched}, 4 * time.Hour, 2.5, 0.25,
-			record.Counting},
-		"two came: nothing more is saved": {[]record.Record{empty, launched, launched}, 4 * time.Hour, 2, 0,
-			record.TakenOff},
-		"a machine that came before is not taken off": {[]record.Record{launched,
-			{Decision: empty.Decision, Outcomes: []record.Outcome{gone("empty", "a", 3*time.Hour)}}}, 4 * time.Hour, 1, 1,
-			record.Counting},
-		"not gone yet: only what the replacement costs": {[]record.Record{{Decision: replace.Decision}}, 30 * time.Minute,
-			-0.5, -1, record.Waiting},
+		"undone, and gone later by somebody's hand": {
+			[]record.Record{undoneThenGone},
+			4 * time.Hour, -1, 0,
+			record.Reversed,
+		},
+		"a machine came after two hours: 2·1 + 2·0.25": {
+			[]record.Record{empty, launched},
+			4 * time.Hour, 2.5, 0.25,
+			record.Counting,
+		},
+		"two came: nothing more is saved": {
+			[]record.Record{empty, launched, launched},
+			4 * time.Hour, 2, 0,
+			record.TakenOff,
+		},
+		"a machine that came before is not taken off": {
+			[]record.Record{
+				launched,
+				{Decision: empty.Decision, Outcomes: []record.Outcome{gone("empty", "a", 3*time.Hour)}},
+			},
+			4 * time.Hour, 1, 1,
+			record.Counting,
+		},
+		"not gone yet: only what the replacement costs": {
+			[]record.Record{{Decision: replace.Decision}},
+			30 * time.Minute,
+			-0.5, -1, record.Waiting,
+		},
 	} {
 		l := record.Savings(c.records, at(c.now), record.DefaultHorizon)
 		if !about(l.Dollars, c.dollars) || !about(l.DollarsPerHour, c.rate) || len(l.Savings) != 1 ||
@@ -363,8 +418,10 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 	s := &model.Snapshot{Now: noon, Nodes: []model.Node{n}}
 	records := record.Fold(record.NewTracker().Turn(record.Turn{
 		Snapshot: s, Claims: map[string]string{"l1": "c2"}, Removed: []string{"c1"},
-		Plan: model.Plan{Launches: []model.Launch{l},
-			Removals: []model.Removal{{Node: "n1", Claim: "c1", Pool: "general", Method: model.Drifted}}},
+		Plan: model.Plan{
+			Launches: []model.Launch{l},
+			Removals: []model.Removal{{Node: "n1", Claim: "c1", Pool: "general", Method: model.Drifted}},
+		},
 	}, noon))
 	if len(records) != 2 {
 		t.Fatalf("%+v", records)
@@ -391,11 +448,13 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 
 // A log may hold an entry twice: a process that dies between a write and its answer writes again. It counts once.
 func TestAnEntryThatWasWrittenTwiceCountsOnce(t *testing.T) {
-	decision := record.Entry{Decision: &record.Decision{ID: "d", Time: noon, Kind: record.Remove, Method: "Empty",
+	decision := record.Entry{Decision: &record.Decision{
+		ID: "d", Time: noon, Kind: record.Remove, Method: "Empty",
 		Goes: []record.Machine{
 			{Claim: "a", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}},
 			{Claim: "b", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}},
-		}}}
+		},
+	}}
 	gone := func(claim string) record.Entry {
 		return record.Entry{Outcome: &record.Outcome{Of: "d", What: record.Gone, Claim: claim, Time: at(time.Minute)}}
 	}

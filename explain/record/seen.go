@@ -114,8 +114,10 @@ func (t *Tracker) departs(claim string, l *life) Entry {
 	if m.Node == "" {
 		m.Node = l.node
 	}
-	d := &Decision{ID: identity(at, Depart, claim), Time: at, Kind: Depart, Method: l.method, Why: cut(l.why),
-		Goes: []Machine{m}}
+	d := &Decision{
+		ID: identity(at, Depart, claim), Time: at, Kind: Depart, Method: l.method, Why: cut(l.why),
+		Goes: []Machine{m},
+	}
 	t.follow(d)
 	return Entry{Decision: d}
 }

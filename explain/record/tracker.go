@@ -40,8 +40,10 @@ type life struct {
 
 // NewTracker is one that knows nothing yet.
 func NewTracker() *Tracker {
-	return &Tracker{lives: map[string]*life{}, commands: map[string]string{}, said: map[model.PodKey]string{},
-		decided: map[string]time.Time{}}
+	return &Tracker{
+		lives: map[string]*life{}, commands: map[string]string{}, said: map[model.PodKey]string{},
+		decided: map[string]time.Time{},
+	}
 }
 
 // Replay goes on where a log ends, piece by piece from the oldest to the newest.

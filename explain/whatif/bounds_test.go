@@ -30,8 +30,10 @@ func TestWhatChangesAddIsBounded(t *testing.T) {
 	for name, c := range map[string]struct{ manifests, says string }{
 		"pods of a scale":    {"", "web with 2000000000 pods: a forecast adds 12 at most"},
 		"pods of a manifest": {many, "many with 2000000000 pods: a forecast adds 12 at most"},
-		"one pod too many": {strings.Replace(many, "2000000000", "13", 1),
-			"many with 13 pods: a forecast adds 12 at most"},
+		"one pod too many": {
+			strings.Replace(many, "2000000000", "13", 1),
+			"many with 13 pods: a forecast adds 12 at most",
+		},
 		"pods of two Deployments": {strings.Replace(many, "2000000000", "7", 1) + "---\n" +
 			strings.NewReplacer("2000000000", "6", "many", "more").Replace(many), "more with 6 pods"},
 		"fewer than none":           {strings.Replace(many, "2000000000", "-1", 1), "give 0 or more"},
@@ -84,8 +86,10 @@ func TestAForecastEndsWithWhoAsked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = whatif.Run(ctx, whatif.Input{Cluster: c, Gates: gates.Default(),
-			Changes: []whatif.Change{{Scale: "deployment/shop/web", Replicas: 40}}})
+		_, err = whatif.Run(ctx, whatif.Input{
+			Cluster: c, Gates: gates.Default(),
+			Changes: []whatif.Change{{Scale: "deployment/shop/web", Replicas: 40}},
+		})
 		return err
 	}
 	whole := &leaves{Context: t.Context(), after: 1 << 30}

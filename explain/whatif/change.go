@@ -42,9 +42,11 @@ var kindsByName = map[string]func() client.Object{
 	"deployment":   func() client.Object { return &appsv1.Deployment{} },
 }
 
-var shortNames = map[string]string{"ds": "daemonset", "deploy": "deployment", "nodepools": "nodepool",
+var shortNames = map[string]string{
+	"ds": "daemonset", "deploy": "deployment", "nodepools": "nodepool",
 	"ec2nodeclasses": "ec2nodeclass", "ec2nc": "ec2nodeclass",
-	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment"}
+	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment",
+}
 
 // Named reads kind/name or kind/namespace/name.
 func (c *Change) Named(text string) (kind string, key client.ObjectKey, err error) {

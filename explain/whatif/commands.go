@@ -37,8 +37,10 @@ func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) a
 		a.did(Step{What: Launch, Comes: []Machine{m}, Pods: len(l.Pods), Why: reason.Launch(s, *l)})
 	}
 	for _, x := range plan.Removals {
-		a.did(Step{What: Remove, Method: x.Method, Goes: machinesNamed(s, x), Pods: movers(s, x.Node),
-			Budget: budgetOf(s, x), Why: reason.Removal(s, x)})
+		a.did(Step{
+			What: Remove, Method: x.Method, Goes: machinesNamed(s, x), Pods: movers(s, x.Node),
+			Budget: budgetOf(s, x), Why: reason.Removal(s, x),
+		})
 		a.startDrain(x.Claim)
 		out.Removed = append(out.Removed, x.Claim)
 	}
@@ -55,7 +57,8 @@ func (a *applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
 
 // Advance ends commands whose replacements are ready.
 func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue apply.StillTrue) (out apply.Result,
-	due time.Time) {
+	due time.Time,
+) {
 	a.commands = slices.DeleteFunc(a.commands, func(c *command) bool {
 		for name := range c.waits {
 			if a.flying[name] != nil {
@@ -110,8 +113,10 @@ func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
 			step.Comes = append(step.Comes, m)
 		}
 	}
-	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.now().UTC(),
-		Replacements: slices.Sorted(maps.Keys(under.waits))}
+	record := translate.Command{
+		ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.now().UTC(),
+		Replacements: slices.Sorted(maps.Keys(under.waits)),
+	}
 	for _, v := range c.Removals {
 		record.Victims = append(record.Victims, translate.Victim{Claim: v.Claim, UID: a.claims[v.Claim].UID})
 	}

@@ -89,8 +89,10 @@ func (r *run) daemonPod(daemonSet, node string) {
 			Namespace: ds.Namespace, Name: fmt.Sprintf("%s-new-%d", ds.Name, r.seq),
 			UID: uidOf(fmt.Sprintf("pod-%d", r.seq)), CreationTimestamp: metav1.NewTime(r.now()),
 			Labels: ds.Spec.Template.Labels, Annotations: map[string]string{madeFor: fingerprint(ds)},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID,
-				Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "DaemonSet", Name: ds.Name, UID: ds.UID,
+				Controller: &yes,
+			}},
 		},
 		Spec: *ds.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}

@@ -29,8 +29,10 @@ type former struct {
 }
 
 func formerOf(objects []client.Object) former {
-	f := former{pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{},
-		daemons: map[string]string{}, changed: objects != nil}
+	f := former{
+		pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{},
+		daemons: map[string]string{}, changed: objects != nil,
+	}
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *karpv1.NodePool:
@@ -50,8 +52,10 @@ func fingerprint(ds *appsv1.DaemonSet) string {
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
 	// of plain types
-	text, _ := json.Marshal(corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels},
-		Spec: *spec})
+	text, _ := json.Marshal(corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels},
+		Spec:       *spec,
+	})
 	return string(text)
 }
 

@@ -26,8 +26,10 @@ func TestWhoGoesFirst(t *testing.T) {
 			p.Annotations = map[string]string{corev1.PodDeletionCost: cost}
 		}
 		if ready {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: born}}
+			p.Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				LastTransitionTime: born,
+			}}
 		}
 		return p
 	}
@@ -45,8 +47,10 @@ func TestWhoGoesFirst(t *testing.T) {
 	for _, p := range pods {
 		got = append(got, p.Name)
 	}
-	want := []string{"waits", "not ready", "cheap", "together 1", "together 2", "not a number", "young",
-		"about as old, lower UID", "old", "dear"}
+	want := []string{
+		"waits", "not ready", "cheap", "together 1", "together 2", "not a number", "young",
+		"about as old, lower UID", "old", "dear",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

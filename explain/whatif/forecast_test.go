@@ -107,18 +107,28 @@ func TestWhatChangesComeTo(t *testing.T) {
 		want      string
 	}{
 		"the same pool": {manifests: pool, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a label": {manifests: strings.Replace(pool, "    spec:",
-			"    metadata: {labels: {tier: new}}\n    spec:", 1),
-			want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"another type": {manifests: strings.Replace(pool, "m5.large", "c5.large", 1),
-			want: "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"types that hold no pod": {manifests: strings.Replace(pool, "m5.large", "t2.micro", 1),
-			want: "0 evicted, 0 unplaced, 2 kept, 2 nodes"},
-		"a class": {manifests: class + "  tags: {team: shop}\n",
-			want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"a label": {
+			manifests: strings.Replace(pool, "    spec:",
+				"    metadata: {labels: {tier: new}}\n    spec:", 1),
+			want: "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
+		"another type": {
+			manifests: strings.Replace(pool, "m5.large", "c5.large", 1),
+			want:      "Replace at 0 n1 +c5.large; Replace at 70 n2 +c5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
+		"types that hold no pod": {
+			manifests: strings.Replace(pool, "m5.large", "t2.micro", 1),
+			want:      "0 evicted, 0 unplaced, 2 kept, 2 nodes",
+		},
+		"a class": {
+			manifests: class + "  tags: {team: shop}\n",
+			want:      "Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
 		"a DaemonSet that fits": {manifests: agent, want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"a DaemonSet that does not": {manifests: strings.Replace(agent, "100m", "1", 1),
-			want: "0 evicted, 0 unplaced, 0 kept, 2 nodes, shop/agent Pending on n1, shop/agent Pending on n2"},
+		"a DaemonSet that does not": {
+			manifests: strings.Replace(agent, "100m", "1", 1),
+			want:      "0 evicted, 0 unplaced, 0 kept, 2 nodes, shop/agent Pending on n1, shop/agent Pending on n2",
+		},
 		"a DaemonSet for which the pool makes room": {
 			manifests: strings.Replace(agent, "100m", "1", 1) + "---\n" +
 				strings.NewReplacer("name: general}",
@@ -126,16 +136,26 @@ func TestWhatChangesComeTo(t *testing.T) {
 					"m5.large, m5.xlarge").Replace(pool),
 			want: "Replace at 60 n1 +m5.xlarge; Replace at 130 n2 +m5.xlarge; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
 		},
-		"another pod": {change: []whatif.Change{scaled},
-			want: "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"},
-		"the pool goes": {change: []whatif.Change{{Delete: "nodepool/general"}},
-			want: "2 evicted, 2 unplaced, 0 kept, 0 nodes"},
-		"the Deployment goes": {change: []whatif.Change{{Delete: "deploy/shop/web"}},
-			want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
-		"the class goes, and a pod comes": {change: []whatif.Change{{Delete: "ec2nodeclass/default"}, scaled},
-			want: "0 evicted, 1 unplaced, 0 kept, 2 nodes"},
-		"a pool comes, without a word of disruption": {manifests: strings.Replace(pool, "general", "cheap", 1),
-			want: "0 evicted, 0 unplaced, 0 kept, 2 nodes"},
+		"another pod": {
+			change: []whatif.Change{scaled},
+			want:   "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes",
+		},
+		"the pool goes": {
+			change: []whatif.Change{{Delete: "nodepool/general"}},
+			want:   "2 evicted, 2 unplaced, 0 kept, 0 nodes",
+		},
+		"the Deployment goes": {
+			change: []whatif.Change{{Delete: "deploy/shop/web"}},
+			want:   "0 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
+		"the class goes, and a pod comes": {
+			change: []whatif.Change{{Delete: "ec2nodeclass/default"}, scaled},
+			want:   "0 evicted, 1 unplaced, 0 kept, 2 nodes",
+		},
+		"a pool comes, without a word of disruption": {
+			manifests: strings.Replace(pool, "general", "cheap", 1),
+			want:      "0 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := forecastOf(t, c.manifests, c.change...)
@@ -198,24 +218,38 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 		change    []whatif.Change
 		want      string
 	}{
-		{manifests: strings.Replace(pool, "operator: In", "operator: Im", 1),
-			want: "new.yaml: line 8: NodePool general: spec.template.spec.requirements[0].operator"},
-		{manifests: strings.Replace(pool, "requirements", "requirement", 1),
-			want: `line 8: NodePool general: unknown field "spec.template.spec.requirement"`},
-		{manifests: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n",
-			want: "plan does not know what follows from a changed Secret a"},
-		{manifests: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n",
-			want: "line 1: Widget a (example.com/v1)"},
+		{
+			manifests: strings.Replace(pool, "operator: In", "operator: Im", 1),
+			want:      "new.yaml: line 8: NodePool general: spec.template.spec.requirements[0].operator",
+		},
+		{
+			manifests: strings.Replace(pool, "requirements", "requirement", 1),
+			want:      `line 8: NodePool general: unknown field "spec.template.spec.requirement"`,
+		},
+		{
+			manifests: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n",
+			want:      "plan does not know what follows from a changed Secret a",
+		},
+		{
+			manifests: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n",
+			want:      "line 1: Widget a (example.com/v1)",
+		},
 		{change: []whatif.Change{{Delete: "nodepool/none"}}, want: "--delete nodepool/none: there is none of that name"},
 		{change: []whatif.Change{{Delete: "pod/web"}}, want: "want kind/name"},
 		{change: []whatif.Change{{Delete: "nodepool/shop/general"}}, want: "has no namespace"},
 		{change: []whatif.Change{{Scale: "nodepool/general", Replicas: 2}}, want: "the NodePool has no spec.replicas"},
-		{change: []whatif.Change{{Scale: "nodepool/none", Replicas: 2}},
-			want: "--scale nodepool/none: there is none of that name"},
-		{change: []whatif.Change{{Scale: "daemonset/agent", Replicas: 2, Namespace: "shop"}},
-			want: "only deployments and static nodepools are scaled"},
-		{change: []whatif.Change{{Scale: "deployment/none", Replicas: 2, Namespace: "shop"}},
-			want: "there is none of that name"},
+		{
+			change: []whatif.Change{{Scale: "nodepool/none", Replicas: 2}},
+			want:   "--scale nodepool/none: there is none of that name",
+		},
+		{
+			change: []whatif.Change{{Scale: "daemonset/agent", Replicas: 2, Namespace: "shop"}},
+			want:   "only deployments and static nodepools are scaled",
+		},
+		{
+			change: []whatif.Change{{Scale: "deployment/none", Replicas: 2, Namespace: "shop"}},
+			want:   "there is none of that name",
+		},
 	} {
 		if _, err := forecastOf(t, c.manifests, c.change...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v; want %q", err, c.want)
@@ -229,18 +263,26 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 // There is no figure for a cluster whose pools get no nodes.
 func TestAChangeThatCannotWorkHasNoFigures(t *testing.T) {
 	for name, c := range map[string]struct{ manifests, want string }{
-		"a type that does not exist": {strings.Replace(pool, "m5.large", "m5.lareg", 1),
-			"no instance type or offering of pool general has node.kubernetes.io/instance-type In [m5.lareg]"},
-		"a class that does not exist": {strings.Replace(pool, "name: default", "name: none", 1),
-			`EC2NodeClass "none" does not exist`},
-		"a zone without a subnet": {strings.Replace(pool, "requirements: [",
-			"requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [mars-1a]}, ", 1),
-			"topology.kubernetes.io/zone In [mars-1a]"},
+		"a type that does not exist": {
+			strings.Replace(pool, "m5.large", "m5.lareg", 1),
+			"no instance type or offering of pool general has node.kubernetes.io/instance-type In [m5.lareg]",
+		},
+		"a class that does not exist": {
+			strings.Replace(pool, "name: default", "name: none", 1),
+			`EC2NodeClass "none" does not exist`,
+		},
+		"a zone without a subnet": {
+			strings.Replace(pool, "requirements: [",
+				"requirements: [{key: topology.kubernetes.io/zone, operator: In, values: [mars-1a]}, ", 1),
+			"topology.kubernetes.io/zone In [mars-1a]",
+		},
 		"minValues that nothing keeps": {strings.Replace(pool, "[m5.large]}", "[m5.large], minValues: 2}", 1), "minValues 2"},
 		"a limit below none": {strings.Replace(pool, "spec:\n  template",
 			"spec:\n  limits: {cpu: -5}\n  template", 1), "limits"},
-		"a class without images": {strings.Replace(class, "al2023@latest", "gentoo@latest", 1),
-			"(it is the class of NodePool general)"},
+		"a class without images": {
+			strings.Replace(class, "al2023@latest", "gentoo@latest", 1),
+			"(it is the class of NodePool general)",
+		},
 		"a new pool": {strings.NewReplacer("name: general", "name: new", "m5.large",
 			"m5.lareg").Replace(pool), "pool new"},
 	} {

@@ -23,11 +23,15 @@ func TestClosedGatesAreAssumedAndSaid(t *testing.T) {
 		manifests, closed, open string // what it comes to
 		why                     string // with closed gates
 	}{
-		{kept, "0 evicted, 0 unplaced, 0 kept, 2 nodes",
+		{
+			kept, "0 evicted, 0 unplaced, 0 kept, 2 nodes",
 			"Launch at 0 +m5.large; Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 4 nodes",
-			"NodePool kept launches nothing: spec.replicas is set, but the feature gate StaticCapacity is off"},
-		{overlay, "0 evicted, 0 unplaced, 0 kept, 2 nodes", "0 evicted, 0 unplaced, 0 kept, 2 nodes",
-			"the feature gate NodeOverlay is off"},
+			"NodePool kept launches nothing: spec.replicas is set, but the feature gate StaticCapacity is off",
+		},
+		{
+			overlay, "0 evicted, 0 unplaced, 0 kept, 2 nodes", "0 evicted, 0 unplaced, 0 kept, 2 nodes",
+			"the feature gate NodeOverlay is off",
+		},
 	} {
 		for _, on := range []bool{false, true} {
 			o, err := forecastBy(t, whatif.Input{Gates: gates.Gates{StaticCapacity: on, NodeOverlay: on, Nominations: true}},

@@ -96,8 +96,10 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 	now := metav1.NewTime(r.now())
 	node := r.nodeOf(claim)
 	if node == nil {
-		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: claim.Name, UID: uidOf("node-" + claim.Name),
-			CreationTimestamp: now}}
+		node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: claim.Name, UID: uidOf("node-" + claim.Name),
+			CreationTimestamp: now,
+		}}
 		node.Spec.ProviderID = cmp.Or(claim.Status.ProviderID, "forecast:///"+claim.Name)
 		node.Spec.Taints = slices.Clone(claim.Spec.Taints)
 		it := typeOf(offered, claim, f.candidate.Type)
@@ -123,12 +125,16 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 	labels[karpv1.NodeRegisteredLabelKey], labels[karpv1.NodeInitializedLabelKey] = "true", "true"
 	labels[corev1.LabelHostname] = cmp.Or(labels[corev1.LabelHostname], node.Name)
 	node.Labels = labels
-	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: now}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: now,
+	}}
 	claim.ResourceVersion = ""
 	claim.Status.ProviderID, claim.Status.NodeName = node.Spec.ProviderID, node.Name
-	for _, c := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
-		karpv1.ConditionTypeInitialized} {
+	for _, c := range []string{
+		karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
+		karpv1.ConditionTypeInitialized,
+	} {
 		setTrue(claim, c, c, now)
 	}
 	r.put(claim)
@@ -224,6 +230,8 @@ func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 }
 
 func machineOf(n *model.Node) Machine {
-	return Machine{Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
-		DollarsPerHour: n.Price.Dollars()}
+	return Machine{
+		Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
+		DollarsPerHour: n.Price.Dollars(),
+	}
 }

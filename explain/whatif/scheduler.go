@@ -20,8 +20,10 @@ type scheduler struct {
 }
 
 func newScheduler(s *model.Snapshot, waiting []*model.Pod) *scheduler {
-	x := &scheduler{s: s, state: rules.NewState(s), used: make([]model.Resources, len(s.Nodes)),
-		equal: make([]map[int]int, len(s.Nodes))}
+	x := &scheduler{
+		s: s, state: rules.NewState(s), used: make([]model.Resources, len(s.Nodes)),
+		equal: make([]map[int]int, len(s.Nodes)),
+	}
 	for i := range s.Nodes {
 		x.used[i], x.equal[i] = s.Nodes[i].Used, map[int]int{}
 		for k := range s.Nodes[i].Pods {

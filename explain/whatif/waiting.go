@@ -28,8 +28,10 @@ func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 			continue
 		}
 		for _, l := range n.MissingDaemons {
-			out = append(out, DaemonPending{DaemonSet: l.DaemonSet, Node: n.Name, Why: shortOf(s, n),
-				Then: r.aboutCrowded(s, n, l.DaemonSet)})
+			out = append(out, DaemonPending{
+				DaemonSet: l.DaemonSet, Node: n.Name, Why: shortOf(s, n),
+				Then: r.aboutCrowded(s, n, l.DaemonSet),
+			})
 		}
 	}
 	return out

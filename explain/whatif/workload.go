@@ -80,7 +80,8 @@ func quantities(r corev1.ResourceRequirements) map[string]string {
 
 // scale has a Deployment have so many pods, of a template or like those that it has.
 func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int,
-	template *corev1.PodTemplateSpec) (string, error) {
+	template *corev1.PodTemplateSpec,
+) (string, error) {
 	have := a.podsOf(d)
 	if template == nil {
 		template = &d.Spec.Template
@@ -140,10 +141,12 @@ func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int
 func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations,
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: d.Namespace, Labels: t.Labels, Annotations: t.Annotations,
 			OwnerReferences: []metav1.OwnerReference{
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
-			}},
+			},
+		},
 		Spec: translate.AsCreated(&t.Spec, nil),
 	}
 	translate.LeanContainers(pod.Spec.InitContainers)

@@ -84,8 +84,10 @@ func offerOf(c model.Candidate) Offer {
 func reasonOf(r *model.Reason) *Reason {
 	out := &Reason{Rule: r.Rule, Object: r.Object, Detail: r.Detail}
 	for _, v := range r.Pools {
-		pv := PoolVerdict{Pool: v.Pool, Rule: v.Rule, Object: v.Object, Detail: v.Detail, Best: v.Best, BestOf: v.BestOf,
-			Text: reason.Verdict(v)}
+		pv := PoolVerdict{
+			Pool: v.Pool, Rule: v.Rule, Object: v.Object, Detail: v.Detail, Best: v.Best, BestOf: v.BestOf,
+			Text: reason.Verdict(v),
+		}
 		for _, f := range v.Funnel {
 			pv.Funnel = append(pv.Funnel, Step{f.Rule, f.Left})
 		}
@@ -96,8 +98,10 @@ func reasonOf(r *model.Reason) *Reason {
 
 func changeOf(o *suggest.Option, p *Patch) *Change {
 	c := &o.Change
-	out := &Change{Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch,
-		Text: reason.Change(*c), Patch: p}
+	out := &Change{
+		Rule: c.Rule, Object: c.Object, Pool: c.Pool, From: c.From, To: c.To, Arch: c.Arch,
+		Text: reason.Change(*c), Patch: p,
+	}
 	if p != nil {
 		out.Command = p.Command()
 	}

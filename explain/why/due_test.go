@@ -64,8 +64,10 @@ spec: {schedulerName: another, containers: [{name: c, image: i}]}
 // looks; else which budget keeps it.
 func TestARemovalThatHasNotBegunIsNotSaidToBeUnderWay(t *testing.T) {
 	for budget, want := range map[string][]string{
-		`"1"`: {"nothing keeps it; its removal has not started yet", "next     remove n1", "it is empty",
-			"at once if something changes, else within 5m"},
+		`"1"`: {
+			"nothing keeps it; its removal has not started yet", "next     remove n1", "it is empty",
+			"at once if something changes, else within 5m",
+		},
 		`"0"`: {"spec.disruption.budgets[0] (nodes: 0) of NodePool general allows 0 of its 1 node to be removed at a time; clears when the budget allows more"},
 	} {
 		c, err := capture.Load(t.Context(), strings.NewReader(strings.Replace(idle, "BUDGET", budget, 1)), "idle.yaml",

@@ -101,10 +101,14 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork"
 	c.State.Update(refused)
 	for question, want := range map[string][]string{
-		"pod/runs": {"a node of its own", "fargate-scheduler gave it a node of its own", "evictable",
-			"no: its node runs no other pod"},
-		"pod/refused": {"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE",
-			"compute-type: ec2", "profile     apps"},
+		"pod/runs": {
+			"a node of its own", "fargate-scheduler gave it a node of its own", "evictable",
+			"no: its node runs no other pod",
+		},
+		"pod/refused": {
+			"it gets no microVM: Pod not supported on Fargate", "POD_UNSUPPORTED_ON_FARGATE",
+			"compute-type: ec2", "profile     apps",
+		},
 		"pod/starts":               {"its microVM is starting: the cloud has not launched it yet", "fargate-u3"},
 		"pod/new":                  {"FargateProfile apps selects it, and fargate-scheduler has not given it a microVM yet"},
 		"pod/nowhere":              {"bound to node never-there, which does not exist"},

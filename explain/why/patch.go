@@ -88,10 +88,12 @@ func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 
 // template is what the pods of a workload are made from, nil if that cannot be read or cannot be changed.
 func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string,
-	template *corev1.PodTemplateSpec) {
+	template *corev1.PodTemplateSpec,
+) {
 	pod := q.pod
 	read := func(kind, name string, o client.Object,
-		template *corev1.PodTemplateSpec) (string, string, *corev1.PodTemplateSpec) {
+		template *corev1.PodTemplateSpec,
+	) (string, string, *corev1.PodTemplateSpec) {
 		if err := q.c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, o); err != nil {
 			return "", "", nil
 		}
@@ -149,8 +151,11 @@ func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string
 	if rs[at].Operator == corev1.NodeSelectorOpIn {
 		return []Op{same, {"add", path + "/values/-", value}}
 	}
-	return []Op{same, {"replace", path + "/operator", string(corev1.NodeSelectorOpIn)},
-		{"add", path + "/values", []string{value}}}
+	return []Op{
+		same,
+		{"replace", path + "/operator", string(corev1.NodeSelectorOpIn)},
+		{"add", path + "/values", []string{value}},
+	}
 }
 
 // pointer is a word of a JSON pointer (RFC 6901).

@@ -70,8 +70,10 @@ func relabel(spec *corev1.PodSpec, root, key, value string) (ops []Op) {
 		kept := slices.DeleteFunc(slices.Clone(term.MatchExpressions),
 			func(e corev1.NodeSelectorRequirement) bool { return translate.LabelKey(e.Key) == key })
 		if value != "" {
-			kept = append(kept, corev1.NodeSelectorRequirement{Key: term.MatchExpressions[asks].Key,
-				Operator: corev1.NodeSelectorOpIn, Values: []string{value}})
+			kept = append(kept, corev1.NodeSelectorRequirement{
+				Key:      term.MatchExpressions[asks].Key,
+				Operator: corev1.NodeSelectorOpIn, Values: []string{value},
+			})
 		}
 		if len(kept)+len(term.MatchFields) == 0 { // a term without anything matches no node
 			return append(ops, Op{Op: "remove", Path: required})

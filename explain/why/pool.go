@@ -166,9 +166,11 @@ func (q *poolQuestion) waiting() {
 	}
 	for i, r := range p.Refusals {
 		if i < mostAlternatives {
-			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{Pool: p.Pool.Name, Rule: r.Reason.Rule,
+			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{
+				Pool: p.Pool.Name, Rule: r.Reason.Rule,
 				Object: r.Reason.Object, Detail: r.Reason.Detail,
-				Best: r.Reason.Best, BestOf: r.Reason.BestOf}), "pool "+p.Pool.Name+": ")
+				Best: r.Reason.Best, BestOf: r.Reason.BestOf,
+			}), "pool "+p.Pool.Name+": ")
 			q.sayf("cannot take", "%s such as %s: %s", counted(r.Count, "pod"), r.Such, why)
 		}
 	}

@@ -193,7 +193,8 @@ func nearest(asked string, names []string) []string {
 		}
 	}
 	slices.SortFunc(near, func(a,
-		b candidate) int {
+		b candidate,
+	) int {
 		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name))
 	})
 	var out []string

@@ -43,8 +43,10 @@ type PoolCell struct {
 func AllWaiting(c *capture.Cluster, policy model.Policy) *Matrix {
 	s := c.Snapshot()
 	q := newQuestion(c, s, policy, Subject{})
-	m := &Matrix{APIVersion: "nodeless.sh/v1alpha1", Kind: "WaitingPods", Pools: []string{}, Shapes: []ShapeRow{},
-		Prices: c.Prices()}
+	m := &Matrix{
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "WaitingPods", Pools: []string{}, Shapes: []ShapeRow{},
+		Prices: c.Prices(),
+	}
 	for i := range s.Pools {
 		m.Pools = append(m.Pools, s.Pools[i].Name)
 	}

@@ -57,8 +57,10 @@ func TestNamesThatAreNearAreOffered(t *testing.T) {
 // A name or message with escape sequences, ends of lines or characters that turn the text around is shown, not obeyed.
 func TestHostileTextIsShownNotObeyed(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202egnp.exe\u0085d\u200be\xff"
-	a := &Answer{Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile,
-		Facts: []Fact{{"event", hostile}, {hostile, "x"}}}
+	a := &Answer{
+		Subject: Subject{Kind: NodeKind, Name: hostile}, State: hostile, Summary: hostile,
+		Facts: []Fact{{"event", hostile}, {hostile, "x"}},
+	}
 	var b strings.Builder
 	if err := a.Text(&b, false, 0); err != nil {
 		t.Fatal(err)
@@ -84,8 +86,10 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 }
 
 func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
-	a := &Answer{Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays",
-		Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}}}
+	a := &Answer{
+		Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays",
+		Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}},
+	}
 	var plain, coloured strings.Builder
 	if err := a.Text(&plain, false, 0); err != nil {
 		t.Fatal(err)

@@ -19,8 +19,10 @@ var layers = []layer{
 	{"engine: pure decisions", []string{"engine"}},
 	{"what a cloud promises", []string{"cloud"}},
 	{"clouds and the simulated region", []string{"cloud/aws", "cloud/cloudtest", "region"}},
-	{"rules and records that need no cluster",
-		[]string{"controller/gates", "controller/crds", "explain/record", "lab/sim", "microvm/fargate"}},
+	{
+		"rules and records that need no cluster",
+		[]string{"controller/gates", "controller/crds", "explain/record", "lab/sim", "microvm/fargate"},
+	},
 	{"translation between Kubernetes objects and engine types", []string{"controller/translate"}},
 	{"parts of the controller, and microVMs", []string{"controller", "explain/record/store", "microvm", "region/nodesim"}},
 	{"the embedded control plane", []string{"plane"}},

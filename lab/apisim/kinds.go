@@ -94,8 +94,10 @@ func discover(path string) any {
 	default:
 		return nil
 	}
-	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-		GroupVersion: gv.String()}
+	list := &metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		GroupVersion: gv.String(),
+	}
 	for gvr, k := range kinds() {
 		if gvr.GroupVersion() == gv {
 			list.APIResources = append(list.APIResources, metav1.APIResource{

@@ -80,8 +80,10 @@ func (s *Server) bind(r *request) (int, any, error) {
 		return 0, nil, conflict(r, "pod %s is already assigned to node %q", pod.Name, pod.Spec.NodeName)
 	}
 	pod.Spec.NodeName = node
-	setCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
-		LastTransitionTime: metav1.Now()})
+	setCondition(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now(),
+	})
 	is, err := podObject(pod)
 	if err != nil {
 		return 0, nil, err
@@ -204,8 +206,10 @@ func tooMany(r *request, format string, args ...any) error {
 		"Cannot evict pod as it would violate the pod's disruption budget.")
 	var status *apierrors.StatusError
 	if errors.As(err, &status) {
-		status.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause,
-			Message: fmt.Sprintf(format, args...)}}
+		status.ErrStatus.Details.Causes = []metav1.StatusCause{{
+			Type:    policyv1.DisruptionBudgetCause,
+			Message: fmt.Sprintf(format, args...),
+		}}
 	}
 	return err
 }

@@ -85,8 +85,10 @@ func (c *caller) claims(api client.Client) {
 	ctx := context.Background()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "apisim", Finalizers: []string{"example.com/f"}}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"}
-	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{Key: "a",
-		Operator: corev1.NodeSelectorOpIn, Values: []string{"b"}}}
+	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{{
+		Key:      "a",
+		Operator: corev1.NodeSelectorOpIn, Values: []string{"b"},
+	}}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	claim.Status.ProviderID = "dropped"
 	again := claim.DeepCopy()
@@ -130,8 +132,10 @@ func (c *caller) claims(api client.Client) {
 func (c *caller) pods(api client.Client, kube kubernetes.Interface) {
 	ctx := context.Background()
 	pods := kube.CoreV1().Pods(c.namespace)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace,
-		Labels: map[string]string{"app": "p"}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "p", Namespace: c.namespace,
+		Labels: map[string]string{"app": "p"},
+	}}
 	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
 	pod.Spec.SchedulerName = "nobody"
 	pod.Status.Phase = corev1.PodRunning
@@ -148,8 +152,10 @@ func (c *caller) pods(api client.Client, kube kubernetes.Interface) {
 		c.t.Fatal(err)
 	}
 	defer all.Stop()
-	bind := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace},
-		Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+	bind := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: c.namespace},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: "n"},
+	}
 	c.note("bind", pods.Bind(ctx, bind, metav1.CreateOptions{}))
 	c.note("bind again", pods.Bind(ctx, bind, metav1.CreateOptions{}))
 	bound, err := pods.Get(ctx, "p", metav1.GetOptions{})

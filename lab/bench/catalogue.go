@@ -55,8 +55,10 @@ func general(t *catalog.Type) bool {
 
 // ec2 is what of the region's types is admitted, at the catalogue's prices and with EKS's overhead formulas.
 func ec2(name, about string, admit func(*catalog.Type) bool, spot bool) *catalogue {
-	return &catalogue{name: name, about: about, zones: ec2Zones, daemons: agents,
-		types: sim.Types(region, ec2Zones, admit, spot)}
+	return &catalogue{
+		name: name, about: about, zones: ec2Zones, daemons: agents,
+		types: sim.Types(region, ec2Zones, admit, spot),
+	}
 }
 
 // labelsOf are few, in Karpenter's favour: each label of a type costs it time.
@@ -68,8 +70,10 @@ func labelsOf(name, arch string) model.Requirements {
 // fakeCatalogue is the one of Karpenter's own benchmark: from 1 core, 2 GiB and 10 pods to n times that, at prices in
 // proportion, in three zones on demand and two on spot.
 func fakeCatalogue(n int) *catalogue {
-	c := &catalogue{name: "fake", about: "Karpenter's 400 fake types",
-		zones: []string{"test-zone-1", "test-zone-2", "test-zone-3"}}
+	c := &catalogue{
+		name: "fake", about: "Karpenter's 400 fake types",
+		zones: []string{"test-zone-1", "test-zone-2", "test-zone-3"},
+	}
 	for i := range int64(n) {
 		cores := i + 1
 		memory := cores * 2 << 30

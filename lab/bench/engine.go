@@ -59,8 +59,10 @@ func (c *catalogue) contests(counts, preferences []int, o contestFlags) error {
 	t := newTable("pods", "", "CPU s", "less CPU", "wall s", "MiB", "machines", "$/h", "against it", "above bound",
 		"unplaced", "faults")
 	for _, n := range counts {
-		if err := c.contest(t, contest{name: fmt.Sprintf("%d diverse", n), pods: diverse(n),
-			policies: []model.Policy{{}}}, o); err != nil {
+		if err := c.contest(t, contest{
+			name: fmt.Sprintf("%d diverse", n), pods: diverse(n),
+			policies: []model.Policy{{}},
+		}, o); err != nil {
 			return err
 		}
 	}

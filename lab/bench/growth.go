@@ -48,8 +48,10 @@ func benchGrowth(args []string) error {
 				what string
 				is   func(*model.Shape) bool
 			}{
-				{"one plain pod more, nodes",
-					func(sh *model.Shape) bool { return len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity) == 0 }},
+				{
+					"one plain pod more, nodes",
+					func(sh *model.Shape) bool { return len(sh.Spread)+len(sh.Affinity)+len(sh.AntiAffinity) == 0 },
+				},
 				{"one pod spread over zones, nodes", func(sh *model.Shape) bool {
 					return len(sh.Spread) > 0 && sh.Spread[0].Topology == model.LabelZone
 				}},
@@ -84,7 +86,8 @@ func (c *catalogue) plain(n, shapes int) *model.Snapshot {
 		cpu, memory := 50*(1+random.Int63n(80)), 64*(1+random.Int63n(128))
 		s.Shapes = append(s.Shapes, model.Shape{
 			Key: fmt.Sprintf("shape-%06d", i), Namespace: namespace,
-			Requests: model.Resources{model.CPU: cpu, model.Memory: memory << 20, model.Pods: 1}})
+			Requests: model.Resources{model.CPU: cpu, model.Memory: memory << 20, model.Pods: 1},
+		})
 	}
 	s.Pending = replicas(n, len(s.Shapes))
 	return s
@@ -135,8 +138,10 @@ func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 			}
 			n.Used = n.Used.Plus(s.Shapes[shape].Requests)
 			name := fmt.Sprintf("bound-%08d", bound)
-			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{Namespace: namespace, Name: name,
-				UID: name}, Shape: shape}})
+			n.Pods = append(n.Pods, model.BoundPod{Pod: model.Pod{PodKey: model.PodKey{
+				Namespace: namespace, Name: name,
+				UID: name,
+			}, Shape: shape}})
 			bound++
 		}
 		s.Nodes = append(s.Nodes, n)

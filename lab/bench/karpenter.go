@@ -44,8 +44,10 @@ func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (ou
 	}
 	out.unplaced = len(results.PodErrors)
 	for _, claim := range results.NewNodeClaims {
-		m := machine{zones: oneOf(claim.Requirements, corev1.LabelTopologyZone),
-			capacityTypes: oneOf(claim.Requirements, karpv1.CapacityTypeLabelKey)}
+		m := machine{
+			zones:         oneOf(claim.Requirements, corev1.LabelTopologyZone),
+			capacityTypes: oneOf(claim.Requirements, karpv1.CapacityTypeLabelKey),
+		}
 		for _, p := range claim.Pods {
 			m.pods = append(m.pods, p.Name)
 		}
@@ -55,12 +57,17 @@ func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (ou
 }
 
 func newScheduler(ctx context.Context, c *catalogue, pods []*corev1.Pod,
-	opts []scheduling.Options) (*scheduling.Scheduler, error) {
+	opts []scheduling.Options,
+) (*scheduling.Scheduler, error) {
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "example.com", Kind: "NodeClass",
-		Name: "default"}
-	pool.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("10000000"),
-		corev1.ResourceMemory: resource.MustParse("10000000Gi")}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "example.com", Kind: "NodeClass",
+		Name: "default",
+	}
+	pool.Spec.Limits = karpv1.Limits{
+		corev1.ResourceCPU:    resource.MustParse("10000000"),
+		corev1.ResourceMemory: resource.MustParse("10000000Gi"),
+	}
 	offered := map[string][]*cloudprovider.InstanceType{pool.Name: c.forKarpenter()}
 	pools := []*karpv1.NodePool{pool}
 	client, now := fake.NewClientBuilder().Build(), clock.RealClock{}
@@ -105,7 +112,8 @@ func (c *catalogue) forKarpenter() []*cloudprovider.InstanceType {
 			it.Offerings = append(it.Offerings, &cloudprovider.Offering{
 				Available: o.Available, Price: o.Price.Dollars(),
 				Requirements: karpscheduling.NewLabelRequirements(map[string]string{
-					corev1.LabelTopologyZone: o.Zone, karpv1.CapacityTypeLabelKey: o.CapacityType}),
+					corev1.LabelTopologyZone: o.Zone, karpv1.CapacityTypeLabelKey: o.CapacityType,
+				}),
 			})
 		}
 		add(corev1.LabelTopologyZone, zones...)

@@ -13,8 +13,10 @@ func main() {
 	if len(os.Args) < 2 {
 		fail(fmt.Errorf("say which benchmark: engine, traces, growth or sim"))
 	}
-	run := map[string]func([]string) error{"engine": benchEngine, "traces": benchTraces, "growth": benchGrowth,
-		"sim": benchSim}[os.Args[1]]
+	run := map[string]func([]string) error{
+		"engine": benchEngine, "traces": benchTraces, "growth": benchGrowth,
+		"sim": benchSim,
+	}[os.Args[1]]
 	if run == nil {
 		fail(fmt.Errorf("there is no benchmark %q: say engine, traces, growth or sim", os.Args[1]))
 	}

@@ -50,8 +50,10 @@ func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
 	out.unplaced, out.bound, out.partial = len(plan.Unplaced), plan.LowerBound, plan.Partial
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
-		m := machine{zones: valuesOf(l.Requirements, model.LabelZone),
-			capacityTypes: valuesOf(l.Requirements, model.LabelCapacityType)}
+		m := machine{
+			zones:         valuesOf(l.Requirements, model.LabelZone),
+			capacityTypes: valuesOf(l.Requirements, model.LabelCapacityType),
+		}
 		for _, p := range l.Pods {
 			m.pods = append(m.pods, p.Name)
 		}

@@ -52,10 +52,12 @@ func preferring(n int, zone string) []*corev1.Pod {
 		p.Spec.Affinity = &corev1.Affinity{
 			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
 				Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}}},
+					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+				}},
 			}}},
 			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-				away(10, corev1.LabelTopologyZone), away(1, corev1.LabelHostname)}},
+				away(10, corev1.LabelTopologyZone), away(1, corev1.LabelHostname),
+			}},
 		}
 		w.pods = append(w.pods, p)
 	}
@@ -100,10 +102,12 @@ func (w *workload) add(k kind, requests corev1.ResourceList) {
 		p.Spec.TopologySpreadConstraints = spread(selected, corev1.LabelHostname)
 	case zoneAffinity:
 		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(labels, corev1.LabelTopologyZone)}}}
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(labels, corev1.LabelTopologyZone)},
+		}}
 	case hostAntiAffinity:
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(labels, corev1.LabelHostname)}}}
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(labels, corev1.LabelHostname)},
+		}}
 	}
 	w.pods = append(w.pods, p)
 }
@@ -111,7 +115,8 @@ func (w *workload) add(k kind, requests corev1.ResourceList) {
 func spread(selected map[string]string, key string) []corev1.TopologySpreadConstraint {
 	return []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule,
-		LabelSelector: &metav1.LabelSelector{MatchLabels: selected}}}
+		LabelSelector: &metav1.LabelSelector{MatchLabels: selected},
+	}}
 }
 
 func term(selected map[string]string, key string) corev1.PodAffinityTerm {
@@ -147,6 +152,7 @@ func (w *workload) pod(labels map[string]string, requests corev1.ResourceList) *
 			UID: types.UID(fmt.Sprintf("%016x%016x", w.uids.Uint64(), w.uids.Uint64())),
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: "main", Image: "example.com/main", Resources: corev1.ResourceRequirements{Requests: requests}}}},
+			Name: "main", Image: "example.com/main", Resources: corev1.ResourceRequirements{Requests: requests},
+		}}},
 	}
 }

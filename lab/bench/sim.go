@@ -23,8 +23,11 @@ type simulated struct {
 	gpus bool
 }
 
-var simulatedTraces = []simulated{{"openb", "openb", false}, {"openb with GPUs", "openb", true},
-	{"alibaba2017", "alibaba2017", false}}
+var simulatedTraces = []simulated{
+	{"openb", "openb", false},
+	{"openb with GPUs", "openb", true},
+	{"alibaba2017", "alibaba2017", false},
+}
 
 type simFlags struct {
 	from, length, interval time.Duration
@@ -118,8 +121,10 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 	if vcpu == 0 {
 		types = "all"
 	}
-	c := sim.Config{Trace: tr, Types: sim.Catalogue{MaxVCPU: vcpu, GPUs: x.gpus}.Types(), Interval: o.interval,
-		Seed: o.seed}
+	c := sim.Config{
+		Trace: tr, Types: sim.Catalogue{MaxVCPU: vcpu, GPUs: x.gpus}.Types(), Interval: o.interval,
+		Seed: o.seed,
+	}
 	progress("%s, types %s: proven minimum …", x.name, types)
 	bound, err := sim.Bound(context.Background(), c, o.samples)
 	if err != nil {

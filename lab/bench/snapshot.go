@@ -21,7 +21,8 @@ func (c *catalogue) snapshot(pods []*corev1.Pod) *model.Snapshot {
 	g := grouping{at: map[string]int{}}
 	for _, p := range pods {
 		s.Pending = append(s.Pending, model.Pod{
-			PodKey: model.PodKey{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, Shape: g.shape(p)})
+			PodKey: model.PodKey{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}, Shape: g.shape(p),
+		})
 	}
 	s.Shapes = g.sorted(s.Pending)
 	return s
@@ -34,14 +35,17 @@ func (c *catalogue) empty() *model.Snapshot {
 		Pools: []model.Pool{{
 			Name: "default", Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "default")), Types: c.types,
 		}},
-		Namespaces: []model.Namespace{{Name: namespace,
-			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: namespace}}}},
+		Namespaces: []model.Namespace{{
+			Name:   namespace,
+			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: namespace}},
+		}},
 	}
 	for i, d := range c.daemons {
 		s.Daemons = append(s.Daemons,
 			model.Daemon{Namespace: "kube-system", Name: fmt.Sprintf("agent-%d", i), Shape: model.Shape{
 				Key: fmt.Sprintf("agent-%d", i), Namespace: "kube-system", Requests: d,
-				Tolerations: []model.Toleration{{Exists: true}}}})
+				Tolerations: []model.Toleration{{Exists: true}},
+			}})
 	}
 	return s
 }
@@ -179,6 +183,8 @@ func labels(of map[string]string) []model.Label {
 func requestsOf(p *corev1.Pod) model.Resources {
 	list := p.Spec.Containers[0].Resources.Requests
 	gpus := list["nvidia.com/gpu"]
-	return model.Resources{model.CPU: list.Cpu().MilliValue(), model.Memory: list.Memory().Value(),
-		model.NvidiaGPU: gpus.Value(), model.Pods: 1}
+	return model.Resources{
+		model.CPU: list.Cpu().MilliValue(), model.Memory: list.Memory().Value(),
+		model.NvidiaGPU: gpus.Value(), model.Pods: 1,
+	}
 }

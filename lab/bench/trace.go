@@ -27,19 +27,25 @@ type trace struct {
 // The columns are those of the files. A part of a GPU counts as a whole one: the engine shares no GPUs. The memory of
 // alibaba2017 is a part of a machine's, taken as 256 GiB.
 var traces = []trace{
-	{name: "openb", file: "openb_pod_list_default.csv.gz", catalogue: "cmr", wanted: openbRow,
-		pod: func(cell func(int) float64) (int64, int64, int64) { return int64(cell(1)), int64(cell(2)) << 20, 0 }},
-	{name: "openb with GPUs", file: "openb_pod_list_default.csv.gz", catalogue: "cmrgp", wanted: openbRow,
+	{
+		name: "openb", file: "openb_pod_list_default.csv.gz", catalogue: "cmr", wanted: openbRow,
+		pod: func(cell func(int) float64) (int64, int64, int64) { return int64(cell(1)), int64(cell(2)) << 20, 0 },
+	},
+	{
+		name: "openb with GPUs", file: "openb_pod_list_default.csv.gz", catalogue: "cmrgp", wanted: openbRow,
 		pod: func(cell func(int) float64) (int64, int64, int64) {
 			return int64(cell(1)), int64(cell(2)) << 20, int64(cell(3))
-		}},
-	{name: "alibaba2017", file: "alibaba2017_batch_task.csv.gz", catalogue: "cmr",
+		},
+	},
+	{
+		name: "alibaba2017", file: "alibaba2017_batch_task.csv.gz", catalogue: "cmr",
 		wanted: func(row []string) bool {
 			return len(row) >= 8 && row[5] == "Terminated" && row[6] != "" && row[7] != ""
 		},
 		pod: func(cell func(int) float64) (int64, int64, int64) {
 			return int64(cell(6) * 10), int64(math.Round(cell(7) * (256 << 30))), 0
-		}},
+		},
+	},
 }
 
 func openbRow(row []string) bool { return len(row) >= 4 && strings.HasPrefix(row[0], "openb") }

@@ -64,8 +64,10 @@ func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 		}
 		files = append(files, found...)
 	}
-	crds := objects.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
-		Resource: "customresourcedefinitions"})
+	crds := objects.Resource(schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions",
+	})
 	for _, f := range files {
 		want := &unstructured.Unstructured{}
 		if err := readYAML(f, want); err != nil {
@@ -180,8 +182,10 @@ func beat(ctx context.Context, client kubernetes.Interface) error {
 	if apierrors.IsNotFound(err) {
 		_, err = leases.Create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: systemNodeName},
-			Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To(systemNodeName),
-				LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &now},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity:       ptr.To(systemNodeName),
+				LeaseDurationSeconds: ptr.To[int32](40), RenewTime: &now,
+			},
 		}, metav1.CreateOptions{})
 		return err
 	}
@@ -206,8 +210,10 @@ func systemNode() *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: systemNodeName, Labels: map[string]string{
 			corev1.LabelHostname: systemNodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
-		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true",
-			Effect: corev1.TaintEffectNoSchedule}}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
+			Key: "CriticalAddonsOnly", Value: "true",
+			Effect: corev1.TaintEffectNoSchedule,
+		}}},
 		Status: corev1.NodeStatus{
 			Capacity: amounts, Allocatable: amounts,
 			Conditions: []corev1.NodeCondition{{
@@ -243,8 +249,10 @@ func runningStatus() corev1.PodStatus {
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
-		corev1.PodReady} {
+	for _, t := range []corev1.PodConditionType{
+		corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady,
+	} {
 		status.Conditions = append(status.Conditions,
 			corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: now})
 	}

@@ -35,8 +35,10 @@ func serveKubelet() error {
 	}
 	s := &http.Server{
 		Handler: http.HandlerFunc(forward), ReadHeaderTimeout: 10 * time.Second,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-			NextProtos: []string{"http/1.1"}},
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
+			NextProtos: []string{"http/1.1"},
+		},
 	}
 	go func() { _ = s.ServeTLS(l, "", "") }()
 	return nil

@@ -41,8 +41,10 @@ func (c *cluster) kwokFlags() []string {
 	if c.o.EC2 {
 		return nil
 	}
-	return []string{"--types", c.typesFile(), "--class-kind",
-		filepath.Join(c.o.Root, "lab", "conformance", "kwok", "nodeclass.yaml")}
+	return []string{
+		"--types", c.typesFile(), "--class-kind",
+		filepath.Join(c.o.Root, "lab", "conformance", "kwok", "nodeclass.yaml"),
+	}
 }
 
 // writeTypes writes the types into a file.

@@ -12,8 +12,10 @@ import (
 // ownNetwork gives a child process a network and a host name of its own, and a process group, so that Ctrl-C reaches
 // only us. Whoever is not root gets there through a user namespace.
 func ownNetwork() *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Setpgid: true,
-		Pdeathsig: syscall.SIGTERM}
+	a := &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Setpgid: true,
+		Pdeathsig: syscall.SIGTERM,
+	}
 	if os.Geteuid() != 0 {
 		a.Cloneflags |= syscall.CLONE_NEWUSER
 		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}

@@ -100,8 +100,10 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 		t.Fatal(err)
 	}
 	c.run(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: c.api.Config("nodesim", nil),
-			Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log})
+		return nodesim.Run(ctx, nodesim.Options{
+			REST:      c.api.Config("nodesim", nil),
+			Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log,
+		})
 	})
 	c.runScheduler(t)
 	c.runControllers(t)

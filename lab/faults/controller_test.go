@@ -71,7 +71,8 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 			}
 		},
 		Provider: func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-			version string) (cloud.Provider, error) {
+			version string,
+		) (cloud.Provider, error) {
 			return aws.New(ctx, aws.Options{
 				AWS: awssdk.Config{
 					Region: regionName, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),

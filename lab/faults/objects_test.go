@@ -24,8 +24,10 @@ func pool() *karpv1.NodePool {
 		Budgets:             []karpv1.Budget{{Nodes: fmt.Sprint(limits.disrupting)}},
 	}
 	p.Spec.Template.Labels = map[string]string{"team": "a"}
-	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "class"}
+	p.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "class",
+	}
 	p.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{
 		{Key: karpv1.CapacityTypeLabelKey, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot", "on-demand"}},
@@ -71,8 +73,10 @@ func job(n int) *corev1.Pod {
 // apart keeps an app's pods on machines of their own.
 func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: set.Spec.Selector,
-			TopologyKey: corev1.LabelHostname}},
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			LabelSelector: set.Spec.Selector,
+			TopologyKey:   corev1.LabelHostname,
+		}},
 	}}
 	return set
 }

@@ -36,8 +36,10 @@ func annotate(s *model.Snapshot, seed uint64) {
 	for i := range s.Nodes {
 		r.jobs(s, &s.Nodes[i])
 		if n := &s.Nodes[i]; r.chance(30) {
-			n.MissingDaemons = []model.MissingDaemon{{DaemonSet: "kube-system/agent",
-				Since: s.Now.Add(-time.Duration(r.IntN(300)) * time.Second)}}
+			n.MissingDaemons = []model.MissingDaemon{{
+				DaemonSet: "kube-system/agent",
+				Since:     s.Now.Add(-time.Duration(r.IntN(300)) * time.Second),
+			}}
 			n.Used = n.Used.Plus(n.Free().NonNegative()).Plus(model.Resources{model.CPU: 1})
 		}
 	}

@@ -17,7 +17,8 @@ func Constrained(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x636f6e73747261))}
 	s := r.snapshot(r.constrainedShape)
 	s.Namespaces = []model.Namespace{
-		{Name: "default"}, {Name: "kube-system"},
+		{Name: "default"},
+		{Name: "kube-system"},
 		{Name: "shop", Labels: []model.Label{{Key: "team", Value: "a"}}},
 	}
 	for i := range s.Daemons {
@@ -102,8 +103,10 @@ func (r source) constrainedShape() model.Shape {
 		s.AntiAffinity = append(s.AntiAffinity, r.term(&s))
 	}
 	for r.chance(20) {
-		s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: pick[int32](r, 1, 50, 100, -1, -100),
-			PodTerm: r.term(&s)})
+		s.PreferredPods = append(s.PreferredPods, model.PodPreference{
+			Weight:  pick[int32](r, 1, 50, 100, -1, -100),
+			PodTerm: r.term(&s),
+		})
 	}
 	for r.chance(35) {
 		s.Spread = append(s.Spread, r.spread(&s))
@@ -165,8 +168,10 @@ func (r source) selector(of *model.Shape) model.Selector {
 }
 
 func (r source) spread(of *model.Shape) model.Spread {
-	s := model.Spread{Topology: r.topology(), MaxSkew: pick[int32](r, 1, 1, 1, 2, 5), Hard: r.chance(60),
-		Pods: r.selector(of)}
+	s := model.Spread{
+		Topology: r.topology(), MaxSkew: pick[int32](r, 1, 1, 1, 2, 5), Hard: r.chance(60),
+		Pods: r.selector(of),
+	}
 	s.AnyNode, s.Untainted = r.chance(20), r.chance(30)
 	if r.chance(20) {
 		s.MinDomains = int32(1 + r.IntN(4))
@@ -182,8 +187,10 @@ func (r source) spread(of *model.Shape) model.Spread {
 
 func (r source) volume() model.Volume {
 	v := pick(r, // what a volume is, all who use it see
-		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{ID: "data-2",
-			Driver: "ebs", Alone: true},
+		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{
+			ID:     "data-2",
+			Driver: "ebs", Alone: true,
+		},
 		model.Volume{ID: "data-3", Driver: "efs"}, model.Volume{ID: "data-4", Driver: "efs", Alone: true},
 		model.Volume{ID: "data-5"})
 	zones := func(values ...string) model.Requirements {
@@ -193,8 +200,10 @@ func (r source) volume() model.Volume {
 	case 0, 1:
 		v.Topology = []model.Requirements{zones(pick(r, "zone-a", "zone-b"))}
 	case 2:
-		v.Topology = []model.Requirements{zones("zone-a", "zone-b"),
-			zones("zone-c").And(model.Requirements{model.OneOf(labelRack, "1")})}
+		v.Topology = []model.Requirements{
+			zones("zone-a", "zone-b"),
+			zones("zone-c").And(model.Requirements{model.OneOf(labelRack, "1")}),
+		}
 	case 3:
 		v.Topology = []model.Requirements{zones("zone-nowhere")}
 	}

@@ -23,8 +23,10 @@ func Diverse(pods, types int) *model.Snapshot {
 			s.Shapes = append(s.Shapes, shape)
 		}
 		name := fmt.Sprintf("pod-%06d", i)
-		s.Pending = append(s.Pending, model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name},
-			Shape: at[k]})
+		s.Pending = append(s.Pending, model.Pod{
+			PodKey: model.PodKey{Namespace: "default", Name: name, UID: "uid-" + name},
+			Shape:  at[k],
+		})
 	}
 	return model.Canonical(s)
 }

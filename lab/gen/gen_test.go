@@ -55,9 +55,11 @@ func TestConstrainedMeetsEveryConstraint(t *testing.T) {
 			count("cut-off", 1)
 		}
 	}
-	for _, what := range []string{"affinity", "anti-affinity", "preferred pods", "spread", "ports", "volumes",
+	for _, what := range []string{
+		"affinity", "anti-affinity", "preferred pods", "spread", "ports", "volumes",
 		"blocked", "impossible",
-		"first fit", "preferences ", "preferences Respect", "preferences Ignore", "cut-off"} {
+		"first fit", "preferences ", "preferences Respect", "preferences Ignore", "cut-off",
+	} {
 		if met[what] < 10 {
 			t.Errorf("%s: %d times in 200 snapshots", what, met[what])
 		}
@@ -82,8 +84,10 @@ func TestDiverseIsAFifthOfEach(t *testing.T) {
 			met["plain"]++
 		}
 	}
-	for _, kind := range []string{"plain", "spread " + model.LabelZone, "spread " + model.LabelHostname,
-		"affinity " + model.LabelZone, "anti-affinity " + model.LabelHostname} {
+	for _, kind := range []string{
+		"plain", "spread " + model.LabelZone, "spread " + model.LabelHostname,
+		"affinity " + model.LabelZone, "anti-affinity " + model.LabelHostname,
+	} {
 		if met[kind] != 200 {
 			t.Errorf("%d of %s, want 200", met[kind], kind)
 		}

@@ -17,8 +17,14 @@ var families = []struct {
 	core int64
 	arch string
 }{
-	{"c", 2, 42_500, "amd64"}, {"m", 4, 48_000, "amd64"}, {"r", 8, 63_000, "amd64"}, {"cg", 2, 36_300, "arm64"},
-	{"mg", 4, 40_800, "arm64"}, {"rg", 8, 53_600, "arm64"}, {"ca", 2, 45_600, "amd64"}, {"ma", 4, 54_000, "amd64"},
+	{"c", 2, 42_500, "amd64"},
+	{"m", 4, 48_000, "amd64"},
+	{"r", 8, 63_000, "amd64"},
+	{"cg", 2, 36_300, "arm64"},
+	{"mg", 4, 40_800, "arm64"},
+	{"rg", 8, 53_600, "arm64"},
+	{"ca", 2, 45_600, "amd64"},
+	{"ma", 4, 54_000, "amd64"},
 }
 
 // sizes of a family, in cores.
@@ -49,11 +55,15 @@ func typeOf(family string, gib, core int64, arch string, generation, cores int64
 			model.OneOf("example.com/family", family), model.OneOf("example.com/generation", fmt.Sprint(generation)),
 			model.OneOf("example.com/cores", fmt.Sprint(cores)), model.OneOf("example.com/memory", fmt.Sprint(cores*gib<<10)),
 		),
-		Capacity: model.Resources{model.CPU: cores * 1000, model.Memory: memory, model.EphemeralStorage: 20 << 30,
-			model.Pods: min(110, 20+cores*8)},
+		Capacity: model.Resources{
+			model.CPU: cores * 1000, model.Memory: memory, model.EphemeralStorage: 20 << 30,
+			model.Pods: min(110, 20+cores*8),
+		},
 	}
-	t.Allocatable = t.Capacity.Minus(model.Resources{model.CPU: 60 + cores*5, model.Memory: memory/13 + 600<<20,
-		model.EphemeralStorage: 3 << 30})
+	t.Allocatable = t.Capacity.Minus(model.Resources{
+		model.CPU: 60 + cores*5, model.Memory: memory/13 + 600<<20,
+		model.EphemeralStorage: 3 << 30,
+	})
 	for z, zone := range []string{"a", "b", "c"} {
 		full := model.Price(core * cores)
 		spot := full * model.Price(30+(int64(z)*7+generation*5+cores)%20) / 100

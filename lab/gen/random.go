@@ -148,8 +148,10 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 func (r source) poolRequirements() model.Requirements {
 	var out []model.Requirement
 	if r.chance(40) {
-		out = append(out, model.OneOf(model.LabelCapacityType, pick(r, []string{model.Spot}, []string{model.Spot,
-			model.OnDemand})...))
+		out = append(out, model.OneOf(model.LabelCapacityType, pick(r, []string{model.Spot}, []string{
+			model.Spot,
+			model.OnDemand,
+		})...))
 	}
 	if r.chance(30) {
 		out = append(out, model.OneOf(model.LabelZone, pick(r, "zone-a", "zone-b"), "zone-c"))

@@ -220,8 +220,10 @@ func (g *gen) nodeLabels(labels map[string]string) {
 }
 
 func (g *gen) taint(n *corev1.Node) {
-	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute,
-		corev1.TaintEffectPreferNoSchedule}
+	effects := []corev1.TaintEffect{
+		corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute,
+		corev1.TaintEffectPreferNoSchedule,
+	}
 	for _, key := range []string{taintA, taintB, corev1.TaintNodeMemoryPressure} {
 		for _, effect := range effects {
 			if g.chance(0.08) {

@@ -78,8 +78,10 @@ func add[T client.Object](objects []client.Object, more []T) []client.Object {
 
 // judged is what engine/check says of a plan that puts the pod onto the node, "" if it has nothing against it.
 func (c *claim) judged(node int) string {
-	plan := model.Plan{Placements: []model.Placement{{Pod: c.snapshot.Pending[0].PodKey,
-		Node: c.snapshot.Nodes[node].Name}}}
+	plan := model.Plan{Placements: []model.Placement{{
+		Pod:  c.snapshot.Pending[0].PodKey,
+		Node: c.snapshot.Nodes[node].Name,
+	}}}
 	var out []string
 	for _, v := range check.Plan(c.snapshot, model.Policy{}, plan) {
 		out = append(out, v.Error())

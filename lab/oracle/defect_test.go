@@ -65,8 +65,10 @@ func TestTheSchedulerStillForgetsNamespaces(t *testing.T) {
 	c.Pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{},
-			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team",
-				Operator: "DoesNotExist"}}},
+			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key:      "team",
+				Operator: "DoesNotExist",
+			}}},
 		}},
 	}}
 	truth := newTruth(t)

@@ -108,8 +108,10 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 			tally.add(c, i, verdicts[i])
 		}
 		if allowed != verdicts[i].allowed() {
-			return failure{c: c, kind: "harness",
-				text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i])}, true
+			return failure{
+				c: c, kind: "harness",
+				text: fmt.Sprintf("node %s: the framework says %v, its plugins %s", c.Nodes[i].Name, allowed, verdicts[i]),
+			}, true
 		}
 	}
 	claim := translate(c, rand.New(rand.NewPCG(uint64(len(c.Pods)), uint64(len(c.Nodes)))))
@@ -133,8 +135,10 @@ func (c *claim) compare(of *Case, w way, verdicts []judgement) (failure, bool) {
 			if rule == model.RuleUnmodelled {
 				wrong += fmt.Sprintf(" (%v)", c.snapshot.Shapes[c.pending].Unmodelled)
 			}
-			return failure{c: of, kind: fmt.Sprint(w, rule, verdicts[i]),
-				text: fmt.Sprintf("node %s, way %d: %s", node.Name, w, wrong)}, true
+			return failure{
+				c: of, kind: fmt.Sprint(w, rule, verdicts[i]),
+				text: fmt.Sprintf("node %s, way %d: %s", node.Name, w, wrong),
+			}, true
 		}
 	}
 	return failure{}, false
@@ -148,8 +152,10 @@ func (c *claim) compareCheck(of *Case, verdicts []judgement) (failure, bool) {
 		}
 		if against := c.judged(c.nodes[i]); (against == "") != verdicts[i].allowed() {
 			promise, _, _ := strings.Cut(against, ":")
-			return failure{c: of, kind: fmt.Sprint("check", promise, verdicts[i]),
-				text: fmt.Sprintf("node %s: engine/check says %q; it is %s", node.Name, against, verdicts[i])}, true
+			return failure{
+				c: of, kind: fmt.Sprint("check", promise, verdicts[i]),
+				text: fmt.Sprintf("node %s: engine/check says %q; it is %s", node.Name, against, verdicts[i]),
+			}, true
 		}
 	}
 	return failure{}, false

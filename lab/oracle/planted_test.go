@@ -17,7 +17,8 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"presence":           func(n *model.Node, s *model.Shape) { present(s.Required, false) },
 	"taints":             func(n *model.Node, s *model.Shape) { n.Taints = nil },
 	"effects of tolerations": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Tolerations, func(t *model.Toleration) { t.Effect = "" })
 	},
 	"values of tolerations": func(n *model.Node, s *model.Shape) {
@@ -26,27 +27,33 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"cordons":    func(n *model.Node, s *model.Shape) { n.Cordoned = false },
 	"host ports": func(n *model.Node, s *model.Shape) { s.HostPorts = nil },
 	"addresses of ports": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.HostPorts, func(p *model.HostPort) { p.IP = "0.0.0.0" })
 	},
 	"protocols of ports": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.HostPorts, func(p *model.HostPort) { p.Protocol = "TCP" })
 	},
 	"places of volumes": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Volumes, func(v *model.Volume) { v.Topology = nil })
 	},
 	"lone use of volumes": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Volumes, func(v *model.Volume) { v.Alone = false })
 	},
 	"drivers": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Volumes, func(v *model.Volume) { v.Driver = "" })
 	},
 	"one of the limits": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(n.AttachLimits, func(l *model.AttachLimit) { l.Max++ })
 	},
 	"unusable claims":      func(n *model.Node, s *model.Shape) { s.Blocked = "" },
@@ -54,7 +61,8 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"all but one affinity": func(n *model.Node, s *model.Shape) { s.Affinity = s.Affinity[:min(1, len(s.Affinity))] },
 	"anti-affinity":        func(n *model.Node, s *model.Shape) { s.AntiAffinity = nil },
 	"namespace selectors": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		terms(s, func(p *model.Selector) { p.InMatching = false })
 	},
 	"namespaces": func(n *model.Node, s *model.Shape) {
@@ -67,22 +75,26 @@ var planted = map[string]func(n *model.Node, s *model.Shape){
 	"spread":   func(n *model.Node, s *model.Shape) { s.Spread = nil },
 	"one skew": func(n *model.Node, s *model.Shape) { each(s.Spread, func(c *model.Spread) { c.MaxSkew++ }) },
 	"minDomains": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Spread, func(c *model.Spread) { c.MinDomains = 0 })
 	},
 	"nodeAffinityPolicy": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(s.Spread, func(c *model.Spread) { c.AnyNode = !c.AnyNode })
 	},
 	"nodeTaintsPolicy": func(n *model.Node, s *model.Shape) {
 		each(s.Spread, func(c *model.Spread) { c.Untainted = !c.Untainted })
 	},
 	"pods that leave": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(n.Pods, func(p *model.BoundPod) { p.Terminating = false })
 	},
 	"pods that ended": func(n *model.Node,
-		s *model.Shape) {
+		s *model.Shape,
+	) {
 		each(n.Pods, func(p *model.BoundPod) { p.Terminal = false })
 	},
 	"labels of pods": func(n *model.Node, s *model.Shape) { s.Labels = nil },

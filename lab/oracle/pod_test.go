@@ -234,8 +234,10 @@ func (g *gen) podAffinity(p *corev1.Pod, bound bool) {
 }
 
 func (g *gen) podTerm(p *corev1.Pod) corev1.PodAffinityTerm {
-	t := corev1.PodAffinityTerm{LabelSelector: g.selector("app", "track"),
-		TopologyKey: pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)}
+	t := corev1.PodAffinityTerm{
+		LabelSelector: g.selector("app", "track"),
+		TopologyKey:   pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack),
+	}
 	if g.chance(0.3) {
 		t.Namespaces = some(g, 2, "default", "blue", "green")
 	}
@@ -300,8 +302,10 @@ func (g *gen) spread(p *corev1.Pod) {
 // keepToSomeNodes gives the pod a node affinity that leaves domains out.
 func (g *gen) keepToSomeNodes(p *corev1.Pod) {
 	key := pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)
-	value := map[string]string{corev1.LabelTopologyZone: pick(g, "a", "b"), corev1.LabelHostname: pick(g, "n0", "n1"),
-		rack: "r1"}[key]
+	value := map[string]string{
+		corev1.LabelTopologyZone: pick(g, "a", "b"), corev1.LabelHostname: pick(g, "n0", "n1"),
+		rack: "r1",
+	}[key]
 	if key != corev1.LabelHostname && g.chance(0.4) {
 		p.Spec.NodeSelector = map[string]string{key: value}
 		return
@@ -310,7 +314,9 @@ func (g *gen) keepToSomeNodes(p *corev1.Pod) {
 		p.Spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
 	}
 	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-		{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpNotIn,
-			Values: []string{value}}}},
+		{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: key, Operator: corev1.NodeSelectorOpNotIn,
+			Values: []string{value},
+		}}},
 	}}
 }

@@ -30,8 +30,10 @@ func (g *gen) storage() {
 }
 
 func class(name string, mode storagev1.VolumeBindingMode) *storagev1.StorageClass {
-	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: storage,
-		VolumeBindingMode: &mode}
+	return &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: storage,
+		VolumeBindingMode: &mode,
+	}
 }
 
 func (g *gen) topology() corev1.TopologySelectorTerm {
@@ -72,8 +74,10 @@ func (g *gen) claim(name string) {
 		if g.chance(0.02) {
 			continue // the claim is missing
 		}
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
-			UID: types.UID(namespace + name)}}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace,
+			UID: types.UID(namespace + name),
+		}}
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{pick(g, corev1.ReadWriteOnce, corev1.ReadWriteMany,
 			corev1.ReadWriteOncePod)}
 		c.Spec.Resources.Requests = corev1.ResourceList{"storage": q("1Gi")}
@@ -114,8 +118,10 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + c.Namespace + "-" + c.Name}}
 	v.Spec.StorageClassName = *c.Spec.StorageClassName
 	v.Spec.AccessModes, v.Spec.Capacity = c.Spec.AccessModes, corev1.ResourceList{"storage": q("1Gi")}
-	v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
-		UID: c.UID}
+	v.Spec.ClaimRef = &corev1.ObjectReference{
+		Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name,
+		UID: c.UID,
+	}
 	driver := pick(g, storage, storage, files)
 	handle := v.Name
 	if g.chance(0.1) {
@@ -161,8 +167,10 @@ func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
 		Values: pick(g, []string{"a"}, []string{"b"}, []string{"a", "b"}),
 	}}
 	if g.chance(0.2) {
-		out = append(out, corev1.NodeSelectorRequirement{Key: rack,
-			Operator: pick(g, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist)})
+		out = append(out, corev1.NodeSelectorRequirement{
+			Key:      rack,
+			Operator: pick(g, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist),
+		})
 	}
 	return out
 }
@@ -201,8 +209,10 @@ func (g *gen) ephemeral(p *corev1.Pod, v *corev1.Volume) {
 	}
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: p.Name + "-" + v.Name, Namespace: p.Namespace, UID: types.UID(p.Name + v.Name),
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID,
-			Controller: new(true)}},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID,
+			Controller: new(true),
+		}},
 	}}
 	if p.Name == "pending" && g.chance(0.05) {
 		c.OwnerReferences = nil

@@ -29,8 +29,10 @@ func Bound(ctx context.Context, c Config, samples int) (float64, error) {
 			return 0, err
 		}
 		at := each*time.Duration(k) + each/2
-		s := &model.Snapshot{ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
-			Pools: []model.Pool{r.pool}}
+		s := &model.Snapshot{
+			ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
+			Pools: []model.Pool{r.pool},
+		}
 		for i := range r.trace {
 			p := &r.trace[i]
 			if p.Start > at {

@@ -79,8 +79,10 @@ func (c Catalogue) admits(t *catalog.Type) bool {
 
 func typeOf(x *catalog.Type) model.InstanceType {
 	n := catalog.NodeOf(x, catalog.Kubelet{})
-	capacity := model.Resources{model.CPU: n.CPU, model.Memory: n.MemoryBytes,
-		model.EphemeralStorage: n.EphemeralBytes, model.Pods: n.Pods}
+	capacity := model.Resources{
+		model.CPU: n.CPU, model.Memory: n.MemoryBytes,
+		model.EphemeralStorage: n.EphemeralBytes, model.Pods: n.Pods,
+	}
 	switch x.GPU.Manufacturer {
 	case "nvidia":
 		capacity[model.NvidiaGPU] = int64(x.GPU.Count)

@@ -20,8 +20,10 @@ type market struct {
 }
 
 func newMarket(all []model.InstanceType, c *chance) market {
-	m := market{all: all, types: map[string]*model.InstanceType{}, outages: map[model.OfferingKey]time.Duration{},
-		chance: c}
+	m := market{
+		all: all, types: map[string]*model.InstanceType{}, outages: map[model.OfferingKey]time.Duration{},
+		chance: c,
+	}
 	for i := range all {
 		m.types[all[i].Name] = &all[i]
 	}
@@ -37,9 +39,12 @@ func (m *market) offer(l *model.Launch, now time.Duration) (model.OfferingKey, m
 	for _, name := range l.Types {
 		for _, o := range m.types[name].Offerings {
 			key := model.OfferingKey{Type: name, Zone: o.Zone, CapacityType: o.CapacityType}
-			if !l.Requirements.Matches([]model.Label{{Key: model.LabelZone, Value: o.Zone},
-				{Key: model.LabelCapacityType, Value: o.CapacityType}, {Key: model.LabelPool, Value: l.Pool},
-				{Key: model.LabelInstanceType, Value: name}}) {
+			if !l.Requirements.Matches([]model.Label{
+				{Key: model.LabelZone, Value: o.Zone},
+				{Key: model.LabelCapacityType, Value: o.CapacityType},
+				{Key: model.LabelPool, Value: l.Pool},
+				{Key: model.LabelInstanceType, Value: name},
+			}) {
 				continue
 			}
 			if (best.Type == "" || o.Price < best.Price) && !m.outOfStock(key, now) {

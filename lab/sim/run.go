@@ -85,7 +85,8 @@ func newRun(c Config) *run {
 	for i, d := range c.Daemons {
 		name := fmt.Sprintf("agent-%d", i)
 		r.daemons = append(r.daemons, model.Daemon{Namespace: "kube-system", Name: name, Shape: model.Shape{
-			Key: name, Namespace: "kube-system", Requests: d, Tolerations: []model.Toleration{{Exists: true}}}})
+			Key: name, Namespace: "kube-system", Requests: d, Tolerations: []model.Toleration{{Exists: true}},
+		}})
 	}
 	r.admit()
 	return r

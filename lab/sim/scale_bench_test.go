@@ -84,8 +84,10 @@ func BenchmarkADay(b *testing.B) {
 			b.Run(fmt.Sprintf("%d_pods_%.0fh", pods, length.Hours()), func(b *testing.B) {
 				d := Nodeless(model.Policy{})
 				d.Nominates = true
-				c := Config{Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d,
-					Pieces: piecesAsked(b), Seed: 1}
+				c := Config{
+					Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d,
+					Pieces: piecesAsked(b), Seed: 1,
+				}
 				var r Result
 				var err error
 				before := usage()

@@ -29,18 +29,24 @@ func ladder() []model.InstanceType {
 	for _, cores := range []int64{16, 2, 4, 8} {
 		r := model.Resources{model.CPU: cores * 1000, model.Memory: cores * 4 << 30, model.Pods: 110}
 		name := fmt.Sprintf("m.%d", cores)
-		out = append(out, model.InstanceType{Name: name, Capacity: r, Allocatable: r,
+		out = append(out, model.InstanceType{
+			Name: name, Capacity: r, Allocatable: r,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name)),
-			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(cores * 50_000),
-				Available: true}}})
+			Offerings: []model.Offering{{
+				Zone: "a", CapacityType: model.OnDemand, Price: model.Price(cores * 50_000),
+				Available: true,
+			}},
+		})
 	}
 	return out
 }
 
 // plain has machines ready after exactly 40 s, no daemons, and every plan judged.
 func plain(tr *trace.Trace, d Decider) Config {
-	return Config{Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1,
-		audit: audit}
+	return Config{
+		Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1,
+		audit: audit,
+	}
 }
 
 // audit ends the process of a test in which the cluster is not possible.

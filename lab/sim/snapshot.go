@@ -20,8 +20,10 @@ func (r *run) snapshot() *model.Snapshot {
 	}
 	s := &model.Snapshot{
 		Now: now, ResourceNames: model.WellKnownResources, Shapes: r.shapes, Daemons: r.daemons,
-		Namespaces: []model.Namespace{{Name: "default",
-			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}}}},
+		Namespaces: []model.Namespace{{
+			Name:   "default",
+			Labels: []model.Label{{Key: "kubernetes.io/metadata.name", Value: "default"}},
+		}},
 		Nodes: r.show(),
 	}
 	s.Pending, s.Expected = r.pending(), r.expected()

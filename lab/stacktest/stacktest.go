@@ -97,8 +97,10 @@ func start(t testing.TB, own *catalog.Own) *Stack {
 	}
 	s.serve(t)
 	s.background(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{REST: s.Plane.RESTConfig(), Instances: regional.Instances(s.Region),
-			Clock: clock.Real{}, Log: s.log})
+		return nodesim.Run(ctx, nodesim.Options{
+			REST: s.Plane.RESTConfig(), Instances: regional.Instances(s.Region),
+			Clock: clock.Real{}, Log: s.log,
+		})
 	})
 	return s
 }
@@ -162,8 +164,10 @@ func (s *Stack) clear(t testing.TB) {
 		left := errors.New("some are left")
 		none := true
 		for _, kind := range []schema.GroupVersionKind{
-			{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}, {Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
-			{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"}, corev1.SchemeGroupVersion.WithKind("Node"),
+			{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
+			{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
+			{Group: "karpenter.k8s.aws", Version: "v1", Kind: "EC2NodeClass"},
+			corev1.SchemeGroupVersion.WithKind("Node"),
 		} {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -206,7 +210,8 @@ func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Repl
 
 // provider reaches the region over the wire, as `nodeless run` does.
 func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
-	version string) (cloud.Provider, error) {
+	version string,
+) (cloud.Provider, error) {
 	o := aws.Options{
 		AWS: awssdk.Config{
 			Region: regionName, BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),

@@ -18,10 +18,14 @@ func TestBadInput(t *testing.T) {
 	t.Run("admission refuses what the schema forbids", func(t *testing.T) {
 		for name, tc := range map[string]struct{ requirement, limits, want string }{
 			"unknown operator": {"{key: kubernetes.io/arch, operator: Is, values: [amd64]}", "{}", "operator"},
-			"In without values": {"{key: kubernetes.io/arch, operator: In, values: []}", "{}",
-				"must have a value defined"},
-			"Gt that is no digit": {"{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", "{}",
-				"single positive integer"},
+			"In without values": {
+				"{key: kubernetes.io/arch, operator: In, values: []}", "{}",
+				"must have a value defined",
+			},
+			"Gt that is no digit": {
+				"{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [many]}", "{}",
+				"single positive integer",
+			},
 			"limit that is no quantity": {"{key: kubernetes.io/arch, operator: Exists}", `{cpu: "ten"}`, "limits"},
 		} {
 			out, err := c.runIn(badPool("bad", tc.requirement, tc.limits), "kubectl", "apply", "-f", "-")
@@ -61,8 +65,10 @@ func TestBadInput(t *testing.T) {
 		c.wantEvent(time.Minute, "default", "gpu", "example.com/unicorn")
 	})
 	t.Run("a choice that nobody knows", func(t *testing.T) {
-		for flag, value := range map[string]string{"--preference-policy": "Sometimes", "--node-fee": "-1",
-			"--spot-risk": "1e9"} {
+		for flag, value := range map[string]string{
+			"--preference-policy": "Sometimes", "--node-fee": "-1",
+			"--spot-risk": "1e9",
+		} {
 			if out, err := c.run("run", "--cluster-name", "x", flag, value); err == nil || !strings.Contains(out, flag) {
 				t.Errorf("%s %s: error %v, output %q", flag, value, err, out)
 			}
@@ -144,8 +150,10 @@ func TestAClusterStaysInItsRegion(t *testing.T) {
 // mended has a plan.
 func (c *cluster) badPlansStory(t *testing.T) {
 	for name, x := range map[string]struct{ manifest, want string }{
-		"an image that does not exist": {badClass("default", "al2023@v20250501", "nodeless"),
-			"(it is the class of NodePool general-purpose"},
+		"an image that does not exist": {
+			badClass("default", "al2023@v20250501", "nodeless"),
+			"(it is the class of NodePool general-purpose",
+		},
 		"a new class without subnets": {badClass("fresh", "al2023@latest", "no-such-cluster"), "subnetSelectorTerms"},
 		"a type that does not exist": {badPool("typo",
 			"{key: node.kubernetes.io/instance-type, operator: In, values: [m5.lareg]}", "{}"), "m5.lareg"},

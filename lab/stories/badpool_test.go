@@ -19,12 +19,18 @@ func (c *cluster) badBudgetsStory(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ disruption, want string }{
 		"a duration in words": {`consolidateAfter: "five minutes"`, "consolidateAfter"},
-		"a schedule without duration": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily"}]`,
-			"'schedule' must be set with 'duration'"},
-		"a schedule of four fields": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "* * * *", duration: 1h}]`,
-			"schedule"},
-		"a duration of seconds": {`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily", duration: 90s}]`,
-			"duration"},
+		"a schedule without duration": {
+			`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily"}]`,
+			"'schedule' must be set with 'duration'",
+		},
+		"a schedule of four fields": {
+			`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "* * * *", duration: 1h}]`,
+			"schedule",
+		},
+		"a duration of seconds": {
+			`consolidateAfter: 0s, budgets: [{nodes: "1", schedule: "@daily", duration: 90s}]`,
+			"duration",
+		},
 		"more than all": {`consolidateAfter: 0s, budgets: [{nodes: "101%"}]`, "nodes"},
 	} {
 		out, err := c.runIn(pool("refused", tc.disruption), "kubectl", "apply", "-f", "-")

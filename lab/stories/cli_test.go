@@ -43,8 +43,10 @@ func TestTheReferenceOfCommandsIsCurrent(t *testing.T) {
 // Who types the name alone learns what there is and where to begin.
 func TestANameAloneTeaches(t *testing.T) {
 	out, _ := speak(t, absolute(t, binary))
-	for _, want := range []string{"nodeless up --demo", "nodeless run", "nodeless why pod/NAME",
-		"nodeless plan -f FILE", "Available Commands", "completion", "--help"} {
+	for _, want := range []string{
+		"nodeless up --demo", "nodeless run", "nodeless why pod/NAME",
+		"nodeless plan -f FILE", "Available Commands", "completion", "--help",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -61,8 +63,10 @@ func TestAPluginOfKubectl(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, command := range []string{"", "why", "plan", "top", "decisions", "savings", "capture", "simulate", "rbac",
-		"crds", "web", "up"} {
+	for _, command := range []string{
+		"", "why", "plan", "top", "decisions", "savings", "capture", "simulate", "rbac",
+		"crds", "web", "up",
+	} {
 		out, _ := speak(t, plugin, append(strings.Fields(command), "--help")...)
 		for _, line := range strings.Split(out, "\n") {
 			if strings.HasPrefix(strings.TrimSpace(line), "nodeless ") || strings.Contains(line, `"nodeless `) ||
@@ -94,8 +98,12 @@ func TestCompletionIsSilentWithoutACluster(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"why", "pod/"}, {"why", "--kubeconfig", config, "node/"},
-		{"decisions", "--kubeconfig", config, "-n", ""}, {"plan", "--kubeconfig", config, "--scale", "d"}} {
+	for _, args := range [][]string{
+		{"why", "pod/"},
+		{"why", "--kubeconfig", config, "node/"},
+		{"decisions", "--kubeconfig", config, "-n", ""},
+		{"plan", "--kubeconfig", config, "--scale", "d"},
+	} {
 		out, errs := speak(t, absolute(t, binary), append([]string{"__complete"}, args...)...)
 		if strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, ":") || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%q: %q, stderr %q", args, out, errs)

@@ -17,8 +17,10 @@ func (c *cluster) failingLaunchesStory(t *testing.T) {
 	}
 	disk := "  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, encrypted: true, kmsKeyID: %q}}]\n"
 	for name, tc := range map[string]struct{ class, want string }{
-		"refused": {"  userData: |\n    #!/bin/bash\n    # " + strings.Repeat("x", 20_000) + "\n",
-			"User data is limited to 16384 bytes"},
+		"refused": {
+			"  userData: |\n    #!/bin/bash\n    # " + strings.Repeat("x", 20_000) + "\n",
+			"User data is limited to 16384 bytes",
+		},
 		"dieyoung": {fmt.Sprintf(disk, key), "Client.InvalidKMSKey.InvalidState"},
 	} {
 		c.apply(badClass(name, "al2023@latest", "nodeless") + tc.class)

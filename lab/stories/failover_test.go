@@ -92,10 +92,14 @@ func (c *cluster) mishaps(chance *rand.Rand, replicas ...*replica) []mishap {
 		{"a node is deleted by hand", func() { c.deleteSome(chance, "node", "") }},
 		{"a claim is deleted by hand", func() { c.deleteSome(chance, "nodeclaim", "") }},
 		{"another claim is deleted by hand", func() { c.deleteSome(chance, "nodeclaim", "") }},
-		{"a claim's finalizer is removed by hand, and the claim",
-			func() { c.deleteSome(chance, "nodeclaim", `{"metadata":{"finalizers":null}}`) }},
-		{"a node's finalizer is removed by hand, and the node",
-			func() { c.deleteSome(chance, "node", `{"metadata":{"finalizers":null}}`) }},
+		{
+			"a claim's finalizer is removed by hand, and the claim",
+			func() { c.deleteSome(chance, "nodeclaim", `{"metadata":{"finalizers":null}}`) },
+		},
+		{
+			"a node's finalizer is removed by hand, and the node",
+			func() { c.deleteSome(chance, "node", `{"metadata":{"finalizers":null}}`) },
+		},
 	}
 }
 

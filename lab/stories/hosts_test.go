@@ -65,8 +65,10 @@ func (m *machine) start(args ...string) {
 		m.c.t.Fatal(err)
 	}
 	defer log.Close()
-	command := append([]string{binary, "host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory",
-		"1Gi"}, args...)
+	command := append([]string{
+		binary, "host", "--data-dir", m.dir, "--address", m.address, "--cpus", "1", "--memory",
+		"1Gi",
+	}, args...)
 	m.cmd = exec.Command(command[0], command[1:]...)
 	if m.cable != nil {
 		m.cmd = m.cable.command(m.name, command...)

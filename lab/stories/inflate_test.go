@@ -87,8 +87,10 @@ func (c *cluster) everyClaimReady() error {
 		nodes[n.Name] = n
 	}
 	for _, claim := range c.claims() {
-		for _, t := range []string{karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
-			karpv1.ConditionTypeInitialized, "Ready"} {
+		for _, t := range []string{
+			karpv1.ConditionTypeLaunched, karpv1.ConditionTypeRegistered,
+			karpv1.ConditionTypeInitialized, "Ready",
+		} {
 			if cond := claim.StatusConditions().Get(t); cond == nil || !cond.IsTrue() {
 				return fmt.Errorf("claim %s: %s is %v", claim.Name, t, cond)
 			}

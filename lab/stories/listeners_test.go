@@ -18,13 +18,20 @@ import (
 
 // guestsAsk is what the guest asks for everywhere: the paths of whatever may listen on this machine.
 var guestsAsk = []struct{ method, path, body string }{
-	{"GET", "/", ""}, {"GET", "/lite", ""}, {"GET", "/api/history", ""}, {"GET", "/api/stream", ""},
+	{"GET", "/", ""},
+	{"GET", "/lite", ""},
+	{"GET", "/api/history", ""},
+	{"GET", "/api/stream", ""},
 	{"GET", "/api/why?of=pod/huge", ""},
-	{"GET", "/_nodeless/summary", ""}, {"GET", "/_nodeless/instances", ""},
+	{"GET", "/_nodeless/summary", ""},
+	{"GET", "/_nodeless/instances", ""},
 	{"POST", "/_nodeless/fail", `{"api":"CreateFleet","code":"InternalError","times":99}`},
-	{"GET", "/metrics", ""}, {"GET", "/debug/pprof/", ""}, {"GET", "/api/v1/pods", ""},
+	{"GET", "/metrics", ""},
+	{"GET", "/debug/pprof/", ""},
+	{"GET", "/api/v1/pods", ""},
 	{"GET", "/apis/metrics.k8s.io/v1beta1/pods", ""},
-	{"GET", "/pods", ""}, {"GET", "/stats/summary", ""},
+	{"GET", "/pods", ""},
+	{"GET", "/stats/summary", ""},
 	{"POST", "/mutate-pods", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`},
 }
 

@@ -24,8 +24,10 @@ func TestClustersHaveNames(t *testing.T) {
 	t.Cleanup(func() { _, _ = a.run("down", "--name", "b") })
 	a.wantContexts("nodeless-nodeless", a.dir, "nodeless-b", b)
 	stop := a.runHints(out, "--name b")
-	for _, command := range []string{"status --name b", "status --data-dir " + b, "top --name b",
-		"why --name b nodepool/general-purpose", "kubectl --data-dir " + b + " get nodes"} {
+	for _, command := range []string{
+		"status --name b", "status --data-dir " + b, "top --name b",
+		"why --name b nodepool/general-purpose", "kubectl --data-dir " + b + " get nodes",
+	} {
 		a.must(strings.Fields(command)...)
 	}
 	if got := a.must("kubectl", "get", "deployments"); strings.Contains(got, "web") {
@@ -61,8 +63,10 @@ func (c *cluster) refusesAFolderOfOthers() {
 	if err := os.WriteFile(keep, []byte("x"), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	for _, command := range []string{"up --detach", "up", "down --wipe",
-		"image build " + theirs + " --tag example.local/x:1"} {
+	for _, command := range []string{
+		"up --detach", "up", "down --wipe",
+		"image build " + theirs + " --tag example.local/x:1",
+	} {
 		out, err := c.run(append(strings.Fields(command), "--data-dir", theirs)...)
 		if err == nil || !strings.Contains(out, theirs) || !strings.Contains(out, "not made by nodeless") {
 			c.t.Errorf("%s: %v %s", command, err, out)

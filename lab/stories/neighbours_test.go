@@ -284,18 +284,24 @@ func (c *cluster) provision(namespace string) error {
 			return err
 		}
 		pv := &corev1.PersistentVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + string(claim.UID),
-				Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        "pvc-" + string(claim.UID),
+				Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "ebs.csi.aws.com"},
+			},
 			Spec: corev1.PersistentVolumeSpec{
 				Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")},
 				AccessModes:      claim.Spec.AccessModes,
 				StorageClassName: *claim.Spec.StorageClassName,
-				ClaimRef: &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
-					Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+				ClaimRef: &corev1.ObjectReference{
+					Kind: "PersistentVolumeClaim", APIVersion: "v1",
+					Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				},
 				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "ebs.csi.aws.com", VolumeHandle: "vol-" + string(claim.UID)}},
 				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelTopologyZone,
-						Operator: corev1.NodeSelectorOpIn, Values: []string{node.Labels[corev1.LabelTopologyZone]}}},
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key:      corev1.LabelTopologyZone,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{node.Labels[corev1.LabelTopologyZone]},
+					}},
 				}}}},
 			},
 		}

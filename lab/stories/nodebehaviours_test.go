@@ -74,8 +74,10 @@ var sickness = map[string]string{
 }
 
 // How the containers of the pod steady have ended when it was deleted.
-var farewells = map[string]string{"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error",
-	"again": "0 Completed restarts 1"}
+var farewells = map[string]string{
+	"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error",
+	"again": "0 Completed restarts 1",
+}
 
 // A pod in a microVM is run as a kubelet runs it: the behaviours of
 // docs/which-behaviours-of-a-node-do-microvms-have.md, in real microVMs.
@@ -135,8 +137,10 @@ func (c *cluster) behaves(want map[string]string) {
 	c.waitsFor("root", "container has runAsNonRoot and image will run as root", "CreateContainerConfigError")
 	c.kubectl("delete", "pod", "root")
 
-	for name, phase := range map[string]corev1.PodPhase{"ends": "Failed", "twice": "Succeeded", "stops": "Failed",
-		"together": "Failed"} {
+	for name, phase := range map[string]corev1.PodPhase{
+		"ends": "Failed", "twice": "Succeeded", "stops": "Failed",
+		"together": "Failed",
+	} {
 		pod := c.podWhen(name, func(p *corev1.Pod) error { return differ("phase", p.Status.Phase, phase) })
 		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if end, told := want[name+"/"+s.Name]; told && ending(s) != end {
@@ -323,8 +327,10 @@ func TestThePageOfNodeBehavioursNamesItsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := maps.Clone(endings)
-	for pod, containers := range map[string][]string{"sick": slices.Collect(maps.Keys(sickness)),
-		"steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"}} {
+	for pod, containers := range map[string][]string{
+		"sick":   slices.Collect(maps.Keys(sickness)),
+		"steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"},
+	} {
 		for _, name := range containers {
 			known[pod+"/"+name] = ""
 		}

@@ -105,17 +105,23 @@ func daemonSet(name, cpu string) string {
 
 var whatIfs = []whatIf{
 	{name: "p-label", replicas: 2, change: tier, replaced: true},
-	{name: "p-note", replicas: 1,
-		change: instead(ofTemplate, "  template:\n    metadata: {annotations: {team: shop}}\n    spec:\n"), replaced: true},
-	{name: "p-grace", replicas: 1, change: instead(ofTemplate, ofTemplate+"      terminationGracePeriod: 1h\n"),
-		replaced: true},
+	{
+		name: "p-note", replicas: 1,
+		change: instead(ofTemplate, "  template:\n    metadata: {annotations: {team: shop}}\n    spec:\n"), replaced: true,
+	},
+	{
+		name: "p-grace", replicas: 1, change: instead(ofTemplate, ofTemplate+"      terminationGracePeriod: 1h\n"),
+		replaced: true,
+	},
 	{name: "p-expire", replicas: 1, change: instead(ofTemplate, ofTemplate+"      expireAfter: 100h\n"), replaced: true},
 	{name: "p-larger", replicas: 2, change: instead("m5.large", "m5.xlarge"), replaced: true},
 	{name: "p-cheaper", replicas: 1, change: instead("m5.large", "c5.large"), replaced: true},
 	{name: "p-wider", replicas: 1, change: instead("[m5.large]", "[m5.large, c5.large, r5.large]")},
 	{name: "p-taint", replicas: 1, change: instead("taints: [", "taints: [{key: more, value: x, effect: NoSchedule}, ")},
-	{name: "p-one", replicas: 3, disruption: "{consolidateAfter: Never, budgets: [{nodes: '1'}]}", change: tier,
-		replaced: true},
+	{
+		name: "p-one", replicas: 3, disruption: "{consolidateAfter: Never, budgets: [{nodes: '1'}]}", change: tier,
+		replaced: true,
+	},
 	{name: "p-none", replicas: 1, disruption: "{consolidateAfter: Never, budgets: [{nodes: '0'}]}", change: tier},
 	{name: "p-weight", replicas: 1, change: instead("spec:\n", "spec:\n  weight: 7\n")},
 	{name: "p-limit", replicas: 1, change: instead("spec:\n", "spec:\n  limits: {cpu: 1}\n")},
@@ -126,60 +132,96 @@ kind: PodDisruptionBudget
 metadata: {name: web, namespace: p-pdb}
 spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}
 `},
-	{name: "p-gone", replicas: 1, args: []string{"--delete", "nodepool/p-gone"},
-		kubectl: []string{"delete", "nodepool", "p-gone", "--wait=false"}, replaced: true},
+	{
+		name: "p-gone", replicas: 1, args: []string{"--delete", "nodepool/p-gone"},
+		kubectl: []string{"delete", "nodepool", "p-gone", "--wait=false"}, replaced: true,
+	},
 
-	{name: "m-policy", replicas: 2, merge: true, disruption: empties,
-		change: instead("WhenEmpty", "WhenEmptyOrUnderutilized"), replaced: true},
+	{
+		name: "m-policy", replicas: 2, merge: true, disruption: empties,
+		change: instead("WhenEmpty", "WhenEmptyOrUnderutilized"), replaced: true,
+	},
 	{name: "m-after", replicas: 2, merge: true, change: instead("Never", "0s"), replaced: true},
-	{name: "m-budget", replicas: 3, merge: true, disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}",
-		change: instead("'0'", "'1'"), replaced: true},
-	{name: "m-smaller", replicas: 1, disruption: cheaper, was: instead("[m5.large]", "[m5.4xlarge]"),
-		change: instead("[m5.4xlarge]", "[m5.4xlarge, m5.large]"), replaced: true},
+	{
+		name: "m-budget", replicas: 3, merge: true, disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}",
+		change: instead("'0'", "'1'"), replaced: true,
+	},
+	{
+		name: "m-smaller", replicas: 1, disruption: cheaper, was: instead("[m5.large]", "[m5.4xlarge]"),
+		change: instead("[m5.4xlarge]", "[m5.4xlarge, m5.large]"), replaced: true,
+	},
 
 	{name: "s-spot", replicas: 1, was: oneZone, change: spot, replaced: true},
 	{name: "s-demand", replicas: 1, was: then(oneZone, spot), change: instead("[spot]", "[on-demand]"), replaced: true},
-	{name: "s-either", replicas: 1, disruption: cheaper, was: oneZone,
-		change: instead(onDemand, "values: [spot, on-demand]"), replaced: true},
+	{
+		name: "s-either", replicas: 1, disruption: cheaper, was: oneZone,
+		change: instead(onDemand, "values: [spot, on-demand]"), replaced: true,
+	},
 
-	{name: "o-dear", replicas: 1, disruption: cheaper, was: instead("[m5.large]", "[m5.large, m5.xlarge]"),
-		change: func(string) string { return dear("o-dear") }, replaced: true},
-	{name: "o-gone", replicas: 1, disruption: cheaper, pods: dear("o-gone"),
+	{
+		name: "o-dear", replicas: 1, disruption: cheaper, was: instead("[m5.large]", "[m5.large, m5.xlarge]"),
+		change: func(string) string { return dear("o-dear") }, replaced: true,
+	},
+	{
+		name: "o-gone", replicas: 1, disruption: cheaper, pods: dear("o-gone"),
 		was:  instead("[m5.large]", "[m5.large, m5.4xlarge]"),
 		args: []string{"--delete", "nodeoverlay/o-gone"}, kubectl: []string{"delete", "nodeoverlay", "o-gone"},
-		replaced: true},
+		replaced: true,
+	},
 
 	{name: "r-more", machines: 1, was: static(1), change: instead("replicas: 1", "replicas: 3")},
-	{name: "r-less", machines: 3, was: static(3), args: []string{"--scale", "nodepool/r-less=1"},
-		kubectl: []string{"scale", "nodepool/r-less", "--replicas=1"}, replaced: true},
+	{
+		name: "r-less", machines: 3, was: static(3), args: []string{"--scale", "nodepool/r-less=1"},
+		kubectl: []string{"scale", "nodepool/r-less", "--replicas=1"}, replaced: true,
+	},
 	{name: "r-label", machines: 2, was: static(2), change: tier, replaced: true},
 
-	{name: "c-tags", replicas: 1, pods: class("c-tags", ""),
-		change: func(string) string { return class("c-tags", "  tags: {team: shop}\n") }, replaced: true},
-	{name: "c-data", replicas: 2, pods: class("c-data", ""),
-		change: func(string) string { return class("c-data", "  detailedMonitoring: true\n") }, replaced: true},
-	{name: "c-gone", replicas: 1, pods: class("c-gone", ""),
+	{
+		name: "c-tags", replicas: 1, pods: class("c-tags", ""),
+		change: func(string) string { return class("c-tags", "  tags: {team: shop}\n") }, replaced: true,
+	},
+	{
+		name: "c-data", replicas: 2, pods: class("c-data", ""),
+		change: func(string) string { return class("c-data", "  detailedMonitoring: true\n") }, replaced: true,
+	},
+	{
+		name: "c-gone", replicas: 1, pods: class("c-gone", ""),
 		args: []string{"--delete", "ec2nodeclass/c-gone", "--scale", "deployment/c-gone/web=2"},
-		kubectl: []string{"delete", "ec2nodeclass", "c-gone", "--wait=false", ";", "scale", "deployment/web",
-			"--replicas=2"}},
+		kubectl: []string{
+			"delete", "ec2nodeclass", "c-gone", "--wait=false", ";", "scale", "deployment/web",
+			"--replicas=2",
+		},
+	},
 
 	{name: "d-small", replicas: 1, change: func(string) string { return daemonSet("d-small", "100m") }},
 	{name: "d-large", replicas: 1, change: func(string) string { return daemonSet("d-large", "1900m") }},
-	{name: "d-other", replicas: 1, pods: daemonSet("d-other", "100m"),
-		change: func(string) string { return daemonSet("d-other", "300m") }},
-	{name: "d-next", replicas: 1, was: instead("[m5.large]", "[m5.large, m5.xlarge]"),
+	{
+		name: "d-other", replicas: 1, pods: daemonSet("d-other", "100m"),
+		change: func(string) string { return daemonSet("d-other", "300m") },
+	},
+	{
+		name: "d-next", replicas: 1, was: instead("[m5.large]", "[m5.large, m5.xlarge]"),
 		change: func(string) string { return daemonSet("d-next", "1700m") },
-		args:   []string{"--scale", "deployment/d-next/web=2"}, kubectl: []string{"scale", "deployment/web", "--replicas=2"}},
-	{name: "d-gone", replicas: 1, pods: daemonSet("d-gone", "100m"),
-		args: []string{"--delete", "daemonset/d-gone/agent"}, kubectl: []string{"delete", "daemonset", "agent"}},
+		args:   []string{"--scale", "deployment/d-next/web=2"}, kubectl: []string{"scale", "deployment/web", "--replicas=2"},
+	},
+	{
+		name: "d-gone", replicas: 1, pods: daemonSet("d-gone", "100m"),
+		args: []string{"--delete", "daemonset/d-gone/agent"}, kubectl: []string{"delete", "daemonset", "agent"},
+	},
 
-	{name: "w-more", replicas: 1, args: []string{"--scale", "deployment/w-more/web=3"},
-		kubectl: []string{"scale", "deployment/web", "--replicas=3"}},
+	{
+		name: "w-more", replicas: 1, args: []string{"--scale", "deployment/w-more/web=3"},
+		kubectl: []string{"scale", "deployment/web", "--replicas=3"},
+	},
 	{name: "w-file", replicas: 1, change: func(string) string { return apart("w-file", "web", "500m", 2, true) }},
-	{name: "w-none", replicas: 2, disruption: empties, args: []string{"--scale", "deployment/w-none/web=0"},
-		kubectl: []string{"scale", "deployment/web", "--replicas=0"}, replaced: true, fewer: true},
-	{name: "w-gone", replicas: 1, disruption: empties, args: []string{"--delete", "deployment/w-gone/web"},
-		kubectl: []string{"delete", "deployment", "web"}, replaced: true, fewer: true},
+	{
+		name: "w-none", replicas: 2, disruption: empties, args: []string{"--scale", "deployment/w-none/web=0"},
+		kubectl: []string{"scale", "deployment/web", "--replicas=0"}, replaced: true, fewer: true,
+	},
+	{
+		name: "w-gone", replicas: 1, disruption: empties, args: []string{"--delete", "deployment/w-gone/web"},
+		kubectl: []string{"delete", "deployment", "web"}, replaced: true, fewer: true,
+	},
 }
 
 // pool is the pool before the change.

@@ -119,14 +119,19 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 		t.Errorf("logs of a running pod: %q", got)
 	}
 	got := c.kubectl("logs", "--follow", "job/greet") // ends, since the pod has
-	for _, want := range []string{"[simulated] hello there\n",
-		"[simulated] the pretended process has ended with exit code 0\n"} {
+	for _, want := range []string{
+		"[simulated] hello there\n",
+		"[simulated] the pretended process has ended with exit code 0\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("logs of a pod that has ended: %q, without %q", got, want)
 		}
 	}
-	for _, refused := range [][]string{{"exec", "deployment/web", "--", "ls"}, {"attach", "deployment/web"},
-		{"port-forward", "deployment/web", ":80"}} {
+	for _, refused := range [][]string{
+		{"exec", "deployment/web", "--", "ls"},
+		{"attach", "deployment/web"},
+		{"port-forward", "deployment/web", ":80"},
+	} {
 		out, err := c.run(append([]string{"kubectl"}, refused...)...)
 		if want := refused[0] + ": pod default/web-"; err == nil || !strings.Contains(out, want) ||
 			!strings.Contains(out, "is on a simulated machine, where no container runs") {

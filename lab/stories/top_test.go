@@ -112,8 +112,10 @@ func (c *cluster) topTables(seen clusterView) {
 		want []string
 	}{
 		{[]string{"top"}, []string{"NODE", "general-purpose", seen.Nodes[0].Name, "Ready", "/hour", "/month"}},
-		{[]string{"top", "--node-sort=eks-node-viewer/node-cpu-usage=dsc", "--extra-labels", "eks-node-viewer/node-age"},
-			[]string{"NODE-AGE"}},
+		{
+			[]string{"top", "--node-sort=eks-node-viewer/node-cpu-usage=dsc", "--extra-labels", "eks-node-viewer/node-age"},
+			[]string{"NODE-AGE"},
+		},
 		{[]string{"top", "-resources", "cpu,memory", "-disable-pricing"}, []string{"CPU", "MEMORY"}},
 		{[]string{"top", "-o", "wide"}, []string{"READY-IN", "WHY"}},
 		{[]string{"top", "-o", "name"}, []string{"node/" + seen.Nodes[0].Name + "\n"}},

@@ -135,8 +135,10 @@ func (c *cluster) waitingStory(w *waiting) string {
 	case !strings.Contains(change, w.change):
 		c.t.Errorf("the smallest change is %q, want %q", change, w.change)
 	}
-	if slices.Contains([]string{"Resource", "Requirement", "Limit", "MinValues", "Volume", "VolumeLimit", "HostPort",
-		"PodAffinity", "PodAntiAffinity", "TopologySpread", "VolumeInUse"}, w.rule) &&
+	if slices.Contains([]string{
+		"Resource", "Requirement", "Limit", "MinValues", "Volume", "VolumeLimit", "HostPort",
+		"PodAffinity", "PodAntiAffinity", "TopologySpread", "VolumeInUse",
+	}, w.rule) &&
 		!strings.Contains(out, "0 by "+w.rule) {
 		c.t.Errorf("the rule %s is not said to leave no type:\n%s", w.rule, out)
 	}

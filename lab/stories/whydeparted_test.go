@@ -79,8 +79,10 @@ func (c *cluster) departures() []string {
 	var manifests []string
 	for _, d := range whyDeparted {
 		c.kubectl("create", "namespace", d.name)
-		p := (&kept{name: d.name, disruption: "{consolidateAfter: Never}", annotations: d.annotations, types: d.types,
-			spot: d.spot, replicas: d.static}).pool()
+		p := (&kept{
+			name: d.name, disruption: "{consolidateAfter: Never}", annotations: d.annotations, types: d.types,
+			spot: d.spot, replicas: d.static,
+		}).pool()
 		p = strings.Replace(p, ofTemplate, ofTemplate+"      "+d.template+"\n", 1)
 		manifests = append(manifests, p+apart(d.name, "web", "1500m", 1, false))
 	}

@@ -42,30 +42,44 @@ metadata: {name: web, namespace: held}
 spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 `,
 	},
-	{name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget",
-		clears: "the budget allows more"},
+	{
+		name: "budget", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0'}]}", rule: "Budget",
+		clears: "the budget allows more",
+	},
 	{name: "schedule", disruption: "{consolidateAfter: 0s, budgets: [{nodes: '0', schedule: '@daily', duration: 24h}]}", rule: "Budget", clears: "a budget schedule starts or ends at "},
 	{name: "young", disruption: "{consolidateAfter: 1h}", rule: "TooYoung", clears: "at "},
 	{name: "never", disruption: "{consolidateAfter: Never}", rule: "Never", clears: "when NodePool never is changed"},
-	{name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty",
-		clears: "when NodePool when-empty is changed"},
+	{
+		name: "when-empty", disruption: "{consolidationPolicy: WhenEmpty, consolidateAfter: 0s}", rule: "WhenEmpty",
+		clears: "when NodePool when-empty is changed",
+	},
 	{name: "price", disruption: "{consolidateAfter: 0s}", rule: "NotCheaper", clears: "when pods, nodes or prices change"},
-	{name: "window", disruption: "{consolidateAfter: 0s}",
-		annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at "},
-	{name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`,
-		rule: "SmallSaving", clears: "when NodePool saving is changed"},
-	{name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots",
-		rule: "Unclear", clears: "when NodePool unclear is changed"},
+	{
+		name: "window", disruption: "{consolidateAfter: 0s}",
+		annotations: `nodeless.sh/disruption-windows: "0 3 1 1 * 10m"`, rule: "Window", clears: "at ",
+	},
+	{
+		name: "saving", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/minimum-saving: "1"`,
+		rule: "SmallSaving", clears: "when NodePool saving is changed",
+	},
+	{
+		name: "unclear", disruption: "{consolidateAfter: 0s}", annotations: "nodeless.sh/minimum-saving: lots",
+		rule: "Unclear", clears: "when NodePool unclear is changed",
+	},
 	{
 		name: "annotated", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt", clears: "is removed from the node",
 		before: func(c *cluster, node, _ string) {
 			c.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
 		},
 	},
-	{name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static",
-		clears: "when spec.replicas of NodePool static is lowered"},
-	{name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
-		rule: "Payback", clears: "at "},
+	{
+		name: "static", disruption: "{consolidateAfter: 0s}", replicas: true, rule: "Static",
+		clears: "when spec.replicas of NodePool static is lowered",
+	},
+	{
+		name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		rule: "Payback", clears: "at ",
+	},
 	{
 		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine,
 		ballast: dearBallast, cpu: dearCPU,

@@ -66,8 +66,10 @@ func (c *cluster) keptStory(k *kept) {
 var andThenTooYoung = regexp.MustCompile(`(?m)^ and then +its pods are .*\n`)
 
 func (c *cluster) strangerStory() {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger",
-		Labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:   "stranger",
+		Labels: map[string]string{"node.kubernetes.io/instance-type": "m5.large"},
+	}}
 	if err := c.Create(context.Background(), node); err != nil {
 		c.t.Fatal(err)
 	}
@@ -108,8 +110,10 @@ func (c *cluster) goingStory(name string) {
 	for _, subject := range []string{"node/" + node, "nodeclaim/" + claim} {
 		c.eventually(time.Minute, func() error {
 			out := c.why(subject)
-			for _, want := range []string{"it is being removed: its NodeClaim was deleted, by a person or another program",
-				"blocked", pod + " by karpenter.sh/do-not-disrupt"} {
+			for _, want := range []string{
+				"it is being removed: its NodeClaim was deleted, by a person or another program",
+				"blocked", pod + " by karpenter.sh/do-not-disrupt",
+			} {
 				if !strings.Contains(out, want) {
 					return fmt.Errorf("%q is not said of %s:\n%s", want, subject, out)
 				}

@@ -139,8 +139,10 @@ func (l *looker) mayLook() {
 	answer := l.wantAnswer("why pod/huge -n look", "smallest change", "assumed")
 	wantGolden(l.t.(*testing.T), "viewer-pod", answer)
 	for _, hostile := range []string{"\x1b", "\u202e", "\a"} {
-		for _, question := range []string{"why pod/huge -n look", "why pod/huge -n look -o json",
-			"why pod/huge -n look -o yaml", "why nodepool/look", "why nodepool/look -o yaml"} {
+		for _, question := range []string{
+			"why pod/huge -n look", "why pod/huge -n look -o json",
+			"why pod/huge -n look -o yaml", "why nodepool/look", "why nodepool/look -o yaml",
+		} {
 			if out := l.wantAnswer(question); strings.Contains(out, hostile) {
 				l.t.Errorf("%s: the answer moves the cursor or turns the text around: %q", question, out)
 			}
@@ -161,8 +163,10 @@ func (l *looker) mayLook() {
 func (l *looker) mayLookAtLess() {
 	l.wantRefusal("why pod/huge -n look", "not allowed to list ", "nodeless rbac --view", "--partial")
 	l.wantRefusal("plan --scale deployment/web=3 -n look", "not allowed to list ", "--partial")
-	lacks := []string{"daemonsets", "limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes",
-		"storageclasses", "csinodes", "poddisruptionbudgets", "nodeclaims.karpenter.sh"}
+	lacks := []string{
+		"daemonsets", "limitranges", "namespaces", "persistentvolumeclaims", "persistentvolumes",
+		"storageclasses", "csinodes", "poddisruptionbudgets", "nodeclaims.karpenter.sh",
+	}
 	for i := range lacks {
 		lacks[i] = "not allowed to list " + lacks[i]
 	}
@@ -176,10 +180,14 @@ func (c *cluster) strangersStory() {
 		change func(*clientcmdapi.AuthInfo, *clientcmdapi.Cluster)
 		words  []string
 	}{
-		"expired": {func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) { u.Token = "expired" },
-			[]string{"does not accept the credentials", "log in again"}},
-		"gone": {func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) { k.Server = "https://127.0.0.1:1" },
-			[]string{"https://127.0.0.1:1", "cannot be reached"}},
+		"expired": {
+			func(u *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) { u.Token = "expired" },
+			[]string{"does not accept the credentials", "log in again"},
+		},
+		"gone": {
+			func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) { k.Server = "https://127.0.0.1:1" },
+			[]string{"https://127.0.0.1:1", "cannot be reached"},
+		},
 		"another": {func(_ *clientcmdapi.AuthInfo, k *clientcmdapi.Cluster) {
 			k.CertificateAuthority, k.CertificateAuthorityData = "", nil
 		}, []string{"stale"}},

@@ -132,8 +132,10 @@ spec:
 		fix: func(c *cluster) {
 			// it may have had room, and been pushed aside
 			c.kubectl("-n", "waiting", "delete", "pod", "priority", "--ignore-not-found")
-			c.apply((&waiting{name: "priority", low: true, pool: "general-purpose",
-				spec: "priorityClassName: worthwhile"}).manifest())
+			c.apply((&waiting{
+				name: "priority", low: true, pool: "general-purpose",
+				spec: "priorityClassName: worthwhile",
+			}).manifest())
 		},
 	},
 	{
@@ -175,8 +177,10 @@ spec:
 		name: "capacity", pool: "sold-out", spec: "tolerations: [{key: sold-out, operator: Exists}]", rule: "Capacity",
 		change: "would fit in pool zonal if karpenter.sh/nodepool could be zonal (now sold-out)",
 	},
-	{name: "resource-claims", pool: "general-purpose", spec: "resourceClaims: [{name: gpu, resourceClaimName: gpu}]",
-		rule: "Unmodelled"},
+	{
+		name: "resource-claims", pool: "general-purpose", spec: "resourceClaims: [{name: gpu, resourceClaimName: gpu}]",
+		rule: "Unmodelled",
+	},
 	{name: "gated", spec: "schedulingGates: [{name: example.com/quota}]"},
 	{name: "other-scheduler", spec: "schedulerName: volcano"},
 }

@@ -37,10 +37,12 @@ func fill(ui *model.UIModel, nodes, podsEach int) {
 	for i := range nodes {
 		name := fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", i>>16&255, i>>8&255, i&255)
 		n := model.NewNode(&corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0)),
+			ObjectMeta: metav1.ObjectMeta{
+				Name: name, CreationTimestamp: metav1.NewTime(time.Unix(int64(i), 0)),
 				Labels: map[string]string{
 					"karpenter.sh/capacity-type": "on-demand", "node.kubernetes.io/instance-type": "c6a.4xlarge",
-				}},
+				},
+			},
 			Spec: corev1.NodeSpec{ProviderID: fmt.Sprintf("aws:///us-west-2a/i-%08x", i)},
 			Status: corev1.NodeStatus{
 				Allocatable: corev1.ResourceList{"cpu": resource.MustParse("15890m"), "memory": resource.MustParse("30Gi")},
@@ -51,8 +53,10 @@ func fill(ui *model.UIModel, nodes, podsEach int) {
 		n.Show()
 		ui.Cluster().AddNode(n)
 		for j := range podsEach {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j)},
-				Spec: corev1.PodSpec{NodeName: name}}
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("web-%d-%d", i, j)},
+				Spec:       corev1.PodSpec{NodeName: name},
+			}
 			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{"cpu": resource.MustParse("400m"), "memory": resource.MustParse("512Mi")},
 			}}}

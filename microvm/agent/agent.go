@@ -84,8 +84,10 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1),
-		stopped: map[string]int64{}}
+	a := &Agent{
+		o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1),
+		stopped: map[string]int64{},
+	}
 	if a.client, err = client.NewWithWatch(o.REST, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
@@ -169,8 +171,10 @@ func (a *Agent) beat(ctx context.Context) error {
 func (a *Agent) say(ctx context.Context, ready, starting bool, message string) error {
 	d := a.o.Host.Describe()
 	now := metav1.NowMicro()
-	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(a.o.Name),
-		Name: a.o.Name}}
+	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{
+		Namespace: v1alpha1.HostNamespace(a.o.Name),
+		Name:      a.o.Name,
+	}}
 	before := host.DeepCopy()
 	// differs in every field, so that false and empty ones are written too
 	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "}

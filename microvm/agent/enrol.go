@@ -201,8 +201,10 @@ func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) 
 	got, err := kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, rbac.HostAccount,
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: ptr.To(int64(e.TTL / time.Second)),
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name,
-				UID: secret.UID},
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				APIVersion: "v1", Kind: "Secret", Name: secret.Name,
+				UID: secret.UID,
+			},
 		}}, metav1.CreateOptions{})
 	if err != nil {
 		return "", fmt.Errorf("token of host %s: %w", e.Host, err)

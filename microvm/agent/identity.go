@@ -60,8 +60,10 @@ func Read(token string, now time.Time) (Claims, error) {
 	if err != nil {
 		return Claims{}, fmt.Errorf("it cannot be read: %w; make another one with \"nodeless host token NAME\"", err)
 	}
-	c := Claims{subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0),
-		Expires: time.Unix(int64(said.Expires), 0)}
+	c := Claims{
+		subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0),
+		Expires: time.Unix(int64(said.Expires), 0),
+	}
 	if rest, ok := strings.CutPrefix(said.Subject, "system:serviceaccount:"+v1alpha1.HostNamespace("")); ok {
 		c.Host, _ = strings.CutSuffix(rest, ":"+rbac.HostAccount)
 	}
@@ -157,8 +159,10 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 // save writes the kubeconfig.
 func (i *Identity) save(join *rest.Config) error {
 	c := clientcmdapi.NewConfig()
-	c.Clusters["cluster"] = &clientcmdapi.Cluster{Server: join.Host, CertificateAuthorityData: join.CAData,
-		TLSServerName: join.ServerName}
+	c.Clusters["cluster"] = &clientcmdapi.Cluster{
+		Server: join.Host, CertificateAuthorityData: join.CAData,
+		TLSServerName: join.ServerName,
+	}
 	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{TokenFile: i.tokenFile()}
 	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
 	c.CurrentContext = "host"

@@ -84,8 +84,11 @@ func TestEachHostHasAddressesOfItsOwn(t *testing.T) {
 		t.Error("addresses of another host were given away")
 	}
 	for _, wrong := range []Enrolment{
-		{Host: "A_b", TTL: time.Hour}, {Host: strings.Repeat("x", 60), TTL: time.Hour}, {Host: "h", TTL: time.Minute},
-		{Host: "h", TTL: time.Hour, PodCIDR: "10.0.0.0/8"}, {Host: "h", TTL: time.Hour, PodCIDR: "10.202.0.1/20"},
+		{Host: "A_b", TTL: time.Hour},
+		{Host: strings.Repeat("x", 60), TTL: time.Hour},
+		{Host: "h", TTL: time.Minute},
+		{Host: "h", TTL: time.Hour, PodCIDR: "10.0.0.0/8"},
+		{Host: "h", TTL: time.Hour, PodCIDR: "10.202.0.1/20"},
 		{Host: "h", TTL: time.Hour, PodCIDR: "fd00::/64"},
 	} {
 		if err := wrong.check(); err == nil {

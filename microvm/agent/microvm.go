@@ -66,8 +66,10 @@ func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 		vm.Status.Ended = true // before it began
 		return
 	}
-	ip, err := a.o.Host.Start(ctx, microvm.Spec{ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size),
-		Profile: vm.Spec.Profile})
+	ip, err := a.o.Host.Start(ctx, microvm.Spec{
+		ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size),
+		Profile: vm.Spec.Profile,
+	})
 	if err != nil {
 		vm.Status.Error = err.Error()
 		return

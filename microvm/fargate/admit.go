@@ -115,8 +115,10 @@ func adjusted(pod *corev1.Pod) []string {
 }
 
 // honoured are the keys of a nodeSelector that restrict the hosts of a microVM.
-var honoured = []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelArchStable,
-	corev1.LabelOSStable}
+var honoured = []string{
+	corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelArchStable,
+	corev1.LabelOSStable,
+}
 
 // beyond returns which limits exceed the microVM's size.
 func beyond(pod *corev1.Pod, size Size) []string {

@@ -75,8 +75,10 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 }
 
 func TestLogRouting(t *testing.T) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: LoggingNamespace,
-		Labels: map[string]string{LoggingLabel: "enabled"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name:   LoggingNamespace,
+		Labels: map[string]string{LoggingLabel: "enabled"},
+	}}
 	with := func(output string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{Data: map[string]string{"output.conf": output}}
 	}
@@ -93,36 +95,56 @@ func TestLogRouting(t *testing.T) {
 		annotation string
 		message    string
 	}{
-		"no namespace": {able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND",
-			message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
-		"namespace without its label": {namespace: &corev1.Namespace{},
+		"no namespace": {
+			able: able, annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND",
+			message: `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`,
+		},
+		"namespace without its label": {
+			namespace: &corev1.Namespace{},
 			configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
 			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND",
-			message:    `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`},
-		"an output that Fargate does not know": {namespace: namespace,
+			message:    `Disabled logging because aws-logging configmap was not found. configmap "aws-logging" not found`,
+		},
+		"an output that Fargate does not know": {
+			namespace: namespace,
 			configMap: with("[OUTPUT]\n Name amazon_data_firehose\n Match *"), able: able,
 			annotation: "LoggingDisabled: LOGGING_CONFIGMAP_INVALID",
-			message:    "Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap"},
-		"no router here": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
+			message:    "Disabled logging for pod due to invalid configmap. amazon_data_firehose is not a supported output plugin. Please fix the logging configmap",
+		},
+		"no router here": {
+			namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: able,
 			annotation: "LoggingDisabled: LOG_ROUTER_NOT_AVAILABLE",
-			message:    "Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works"},
-		"AWS is not there": {namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"),
+			message:    "Disabled logging for pod: the hosts of microVMs here have no log router; kubectl logs works",
+		},
+		"AWS is not there": {
+			namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"),
 			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
-			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS, which is not there; use file, stdout, http, loki, es or opensearch"},
-		"AWS is not there for one of two": {namespace: namespace,
+			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS, which is not there; use file, stdout, http, loki, es or opensearch",
+		},
+		"AWS is not there for one of two": {
+			namespace: namespace,
 			configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *\n[OUTPUT]\n Name stdout\n Match *"), able: routing,
 			annotation: "LoggingEnabled",
-			message:    "Successfully enabled logging for pod, but nothing goes to output plugin cloudwatch_logs, which needs AWS"},
-		"Elasticsearch of one's own": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *"),
-			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
-		"Elasticsearch at AWS": {namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *\n AWS_Auth On"),
+			message:    "Successfully enabled logging for pod, but nothing goes to output plugin cloudwatch_logs, which needs AWS",
+		},
+		"Elasticsearch of one's own": {
+			namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *"),
+			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod",
+		},
+		"Elasticsearch at AWS": {
+			namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *\n AWS_Auth On"),
 			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
-			message: "Disabled logging for pod: output plugin es needs AWS, which is not there; use file, stdout, http, loki, es or opensearch"},
-		"all is well": {namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"),
-			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod"},
-		"the profile wants no logs": {spec: off, namespace: namespace,
+			message: "Disabled logging for pod: output plugin es needs AWS, which is not there; use file, stdout, http, loki, es or opensearch",
+		},
+		"all is well": {
+			namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"),
+			able: routing, annotation: "LoggingEnabled", message: "Successfully enabled logging for pod",
+		},
+		"the profile wants no logs": {
+			spec: off, namespace: namespace,
 			configMap: with("[OUTPUT]\n Name stdout\n Match *"), able: routing,
-			annotation: "LoggingDisabled: DISABLED_BY_PROFILE"},
+			annotation: "LoggingDisabled: DISABLED_BY_PROFILE",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := LogRouting(&c.spec, c.namespace, c.configMap, c.able)

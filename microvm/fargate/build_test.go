@@ -15,8 +15,10 @@ import (
 func pod(namespace string, containers ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}
 	for i, text := range containers {
-		c := corev1.Container{Name: string(rune('a' + i)),
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}}
+		c := corev1.Container{
+			Name:      string(rune('a' + i)),
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}},
+		}
 		into := &p.Spec.Containers
 		for word := range strings.FieldsSeq(text) {
 			key, value, _ := strings.Cut(word, "=")

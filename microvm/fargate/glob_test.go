@@ -17,9 +17,20 @@ func byRegexp(pattern, text string) bool {
 
 func FuzzGlob(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"", ""}, {"*", ""}, {"?", ""}, {"study-*", "study-1"}, {"*-prod-*", "a-prod-prod-b"}, {"a?c", "abc"},
+		{"", ""},
+		{"*", ""},
+		{"?", ""},
+		{"study-*", "study-1"},
+		{"*-prod-*", "a-prod-prod-b"},
+		{"a?c", "abc"},
 		{"*a*a*a*b", "aaaaaaaaaaaaaaaaaaaa"},
-		{"**", "x"}, {"?*", ""}, {"a.c", "abc"}, {"[a]", "a"}, {"ä?", "äö"}, {"*\n", "\n"}, {`\*`, `\x`},
+		{"**", "x"},
+		{"?*", ""},
+		{"a.c", "abc"},
+		{"[a]", "a"},
+		{"ä?", "äö"},
+		{"*\n", "\n"},
+		{`\*`, `\x`},
 	} {
 		f.Add(seed[0], seed[1])
 	}

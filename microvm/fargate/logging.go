@@ -28,8 +28,10 @@ var loggingFiles = map[string]struct {
 
 // Plugins that Fargate accepts (EKS User Guide, fargate-logging), and outputs that work without AWS.
 var (
-	loggingFilters = []string{"grep", "parser", "record_modifier", "rewrite_tag", "throttle", "nest", "modify",
-		"kubernetes"}
+	loggingFilters = []string{
+		"grep", "parser", "record_modifier", "rewrite_tag", "throttle", "nest", "modify",
+		"kubernetes",
+	}
 	outputsOfAWS = []string{"es", "firehose", "kinesis_firehose", "cloudwatch", "cloudwatch_logs", "kinesis"}
 	outputsHere  = []string{"file", "stdout", "http", "loki", "opensearch"}
 )
@@ -201,7 +203,8 @@ const DisabledByProfile = "DISABLED_BY_PROFILE"
 // LogRouting returns whether the logs of a profile's new pod are routed. namespace and configMap are aws-observability
 // and its aws-logging, nil if they do not exist.
 func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap,
-	able Abilities) LogState {
+	able Abilities,
+) LogState {
 	disabled := func(code, message string) LogState {
 		return LogState{Annotation: "LoggingDisabled: " + code, Reason: "LoggingDisabled", Message: message}
 	}
@@ -229,8 +232,10 @@ func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, 
 			here++
 		}
 	}
-	enabled := LogState{Annotation: "LoggingEnabled", Enabled: true, Reason: "LoggingEnabled",
-		Message: "Successfully enabled logging for pod"}
+	enabled := LogState{
+		Annotation: "LoggingEnabled", Enabled: true, Reason: "LoggingEnabled",
+		Message: "Successfully enabled logging for pod",
+	}
 	switch names := strings.Join(elsewhere, ", "); {
 	case here == 0:
 		return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS, which is "+

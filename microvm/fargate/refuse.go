@@ -69,7 +69,8 @@ func badFields(pod *corev1.Pod, restricted bool) []string {
 		name string
 		set  bool
 	}{
-		{"HostNetwork", restricted && pod.Spec.HostNetwork}, {"HostPID", restricted && pod.Spec.HostPID},
+		{"HostNetwork", restricted && pod.Spec.HostNetwork},
+		{"HostPID", restricted && pod.Spec.HostPID},
 		{"HostIPC", restricted && pod.Spec.HostIPC},
 		{"ResourceClaims", len(pod.Spec.ResourceClaims) > 0},
 		{"OS " + string(osOf(pod)), osOf(pod) != corev1.Linux},

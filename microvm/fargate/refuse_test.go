@@ -43,8 +43,10 @@ func privileged(c *corev1.Container) {
 
 func adding(capabilities ...corev1.Capability) func(*corev1.Container) {
 	return func(c *corev1.Container) {
-		c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: capabilities,
-			Drop: []corev1.Capability{"ALL"}}}
+		c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{
+			Add:  capabilities,
+			Drop: []corev1.Capability{"ALL"},
+		}}
 	}
 }
 
@@ -74,8 +76,10 @@ func TestRefusals(t *testing.T) {
 		return p
 	}
 	storage := objects{
-		claims: map[string]string{"waits": "", "ebs": "pvc-1", "efs": "pvc-2", "local": "pvc-3", "dangling": "pvc-4",
-			"p-scratch": ""},
+		claims: map[string]string{
+			"waits": "", "ebs": "pvc-1", "efs": "pvc-2", "local": "pvc-3", "dangling": "pvc-4",
+			"p-scratch": "",
+		},
 		drivers: map[string]string{"pvc-1": "ebs.csi.aws.com", "pvc-2": "efs.csi.aws.com", "pvc-3": ""},
 	}
 	for name, c := range map[string]struct {
@@ -83,35 +87,45 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		"nothing wrong": {pod("n", "cpu=1"), ""},
-		"host network": {change(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
-			unsupported + "fields not supported: HostNetwork"},
-		"the pod that wants everything": {evil(),
-			unsupported + "fields not supported: HostNetwork, HostPID, HostIPC, invalid SecurityContext fields: Privileged, volumes not supported: host is of an unsupported volume Type"},
+		"host network": {
+			change(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+			unsupported + "fields not supported: HostNetwork",
+		},
+		"the pod that wants everything": {
+			evil(),
+			unsupported + "fields not supported: HostNetwork, HostPID, HostIPC, invalid SecurityContext fields: Privileged, volumes not supported: host is of an unsupported volume Type",
+		},
 		"three kinds of parts [seen]": {change(func(p *corev1.Pod) {
 			p.Spec.HostNetwork = true
 			privileged(&p.Spec.Containers[0])
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 		}), unsupported + "fields not supported: HostNetwork, invalid SecurityContext fields: Privileged, port contains HostIP or HostPort"},
-		"two privileged containers": {change(func(p *corev1.Pod) {
-			privileged(&p.Spec.Containers[0])
-			privileged(
-				&p.Spec.Containers[1])
-		}),
-			unsupported + "invalid SecurityContext fields: Privileged,Privileged"},
+		"two privileged containers": {
+			change(func(p *corev1.Pod) {
+				privileged(&p.Spec.Containers[0])
+				privileged(
+					&p.Spec.Containers[1])
+			}),
+			unsupported + "invalid SecurityContext fields: Privileged,Privileged",
+		},
 		"an init container counts": {change(func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: "i"}}
 			privileged(&p.Spec.InitContainers[0])
 		}), unsupported + "invalid SecurityContext fields: Privileged"},
-		"a capability written the wrong way [frappe]": {change(func(p *corev1.Pod) {
-			adding(
-				"CAP_CHOWN")(&p.Spec.Containers[0])
-		}),
-			unsupported + "invalid SecurityContext fields: Capabilities added: CAP_CHOWN"},
-		"a capability beyond the usual": {change(func(p *corev1.Pod) {
-			adding("NET_BIND_SERVICE",
-				"SYS_ADMIN")(&p.Spec.Containers[0])
-		}),
-			unsupported + "invalid SecurityContext fields: Capabilities added: SYS_ADMIN"},
+		"a capability written the wrong way [frappe]": {
+			change(func(p *corev1.Pod) {
+				adding(
+					"CAP_CHOWN")(&p.Spec.Containers[0])
+			}),
+			unsupported + "invalid SecurityContext fields: Capabilities added: CAP_CHOWN",
+		},
+		"a capability beyond the usual": {
+			change(func(p *corev1.Pod) {
+				adding("NET_BIND_SERVICE",
+					"SYS_ADMIN")(&p.Spec.Containers[0])
+			}),
+			unsupported + "invalid SecurityContext fields: Capabilities added: SYS_ADMIN",
+		},
 		"CoreDNS adds what containers have": {change(func(p *corev1.Pod) {
 			adding(
 				"NET_BIND_SERVICE")(&p.Spec.Containers[0])
@@ -123,8 +137,10 @@ func TestRefusals(t *testing.T) {
 		"a host address": {change(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostIP: "10.0.0.1"}}
 		}), unsupported + "port contains HostIP or HostPort"},
-		"a host directory": {change(func(p *corev1.Pod) { p.Spec.Volumes = evil().Spec.Volumes }),
-			unsupported + "volumes not supported: host is of an unsupported volume Type"},
+		"a host directory": {
+			change(func(p *corev1.Pod) { p.Spec.Volumes = evil().Spec.Volumes }),
+			unsupported + "volumes not supported: host is of an unsupported volume Type",
+		},
 		"volumes that are fine": {change(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{
 				volume("a", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
@@ -145,23 +161,35 @@ func TestRefusals(t *testing.T) {
 		"a generic ephemeral volume": {change(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{volume("scratch", corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}})}
 		}), unsupported + "volumes not supported: scratch not supported because: PVC p-scratch not bound"},
-		"two claims": {change(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{claimed("data", "waits"), claimed("more", "ebs")}
-		}),
-			unsupported + "volumes not supported: data not supported because: PVC waits not bound, more not supported because: PVC ebs bound to invalid PV pvc-1 with CSI Driver: ebs.csi.aws.com"},
-		"a disk of the node": {change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "local")} }),
-			unsupported + "volumes not supported: data not supported because: PVC local bound to invalid PV pvc-3 without CSI Driver"},
-		"a volume that is gone": {change(func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{claimed("data",
-				"dangling")}
-		}),
-			unsupported + "volumes not supported: data not supported because: PVC dangling bound to PV pvc-4, which does not exist"},
-		"a GPU": {pod("n", "nvidia.com/gpu=1 limits.nvidia.com/gpu=1"),
-			unsupported + "resources not supported: nvidia.com/gpu"},
-		"Windows": {change(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
-			unsupported + "fields not supported: OS windows"},
-		"more than the disk": {pod("n", "ephemeral-storage=176Gi"),
-			"Pod not supported on Fargate: ephemeral storage requests of 188978561024 bytes exceed the 175Gi that a pod may have"},
+		"two claims": {
+			change(func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{claimed("data", "waits"), claimed("more", "ebs")}
+			}),
+			unsupported + "volumes not supported: data not supported because: PVC waits not bound, more not supported because: PVC ebs bound to invalid PV pvc-1 with CSI Driver: ebs.csi.aws.com",
+		},
+		"a disk of the node": {
+			change(func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimed("data", "local")} }),
+			unsupported + "volumes not supported: data not supported because: PVC local bound to invalid PV pvc-3 without CSI Driver",
+		},
+		"a volume that is gone": {
+			change(func(p *corev1.Pod) {
+				p.Spec.Volumes = []corev1.Volume{claimed("data",
+					"dangling")}
+			}),
+			unsupported + "volumes not supported: data not supported because: PVC dangling bound to PV pvc-4, which does not exist",
+		},
+		"a GPU": {
+			pod("n", "nvidia.com/gpu=1 limits.nvidia.com/gpu=1"),
+			unsupported + "resources not supported: nvidia.com/gpu",
+		},
+		"Windows": {
+			change(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			unsupported + "fields not supported: OS windows",
+		},
+		"more than the disk": {
+			pod("n", "ephemeral-storage=176Gi"),
+			"Pod not supported on Fargate: ephemeral storage requests of 188978561024 bytes exceed the 175Gi that a pod may have",
+		},
 		"too large": {pod("n", "cpu=17"), "Your pod's cpu/memory requirements exceed the max Fargate configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,8 +35,11 @@ var shapes = []struct{ milliCPU, least, most, step int64 }{
 
 // Table returns every size of Fargate, ordered by CPU, then memory.
 func Table() []Size {
-	out := []Size{{MilliCPU: 250, MemoryBytes: gib / 2}, {MilliCPU: 250, MemoryBytes: gib},
-		{MilliCPU: 250, MemoryBytes: 2 * gib}}
+	out := []Size{
+		{MilliCPU: 250, MemoryBytes: gib / 2},
+		{MilliCPU: 250, MemoryBytes: gib},
+		{MilliCPU: 250, MemoryBytes: 2 * gib},
+	}
 	for _, s := range shapes {
 		for m := s.least; m <= s.most; m += s.step {
 			out = append(out, Size{MilliCPU: s.milliCPU, MemoryBytes: m * gib})
@@ -134,8 +137,10 @@ func (s Size) List() corev1.ResourceList {
 
 // SizeOf returns the size that resources describe; Size.List does the reverse.
 func SizeOf(r corev1.ResourceList) Size {
-	return Size{MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(),
-		StorageBytes: r.StorageEphemeral().Value()}
+	return Size{
+		MilliCPU: r.Cpu().MilliValue(), MemoryBytes: r.Memory().Value(),
+		StorageBytes: r.StorageEphemeral().Value(),
+	}
 }
 
 // Add returns the sum of two sizes.

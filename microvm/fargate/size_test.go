@@ -30,16 +30,24 @@ func TestPublishedSizes(t *testing.T) {
 		"the largest":                                      {[]string{"cpu=16 memory=122624Mi"}, "16vCPU 120GB"},
 		"more memory than the largest":                     {[]string{"memory=122625Mi"}, ""},
 		"more CPU than the largest":                        {[]string{"cpu=16001m"}, ""},
-		"containers add up": {[]string{"cpu=300m memory=300Mi",
-			"cpu=300m memory=300Mi"}, "1vCPU 2GB"},
-		"the most of init containers counts if it is more": {[]string{"cpu=300m", "init cpu=2", "init cpu=1"},
-			"2vCPU 4GB"},
+		"containers add up": {[]string{
+			"cpu=300m memory=300Mi",
+			"cpu=300m memory=300Mi",
+		}, "1vCPU 2GB"},
+		"the most of init containers counts if it is more": {
+			[]string{"cpu=300m", "init cpu=2", "init cpu=1"},
+			"2vCPU 4GB",
+		},
 		"each resource apart":     {[]string{"memory=1Gi", "init cpu=1"}, "1vCPU 2GB"},
 		"sidecars add to the sum": {[]string{"cpu=300m", "sidecar cpu=300m"}, "1vCPU 2GB"},
-		"init containers after a sidecar run beside it": {[]string{"cpu=100m", "sidecar cpu=300m",
-			"init cpu=300m"}, "1vCPU 2GB"},
-		"init containers before a sidecar do not": {[]string{"cpu=100m", "init cpu=300m",
-			"sidecar cpu=300m"}, "0.5vCPU 1GB"},
+		"init containers after a sidecar run beside it": {[]string{
+			"cpu=100m", "sidecar cpu=300m",
+			"init cpu=300m",
+		}, "1vCPU 2GB"},
+		"init containers before a sidecar do not": {[]string{
+			"cpu=100m", "init cpu=300m",
+			"sidecar cpu=300m",
+		}, "0.5vCPU 1GB"},
 		// the API server sets requests
 		"limits count where no request is given: by admission": {[]string{"limits.cpu=2"}, "0.25vCPU 0.5GB"},
 	} {
@@ -92,8 +100,10 @@ func TestExactSizes(t *testing.T) {
 }
 
 func TestEphemeralStorage(t *testing.T) {
-	for asked, want := range map[string]int64{"0": 20 * gib, "20Gi": 20 * gib, "100Gi": 115 * gib,
-		"175Gi": 175*gib + 175*gib/10 + 5*gib, "176Gi": 0} {
+	for asked, want := range map[string]int64{
+		"0": 20 * gib, "20Gi": 20 * gib, "100Gi": 115 * gib,
+		"175Gi": 175*gib + 175*gib/10 + 5*gib, "176Gi": 0,
+	} {
 		got, ok := Provision(&profile("p", "n").Spec, pod("n", "ephemeral-storage="+asked), 0)
 		if ok != (want > 0) || got.StorageBytes != want {
 			t.Errorf("%s: %d %v, want %d", asked, got.StorageBytes, ok, want)

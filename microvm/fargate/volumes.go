@@ -39,8 +39,10 @@ type Abilities struct {
 
 // DefaultAbilities returns the abilities of Nodeless's own microVMs.
 func DefaultAbilities() Abilities {
-	return Abilities{Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead,
-		LogRouter: true}
+	return Abilities{
+		Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead,
+		LogRouter: true,
+	}
 }
 
 // onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration).

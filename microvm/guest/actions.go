@@ -53,8 +53,10 @@ func (p *pod) address() string {
 }
 
 func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
-	u := url.URL{Scheme: strings.ToLower(cmp.Or(g.Scheme, "http")),
-		Host: net.JoinHostPort(cmp.Or(g.Host, address), strconv.Itoa(g.Port))}
+	u := url.URL{
+		Scheme: strings.ToLower(cmp.Or(g.Scheme, "http")),
+		Host:   net.JoinHostPort(cmp.Or(g.Host, address), strconv.Itoa(g.Port)),
+	}
 	ref, err := url.Parse(cmp.Or(g.Path, "/"))
 	if err != nil {
 		return fmt.Errorf("path %q: %w", g.Path, err)

@@ -97,8 +97,10 @@ func TestHTTPGet(t *testing.T) {
 // None after the first end, then kubelet's 10, 20, 40 seconds and so on, at most five minutes.
 func TestBackoff(t *testing.T) {
 	b := wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute}
-	for ends, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second,
-		7: 300 * time.Second, 5000: 300 * time.Second} {
+	for ends, want := range map[int]time.Duration{
+		1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second,
+		7: 300 * time.Second, 5000: 300 * time.Second,
+	} {
 		if got := backoff(b, ends); got != want {
 			t.Errorf("after %d ends %s, want %s", ends, got, want)
 		}

@@ -58,8 +58,10 @@ func join(groups map[string]string, pid int) error {
 type memoryFiles struct{ usage, rss, faults, majorFaults, inactive string }
 
 var (
-	memoryVersion1 = memoryFiles{"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault",
-		"total_inactive_file"}
+	memoryVersion1 = memoryFiles{
+		"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault",
+		"total_inactive_file",
+	}
 	memoryVersion2 = memoryFiles{"memory.current", "anon", "pgfault", "pgmajfault", "inactive_file"}
 )
 

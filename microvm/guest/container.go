@@ -107,8 +107,10 @@ func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 			s.State, s.Exit, s.LastExit, s.Started = wire.Waiting, nil, &exit, time.Time{}
 			s.Reason = "CrashLoopBackOff"
 			s.Message = fmt.Sprintf("back-off %s restarting failed container=%s", pause, c.spec.Name)
-			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "BackOff",
-				Message: "Back-off restarting failed container " + c.spec.Name})
+			c.pod.event(wire.Event{
+				Container: c.spec.Name, Warning: true, Reason: "BackOff",
+				Message: "Back-off restarting failed container " + c.spec.Name,
+			})
 			return
 		}
 		s.State, s.Exit = wire.Terminated, &exit

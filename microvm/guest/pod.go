@@ -38,8 +38,10 @@ type pod struct {
 }
 
 func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
-	p := &pod{spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}),
-		done: make(chan struct{}), changed: make(chan struct{})}
+	p := &pod{
+		spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}),
+		done: make(chan struct{}), changed: make(chan struct{}),
+	}
 	for i, c := range spec.Containers {
 		p.containers = append(p.containers, newContainer(p, i, c))
 	}
@@ -73,8 +75,10 @@ func (p *pod) prepare() error {
 	if err := writeEtc(p.spec); err != nil {
 		return err
 	}
-	if err := (mount{"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs",
-		unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777"}).do(); err != nil {
+	if err := (mount{
+		"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs",
+		unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777",
+	}).do(); err != nil {
 		return err
 	}
 	for _, v := range p.spec.Volumes {

@@ -64,7 +64,8 @@ func (p *processes) start(path string, args []string, attr *syscall.ProcAttr) (i
 
 // startIn is start in the PID namespace of another process (0: the agent's own).
 func (p *processes) startIn(other int, path string, args []string, attr *syscall.ProcAttr) (pid int,
-	ended <-chan unix.WaitStatus, err error) {
+	ended <-chan unix.WaitStatus, err error,
+) {
 	if other == 0 {
 		return p.start(path, args, attr)
 	}

@@ -132,8 +132,10 @@ func (r *run) terminationFile() string {
 // entry is what the container's process is told.
 func (r *run) entry() (enter.Entry, error) {
 	spec := r.c.spec
-	e := enter.Entry{Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(),
-		HostKernel: r.c.pod.ground != nil, Container: spec}
+	e := enter.Entry{
+		Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(),
+		HostKernel: r.c.pod.ground != nil, Container: spec,
+	}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf", "machine-id"} {
 		e.Mounts = append(e.Mounts,
 			enter.Mount{Source: filepath.Join(enter.PodDir, name), Target: "/etc/" + name, ReadOnly: name == "machine-id"})
@@ -168,8 +170,10 @@ func (r *run) end(grace time.Duration, why string) {
 			ctx, cancel := context.WithDeadline(r.ctx, deadline)
 			if err := r.act(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
 				c.pod.update(func() {
-					c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "FailedPreStopHook",
-						Message: "PreStopHook failed: " + err.Error()})
+					c.pod.event(wire.Event{
+						Container: c.spec.Name, Warning: true, Reason: "FailedPreStopHook",
+						Message: "PreStopHook failed: " + err.Error(),
+					})
 				})
 			}
 			cancel()

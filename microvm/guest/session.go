@@ -137,8 +137,10 @@ func (a *session) hello() (wire.Hello, error) {
 	if err := errors.Join(unix.Sysinfo(&info), unix.Uname(&name)); err != nil {
 		return wire.Hello{}, err
 	}
-	h := wire.Hello{MemoryBytes: int64(info.Totalram) * int64(info.Unit), CPUs: runtime.NumCPU(),
-		Kernel: unix.ByteSliceToString(name.Release[:])}
+	h := wire.Hello{
+		MemoryBytes: int64(info.Totalram) * int64(info.Unit), CPUs: runtime.NumCPU(),
+		Kernel: unix.ByteSliceToString(name.Release[:]),
+	}
 	if p, err := a.current(); err == nil {
 		h.ID = p.spec.ID
 	}

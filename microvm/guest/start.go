@@ -48,8 +48,10 @@ func (p *processes) enter(e enter.Entry, s *stdio, o enterOptions) (int, <-chan 
 	}
 	pid, ended, err := p.startIn(o.pidsOf, enterProgram, []string{enterProgram}, &syscall.ProcAttr{
 		Dir: "/", Files: files,
-		Sys: &syscall.SysProcAttr{Cloneflags: o.flags, UseCgroupFD: true, CgroupFD: int(group.Fd()), Setsid: true,
-			Setctty: s.terminal != nil},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: o.flags, UseCgroupFD: true, CgroupFD: int(group.Fd()), Setsid: true,
+			Setctty: s.terminal != nil,
+		},
 	})
 	_ = resultW.Close()
 	s.started()

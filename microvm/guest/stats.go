@@ -18,8 +18,10 @@ func (p *pod) stats() (wire.Stats, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return wire.Stats{}, err
 	}
-	s := wire.Stats{UnixNano: time.Now().UnixNano(),
-		CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs)}
+	s := wire.Stats{
+		UnixNano: time.Now().UnixNano(),
+		CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs),
+	}
 	if p.ground != nil {
 		s.CPUNanos, s.Memory, s.Processes = p.ground.usage()
 	} else {
@@ -29,12 +31,16 @@ func (p *pod) stats() (wire.Stats, error) {
 	var fs unix.Statfs_t
 	if unix.Statfs(enter.ScratchDir, &fs) == nil {
 		size := uint64(fs.Bsize)
-		s.Scratch = wire.FSStats{Capacity: fs.Blocks * size, Available: fs.Bavail * size,
-			Used: (fs.Blocks - fs.Bfree) * size, Inodes: fs.Files, InodesFree: fs.Ffree}
+		s.Scratch = wire.FSStats{
+			Capacity: fs.Blocks * size, Available: fs.Bavail * size,
+			Used: (fs.Blocks - fs.Bfree) * size, Inodes: fs.Files, InodesFree: fs.Ffree,
+		}
 	}
 	net := func(name string) uint64 { return number("/sys/class/net/" + nic + "/statistics/" + name) }
-	s.Network = wire.NetworkStats{RxBytes: net("rx_bytes"), TxBytes: net("tx_bytes"), RxErrors: net("rx_errors"),
-		TxErrors: net("tx_errors")}
+	s.Network = wire.NetworkStats{
+		RxBytes: net("rx_bytes"), TxBytes: net("tx_bytes"), RxErrors: net("rx_errors"),
+		TxErrors: net("tx_errors"),
+	}
 	for _, c := range p.containers {
 		if r, err := c.running(); err == nil {
 			s.Containers = append(s.Containers, r.stats())

@@ -15,8 +15,10 @@ import (
 func TestAllEventsAreToldInMessagesThatAHostTakes(t *testing.T) {
 	p := newPod(wire.Pod{ID: "one"}, nil, nil)
 	for i := range maxEvents {
-		p.event(wire.Event{Container: string(rune('a' + i%26)), Warning: true, Reason: "Unhealthy",
-			Message: strings.Repeat("\x01", maxProbeOutput)})
+		p.event(wire.Event{
+			Container: string(rune('a' + i%26)), Warning: true, Reason: "Unhealthy",
+			Message: strings.Repeat("\x01", maxProbeOutput),
+		})
 	}
 	want := slices.Clone(p.events)
 	a, b := net.Pipe()

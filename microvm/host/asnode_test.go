@@ -49,9 +49,11 @@ func TestAllThatAPodRefersToIsKnown(t *testing.T) {
 		got = append(got, r.kind+" "+r.namespace+"/"+r.name)
 	}
 	slices.Sort(got)
-	want := []string{"configmaps shop/first", "configmaps shop/kube-root-ca.crt", "configmaps shop/settings",
+	want := []string{
+		"configmaps shop/first", "configmaps shop/kube-root-ca.crt", "configmaps shop/settings",
 		"secrets shop/files", "secrets shop/first",
-		"secrets shop/part", "secrets shop/password", "secrets shop/registry"}
+		"secrets shop/part", "secrets shop/password", "secrets shop/registry",
+	}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -78,11 +80,15 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewDecoder(r.Body).Decode(&request) // an empty one shows in what is asked for
 		_ = json.NewEncoder(w).Encode(request)
 	case strings.HasSuffix(r.URL.Path, "/secrets"):
-		_ = json.NewEncoder(w).Encode(corev1.SecretList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
-			ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		_ = json.NewEncoder(w).Encode(corev1.SecretList{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "SecretList"},
+			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		})
 	default:
-		_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
-			Kind: "ConfigMapList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
+		_ = json.NewEncoder(w).Encode(corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{
+			APIVersion: "v1",
+			Kind:       "ConfigMapList",
+		}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}})
 	}
 }
 

@@ -146,8 +146,10 @@ func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	switch {
 	case m.ctx.Err() != nil:
 	case errors.As(err, &of):
-		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError",
-			Message: of.Err.Error()}) {
+		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{
+			Reason:  "CreateContainerConfigError",
+			Message: of.Err.Error(),
+		}) {
 			m.h.event(pod, of.Name, corev1.EventTypeWarning, "Failed", "Error: "+of.Err.Error())
 		}
 	case m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
@@ -176,8 +178,10 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 // run boots the guest.
 func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
 	w := sandbox.Workload{
-		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((m.record.Size.MilliCPU + 999) / 1000),
-			MemoryMiB: int(m.record.Size.MemoryBytes >> 20)},
+		ID: m.record.ID, Shape: vmm.Shape{
+			CPUs:      int((m.record.Size.MilliCPU + 999) / 1000),
+			MemoryMiB: int(m.record.Size.MemoryBytes >> 20),
+		},
 		Roots: map[string]string{}, ScratchBytes: m.record.Size.StorageBytes, Place: &m.record.Place, Pod: spec,
 	}
 	m.mu.Lock()

@@ -31,8 +31,10 @@ func nodeCapacity() (fargate.Size, error) {
 	if err := unix.Sysinfo(&info); err != nil {
 		return fargate.Size{}, fmt.Errorf("memory of this machine: %w", err)
 	}
-	return fargate.Size{MilliCPU: int64(runtime.NumCPU()) * 1000,
-		MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3}, nil
+	return fargate.Size{
+		MilliCPU:    int64(runtime.NumCPU()) * 1000,
+		MemoryBytes: int64(info.Totalram) * int64(info.Unit) / 4 * 3,
+	}, nil
 }
 
 // Describe implements microvm.Host.

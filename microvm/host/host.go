@@ -190,8 +190,9 @@ func New(o Options) (_ *Host, err error) {
 	if err := os.MkdirAll(h.records.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if h.vms, err = sandbox.Open(sandbox.Config{Dir: o.Dir, Driver: h.driver, Network: o.Links,
-		Templates: true}); err != nil {
+	if h.vms, err = sandbox.Open(sandbox.Config{
+		Dir: o.Dir, Driver: h.driver, Network: o.Links, Templates: true,
+	}); err != nil {
 		return nil, err
 	}
 	if err := reapUnfinished(o.Dir); err != nil {
@@ -205,8 +206,9 @@ func New(o Options) (_ *Host, err error) {
 	}
 	h.capacity.MilliCPU, h.capacity.MemoryBytes = cmp.Or(o.Capacity.MilliCPU, h.capacity.MilliCPU),
 		cmp.Or(o.Capacity.MemoryBytes, h.capacity.MemoryBytes)
-	if h.kubelet, err = kubelet.New(kubelet.Options{Backend: h.Kubelet(), Client: o.Kube, ClientCA: o.ClientCA,
-		Certificates: h.signer}); err != nil {
+	if h.kubelet, err = kubelet.New(kubelet.Options{
+		Backend: h.Kubelet(), Client: o.Kube, ClientCA: o.ClientCA, Certificates: h.signer,
+	}); err != nil {
 		return nil, err
 	}
 	if o.Kubelets == nil {

@@ -109,14 +109,16 @@ func (m *microVM) routeLogs(vm *sandbox.VM) {
 	if pod == nil || strings.HasSuffix(pod.Annotations[fargate.Logging], fargate.DisabledByProfile) {
 		return
 	}
-	route := m.h.router.Add(logs.Pod{ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource,
+	route := m.h.router.Add(logs.Pod{
+		ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource,
 		Tell: func(warning bool, reason, message string) {
 			kind := corev1.EventTypeNormal
 			if warning {
 				kind = corev1.EventTypeWarning
 			}
 			m.h.event(pod, "", kind, reason, message)
-		}})
+		},
+	})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.route = route

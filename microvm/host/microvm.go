@@ -69,8 +69,10 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	r := record{ID: spec.ID, Namespace: spec.Pod.Namespace, Name: spec.Pod.Name, UID: spec.Pod.UID, Size: spec.Size,
-		Place: place}
+	r := record{
+		ID: spec.ID, Namespace: spec.Pod.Namespace, Name: spec.Pod.Name, UID: spec.Pod.UID, Size: spec.Size,
+		Place: place,
+	}
 	if err := h.records.save(r); err != nil {
 		h.o.Links.Release(place)
 		return netip.Addr{}, fmt.Errorf("note the microVM: %w", err)
@@ -244,8 +246,10 @@ func (h *Host) forget(m *microVM) {
 
 // event records an event of a pod, or of one of its containers.
 func (h *Host) event(pod *corev1.Pod, container, kind, reason, message string) {
-	about := &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-		ResourceVersion: pod.ResourceVersion}
+	about := &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+		ResourceVersion: pod.ResourceVersion,
+	}
 	for c, path := range containers(pod) {
 		if c.Name == container {
 			about.FieldPath = path

@@ -81,8 +81,10 @@ func (o objects) Secret(_ context.Context, namespace, name string) (*corev1.Secr
 func (o objects) Token(_ context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error) {
 	seconds := int64(lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod",
-			Name: pod.Name, UID: pod.UID},
+		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod",
+			Name: pod.Name, UID: pod.UID,
+		},
 	}}
 	if audience != "" {
 		request.Spec.Audiences = []string{audience}

@@ -132,14 +132,18 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 	c.Name = "main"
 	pod, err := tr.kube.CoreV1().Pods(tr.namespace).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
-			Containers: []corev1.Container{c}},
+		Spec: corev1.PodSpec{
+			SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{c},
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := microvm.Spec{ID: "microvm-" + string(pod.UID), Pod: pod,
-		Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20}}
+	spec := microvm.Spec{
+		ID: "microvm-" + string(pod.UID), Pod: pod,
+		Size: fargate.Size{MilliCPU: 100, MemoryBytes: 128 << 20, StorageBytes: 64 << 20},
+	}
 	at, err := tr.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)

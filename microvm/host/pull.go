@@ -60,8 +60,10 @@ func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 			return nil
 		}
 		if reason == errImagePull {
-			m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{Reason: "ImagePullBackOff",
-				Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err)})
+			m.setWaiting(pod, c.Name, corev1.ContainerStateWaiting{
+				Reason:  "ImagePullBackOff",
+				Message: fmt.Sprintf("Back-off pulling image %q: %s: %v", c.Image, reason, err),
+			})
 			event(corev1.EventTypeNormal, "BackOff", "Back-off pulling image %q", c.Image)
 		}
 		if !pause(m.ctx, wait/5*4) {
@@ -75,8 +77,10 @@ func (m *microVM) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, e
 	if err != nil {
 		return nil, err
 	}
-	return m.h.images.Pull(m.ctx, image.Request{Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy),
-		Keyring: keyring})
+	return m.h.images.Pull(m.ctx, image.Request{
+		Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy),
+		Keyring: keyring,
+	})
 }
 
 // keyring returns the credentials of a pod's imagePullSecrets. Like a kubelet, it skips a Secret that does not exist:

@@ -46,8 +46,10 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted",
 		"The microVM has ended; the pod's containers are started again in a new one")
 	if wait > 0 {
-		m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure)})
+		m.setWaiting(pod, "", corev1.ContainerStateWaiting{
+			Reason:  "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure),
+		})
 		pause(m.ctx, wait)
 	}
 	m.bringUp()

@@ -82,8 +82,10 @@ func (m *microVM) summary() (*stats.Summary, error) {
 	if was.UnixNano != 0 {
 		span = uint64(is.UnixNano - was.UnixNano)
 	}
-	pod := stats.PodStats{PodRef: stats.PodReference{Namespace: m.record.Namespace, Name: m.record.Name,
-		UID: string(m.record.UID)}}
+	pod := stats.PodStats{PodRef: stats.PodReference{
+		Namespace: m.record.Namespace, Name: m.record.Name,
+		UID: string(m.record.UID),
+	}}
 	var cpu, cpuWas, workingSet, usage, rss uint64
 	for _, c := range is.Containers {
 		before := uint64(0)
@@ -107,8 +109,10 @@ func (m *microVM) summary() (*stats.Summary, error) {
 	}}
 	pod.EphemeralStorage = fsStats(at, is.Scratch)
 	out := &stats.Summary{Pods: []stats.PodStats{pod}}
-	out.Node = stats.NodeStats{NodeName: m.h.node(m.record), CPU: cpuStats(at, is.CPUNanos, was.CPUNanos, span),
-		Memory: memoryStats(at, is.Memory), Network: pod.Network, Fs: pod.EphemeralStorage}
+	out.Node = stats.NodeStats{
+		NodeName: m.h.node(m.record), CPU: cpuStats(at, is.CPUNanos, was.CPUNanos, span),
+		Memory: memoryStats(at, is.Memory), Network: pod.Network, Fs: pod.EphemeralStorage,
+	}
 	return out, nil
 }
 
@@ -123,8 +127,10 @@ func cpuStats(at metav1.Time, now, before, span uint64) *stats.CPUStats {
 }
 
 func memoryStats(at metav1.Time, m wire.MemoryStats) *stats.MemoryStats {
-	s := &stats.MemoryStats{Time: at, UsageBytes: &m.Usage, WorkingSetBytes: &m.WorkingSet, RSSBytes: &m.RSS,
-		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults}
+	s := &stats.MemoryStats{
+		Time: at, UsageBytes: &m.Usage, WorkingSetBytes: &m.WorkingSet, RSSBytes: &m.RSS,
+		PageFaults: &m.PageFaults, MajorPageFaults: &m.MajorPageFaults,
+	}
 	if m.Available > 0 {
 		s.AvailableBytes = &m.Available
 	}
@@ -132,6 +138,8 @@ func memoryStats(at metav1.Time, m wire.MemoryStats) *stats.MemoryStats {
 }
 
 func fsStats(at metav1.Time, f wire.FSStats) *stats.FsStats {
-	return &stats.FsStats{Time: at, CapacityBytes: &f.Capacity, AvailableBytes: &f.Available, UsedBytes: &f.Used,
-		Inodes: &f.Inodes, InodesFree: &f.InodesFree}
+	return &stats.FsStats{
+		Time: at, CapacityBytes: &f.Capacity, AvailableBytes: &f.Available, UsedBytes: &f.Used,
+		Inodes: &f.Inodes, InodesFree: &f.InodesFree,
+	}
 }

@@ -41,8 +41,10 @@ func credentials(keyring Keyring, repo name.Repository) []authn.AuthConfig {
 	var fit []authn.AuthConfig
 	matches, _ := keyring.Lookup(display(repo))
 	for _, c := range matches {
-		fit = append(fit, authn.AuthConfig{Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
-			RegistryToken: c.RegistryToken})
+		fit = append(fit, authn.AuthConfig{
+			Username: c.Username, Password: c.Password, IdentityToken: c.IdentityToken,
+			RegistryToken: c.RegistryToken,
+		})
 	}
 	return fit
 }

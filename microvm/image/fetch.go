@@ -86,7 +86,8 @@ func (f *found) configFile(ctx context.Context, platform v1.Platform) (*v1.Confi
 
 // fetch brings the image's layers into the store and holds them until release.
 func (p *Puller) fetch(ctx context.Context, f *found, config *v1.ConfigFile) (layers []rootdisk.Layer,
-	release func(), err error) {
+	release func(), err error,
+) {
 	held := make([]string, len(f.layers))
 	release = sync.OnceFunc(func() {
 		for _, name := range held {

@@ -186,7 +186,8 @@ func forArchitecture(t *testing.T, arch string) v1.Image {
 func pullSecret(host, user, password string) corev1.Secret {
 	return corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
 		corev1.DockerConfigJsonKey: []byte(`{"auths":{"` + host + `":{"username":"` + user + `","password":"` + password +
-			`"}}}`)}}
+			`"}}}`),
+	}}
 }
 
 // says fails unless the error holds every part.

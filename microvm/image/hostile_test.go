@@ -53,30 +53,46 @@ func TestBadImages(t *testing.T) {
 		answer func(http.ResponseWriter, *http.Request) bool
 		want   []string
 	}{
-		{"another architecture", forArchitecture(t, "s390x"), nil,
-			[]string{"linux/s390x", "this machine is linux/amd64", "build or choose"}},
-		{"path traversal", withLayer(t, good, tar.Header{Name: "../../evil", Typeflag: tar.TypeReg}), nil,
-			[]string{"layer sha256:", `entry "../../evil"`, "path traversal", "rebuild"}},
-		{"a device node", withLayer(t, good, tar.Header{Name: "disk", Typeflag: tar.TypeBlock, Devmajor: 254}), nil,
-			[]string{"layer sha256:", "device node", "rebuild"}},
+		{
+			"another architecture", forArchitecture(t, "s390x"), nil,
+			[]string{"linux/s390x", "this machine is linux/amd64", "build or choose"},
+		},
+		{
+			"path traversal", withLayer(t, good, tar.Header{Name: "../../evil", Typeflag: tar.TypeReg}), nil,
+			[]string{"layer sha256:", `entry "../../evil"`, "path traversal", "rebuild"},
+		},
+		{
+			"a device node", withLayer(t, good, tar.Header{Name: "disk", Typeflag: tar.TypeBlock, Devmajor: 254}), nil,
+			[]string{"layer sha256:", "device node", "rebuild"},
+		},
 		{"a giant layer", good, answer("GET", "/manifests/", send(`{"schemaVersion":2,
 			"mediaType":"application/vnd.oci.image.manifest.v1+json","config":{"mediaType":"application/vnd.oci.image.config.v1+json","digest":"`+configOf(t, good)+`","size":1},
 			"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","digest":"`+digest.String()+`","size":99999999999}]}`)), []string{"layer sha256:", "99999999999 bytes", "raise the limit"}},
 		{"a chart", good, answer("GET", "/manifests/", send(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
 			"config":{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":"`+configOf(t, good)+`","size":1}}`)), []string{"not a container image", "helm"}},
 		{"a manifest that is none", good, answer("GET", "/manifests/", send(`[]`)), []string{"manifest is no JSON"}},
-		{"a missing layer", good,
+		{
+			"a missing layer", good,
 			answer("GET", digest.Hex, func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }),
-			[]string{"layer " + digest.String(), "does not have it", "push the image again"}},
-		{"a layer of other content", good, answer("GET", digest.Hex, send(strings.Repeat("x", layerSize(t, good)))),
-			[]string{"layer " + digest.String(), "digest"}},
-		{"a layer that ends early", good, answer("GET", digest.Hex, send("x")),
-			[]string{"layer " + digest.String(), "ended after 1 of", "EOF"}},
-		{"a layer that does not end", good, answer("GET", digest.Hex, send(strings.Repeat("x", 1<<20))),
-			[]string{"layer " + digest.String(), "sends more than"}},
-		{"a registry that breaks down", good,
+			[]string{"layer " + digest.String(), "does not have it", "push the image again"},
+		},
+		{
+			"a layer of other content", good, answer("GET", digest.Hex, send(strings.Repeat("x", layerSize(t, good)))),
+			[]string{"layer " + digest.String(), "digest"},
+		},
+		{
+			"a layer that ends early", good, answer("GET", digest.Hex, send("x")),
+			[]string{"layer " + digest.String(), "ended after 1 of", "EOF"},
+		},
+		{
+			"a layer that does not end", good, answer("GET", digest.Hex, send(strings.Repeat("x", 1<<20))),
+			[]string{"layer " + digest.String(), "sends more than"},
+		},
+		{
+			"a registry that breaks down", good,
 			answer("GET", "/manifests/", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotImplemented) }),
-			[]string{"501"}},
+			[]string{"501"},
+		},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
 			s := newServer(t)
@@ -120,8 +136,10 @@ func TestAddressesInManifestsAreNotFollowed(t *testing.T) {
 	s, victim := newServer(t), newServer(t)
 	foreign := static.NewLayer([]byte("x"),
 		types.OCIRestrictedLayer) //nolint:staticcheck // the deprecated kind is the point
-	img, err := mutate.Append(program(t, "one"), mutate.Addendum{Layer: foreign, MediaType: types.OCIRestrictedLayer,
-		URLs: []string{"https://" + victim.host + "/latest/meta-data"}})
+	img, err := mutate.Append(program(t, "one"), mutate.Addendum{
+		Layer: foreign, MediaType: types.OCIRestrictedLayer,
+		URLs: []string{"https://" + victim.host + "/latest/meta-data"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +184,10 @@ func TestDamagedLocalLayouts(t *testing.T) {
 		damage func(t *testing.T, dir, blob string)
 		want   string
 	}{
-		{"a missing layer", func(t *testing.T, dir, blob string) { must(t, os.Remove(blob)) },
-			"incomplete; build or copy it again"},
+		{
+			"a missing layer", func(t *testing.T, dir, blob string) { must(t, os.Remove(blob)) },
+			"incomplete; build or copy it again",
+		},
 		{"a cut layer", func(t *testing.T, dir, blob string) { must(t, os.Truncate(blob, 20)) }, "ended after 20 of"},
 		{"a flipped byte", func(t *testing.T, dir, blob string) {
 			data, err := os.ReadFile(blob)
@@ -179,8 +199,10 @@ func TestDamagedLocalLayouts(t *testing.T) {
 			must(t, os.Remove(blob))
 			must(t, os.Symlink("/etc/hostname", blob))
 		}, "path escapes"},
-		{"no index", func(t *testing.T, dir, blob string) { must(t, os.Remove(filepath.Join(dir, "index.json"))) },
-			"an OCI layout has an index.json"},
+		{
+			"no index", func(t *testing.T, dir, blob string) { must(t, os.Remove(filepath.Join(dir, "index.json"))) },
+			"an OCI layout has an index.json",
+		},
 		{"an index that is none", func(t *testing.T, dir, blob string) {
 			must(t, os.WriteFile(filepath.Join(dir, "index.json"), []byte("nothing"), 0o600))
 		}, "index.json is no index"},

@@ -105,8 +105,10 @@ func findInLayout(dir string, ref name.Reference, platform v1.Platform) (*found,
 		if err != nil {
 			return nil, err
 		}
-		return &found{where: "OCI layout " + dir, digest: d.Digest.String(), config: config, layers: layers,
-			open: layoutBlobs(dir)}, nil
+		return &found{
+			where: "OCI layout " + dir, digest: d.Digest.String(), config: config, layers: layers,
+			open: layoutBlobs(dir),
+		}, nil
 	}
 	return nil, nil
 }

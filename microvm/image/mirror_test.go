@@ -25,8 +25,10 @@ func TestMirrorsComeFirstAndTheRegistryLast(t *testing.T) {
 		strings.Count(err.Error(), "does not have it") != 2 {
 		t.Errorf("an image that is nowhere: %v", err)
 	}
-	for _, bad := range []string{"", "docker.io", "docker.io=mirror", "docker.io=ftp://m", "=https://m",
-		"docker.io=https://"} {
+	for _, bad := range []string{
+		"", "docker.io", "docker.io=mirror", "docker.io=ftp://m", "=https://m",
+		"docker.io=https://",
+	} {
 		_, err := ParseMirrors([]string{bad})
 		says(t, err, "REGISTRY=http")
 	}

@@ -67,8 +67,10 @@ func TestPrivateImages(t *testing.T) {
 }
 
 func TestPullSecretsThatAreNone(t *testing.T) {
-	_, err := NewKeyring([]corev1.Secret{{Type: corev1.SecretTypeDockerConfigJson,
-		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{")}}}, nil)
+	_, err := NewKeyring([]corev1.Secret{{
+		Type: corev1.SecretTypeDockerConfigJson,
+		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{")},
+	}}, nil)
 	says(t, err, "imagePullSecrets", "kubectl create secret docker-registry")
 	_, err = NewKeyring(nil, []byte("{"))
 	says(t, err, "docker configuration", "docker login")

@@ -48,8 +48,10 @@ func (i *Image) Process(c Container) (Process, error) {
 	if c.WorkingDir != "" {
 		dir = c.WorkingDir
 	}
-	return Process{Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), StopSignal: i.Config.StopSignal,
-		Identity: who}, nil
+	return Process{
+		Argv: argv, Env: i.Config.env(c, who), Dir: path.Join("/", dir), StopSignal: i.Config.StopSignal,
+		Identity: who,
+	}, nil
 }
 
 // argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command

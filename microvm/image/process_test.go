@@ -20,7 +20,9 @@ func of(c Config) *Image {
 func TestCommandAndArgs(t *testing.T) {
 	img := of(Config{Entrypoint: []string{"/ep-1"}, Cmd: []string{"foo", "bar"}})
 	for _, c := range []struct{ command, args, want string }{
-		{"", "", "/ep-1 foo bar"}, {"/ep-2", "", "/ep-2"}, {"", "zoo boo", "/ep-1 zoo boo"},
+		{"", "", "/ep-1 foo bar"},
+		{"/ep-2", "", "/ep-2"},
+		{"", "zoo boo", "/ep-1 zoo boo"},
 		{"/ep-2", "zoo boo", "/ep-2 zoo boo"},
 	} {
 		p, err := img.Process(Container{Command: strings.Fields(c.command), Args: strings.Fields(c.args)})
@@ -59,17 +61,32 @@ func TestUsers(t *testing.T) {
 	}{
 		{"nobody says anything", "", Container{}, Identity{Home: "/root"}},
 		{"a name", "app", Container{}, Identity{UID: 1000, GID: 1001, Groups: []uint32{10, 50}, Home: "/home/app"}},
-		{"a name and a group", "app:staff", Container{},
-			Identity{UID: 1000, GID: 50, Groups: []uint32{10, 1001}, Home: "/home/app"}},
-		{"a number with an entry", "1000", Container{},
-			Identity{UID: 1000, GID: 1001, Groups: []uint32{10, 50}, Home: "/home/app"}},
+		{
+			"a name and a group", "app:staff",
+			Container{},
+			Identity{UID: 1000, GID: 50, Groups: []uint32{10, 1001}, Home: "/home/app"},
+		},
+		{
+			"a number with an entry", "1000",
+			Container{},
+			Identity{UID: 1000, GID: 1001, Groups: []uint32{10, 50}, Home: "/home/app"},
+		},
 		{"a number without", "65532:65533", Container{}, Identity{UID: 65532, GID: 65533, Home: "/"}},
-		{"the container decides", "app:staff", Container{RunAsUser: id(7), RunAsGroup: id(8)},
-			Identity{UID: 7, GID: 8, Home: "/"}},
-		{"the group alone", "app", Container{RunAsGroup: id(10)},
-			Identity{UID: 1000, GID: 10, Groups: []uint32{50, 1001}, Home: "/home/app"}},
-		{"not root, and it is not", "app", Container{RunAsNonRoot: true},
-			Identity{UID: 1000, GID: 1001, Groups: []uint32{10, 50}, Home: "/home/app"}},
+		{
+			"the container decides", "app:staff",
+			Container{RunAsUser: id(7), RunAsGroup: id(8)},
+			Identity{UID: 7, GID: 8, Home: "/"},
+		},
+		{
+			"the group alone", "app",
+			Container{RunAsGroup: id(10)},
+			Identity{UID: 1000, GID: 10, Groups: []uint32{50, 1001}, Home: "/home/app"},
+		},
+		{
+			"not root, and it is not", "app",
+			Container{RunAsNonRoot: true},
+			Identity{UID: 1000, GID: 1001, Groups: []uint32{10, 50}, Home: "/home/app"},
+		},
 	} {
 		p, err := of(Config{Cmd: []string{"x"}, User: c.user}).Process(c.by)
 		if err != nil || p.UID != c.want.UID || p.GID != c.want.GID || !slices.Equal(p.Groups, c.want.Groups) ||
@@ -88,8 +105,11 @@ func TestUsers(t *testing.T) {
 		{"4294967295", Container{}, []string{"no user ID"}},
 		{"", Container{RunAsUser: id(-1)}, []string{`user "-1"`}},
 		{"", Container{RunAsGroup: id(1 << 40)}, []string{"runAsGroup", "no group ID"}},
-		{"", Container{RunAsNonRoot: true},
-			[]string{"container has runAsNonRoot and image will run as root", "set runAsUser"}},
+		{
+			"",
+			Container{RunAsNonRoot: true},
+			[]string{"container has runAsNonRoot and image will run as root", "set runAsUser"},
+		},
 		{"root", Container{RunAsNonRoot: true}, []string{"container has runAsNonRoot and image will run as root"}},
 	} {
 		_, err := of(Config{Cmd: []string{"x"}, User: c.user}).Process(c.by)

@@ -78,12 +78,18 @@ func TestPolicies(t *testing.T) {
 func TestIndexGivesThisMachinesVariant(t *testing.T) {
 	s := newServer(t)
 	index := mutate.AppendManifests(empty.Index,
-		mutate.IndexAddendum{Add: forArchitecture(t, "s390x"),
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}}},
-		mutate.IndexAddendum{Add: program(t, "mine"),
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
-		mutate.IndexAddendum{Add: empty.Image,
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}}})
+		mutate.IndexAddendum{
+			Add:        forArchitecture(t, "s390x"),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "s390x"}},
+		},
+		mutate.IndexAddendum{
+			Add:        program(t, "mine"),
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}},
+		},
+		mutate.IndexAddendum{
+			Add:        empty.Image,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "unknown", Architecture: "unknown"}},
+		})
 	ref, err := name.ParseReference(s.host + "/app:1")
 	if err != nil {
 		t.Fatal(err)

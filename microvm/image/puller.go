@@ -73,12 +73,16 @@ func Open(dir string, o Options) (*Puller, error) {
 		_ = s.close()
 		return nil, err
 	}
-	p := &Puller{store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute),
+	p := &Puller{
+		store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute),
 		records: all, shown: map[access]bool{},
 		converting: make(chan struct{}, cmp.Or(o.Conversions, max(1, runtime.NumCPU()/2))),
-		convert:    cmp.Or(o.ConversionTime, time.Minute)}
-	p.registries = registries{mirrors: o.Mirrors, transport: o.Transport,
-		platform: v1.Platform{OS: "linux", Architecture: cmp.Or(o.Architecture, runtime.GOARCH)}}
+		convert:    cmp.Or(o.ConversionTime, time.Minute),
+	}
+	p.registries = registries{
+		mirrors: o.Mirrors, transport: o.Transport,
+		platform: v1.Platform{OS: "linux", Architecture: cmp.Or(o.Architecture, runtime.GOARCH)},
+	}
 	if o.Transport == nil {
 		p.registries.transport = remote.DefaultTransport
 	}
@@ -139,8 +143,10 @@ func (p *Puller) image(id v1.Hash, name, digest string) (*Image, error) {
 		p.store.release(diskName(id))
 		return nil, err
 	}
-	img := &Image{Name: name, ID: id.String(), Digest: digest, Config: rec.Config, Disk: p.store.path(diskName(id)),
-		DiskBytes: rec.DiskBytes, accounts: rec.Accounts}
+	img := &Image{
+		Name: name, ID: id.String(), Digest: digest, Config: rec.Config, Disk: p.store.path(diskName(id)),
+		DiskBytes: rec.DiskBytes, accounts: rec.Accounts,
+	}
 	img.release = sync.OnceFunc(func() { p.store.release(diskName(id)) })
 	return img, nil
 }

@@ -102,8 +102,10 @@ func attributes(who user.Info, r *http.Request, node string) []authorizer.Attrib
 	}
 	var all []authorizer.Attributes
 	for _, s := range subresources {
-		all = append(all, authorizer.AttributesRecord{User: who, Verb: verb, APIVersion: "v1", Resource: "nodes",
-			Subresource: s, Name: node, ResourceRequest: true, Path: r.URL.Path})
+		all = append(all, authorizer.AttributesRecord{
+			User: who, Verb: verb, APIVersion: "v1", Resource: "nodes",
+			Subresource: s, Name: node, ResourceRequest: true, Path: r.URL.Path,
+		})
 	}
 	return all
 }

@@ -37,8 +37,10 @@ func (c *cluster) ask(t *testing.T, pod, method, path, token string) (int, strin
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(c.plane.CABundle())
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
-		DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool},
+		DisableKeepAlives: true,
+	}}
 	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+at+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -73,11 +75,13 @@ func TestOnlyWhomTheClusterKnowsAndAllows(t *testing.T) {
 	c.measure = someStats
 	c.serve(t, "web")
 	container := "/" + c.namespace + "/web/main"
-	paths := map[string]string{"/containerLogs" + container: "GET",
+	paths := map[string]string{
+		"/containerLogs" + container:                 "GET",
 		"/exec" + container + "?command=id&output=1": "POST", "/attach" + container + "?output=1": "POST",
 		"/portForward/" + c.namespace + "/web": "POST", "/stats/summary": "GET", "/metrics/resource": "GET",
 		"/pods": "GET", "/runningpods/": "GET", "/healthz": "GET",
-		"/containerLogs/" + c.namespace + "/no-such-pod/main": "GET"}
+		"/containerLogs/" + c.namespace + "/no-such-pod/main": "GET",
+	}
 	token := c.token(t)
 	for path, method := range paths {
 		if code, body := c.ask(t, "web", method, path, ""); code != http.StatusUnauthorized {
@@ -128,14 +132,18 @@ func TestRightsAreThoseOfTheNodesSubresources(t *testing.T) {
 func (c *cluster) allow(t *testing.T, resources ...string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "podkubelet-" + c.namespace}
-	if _, err := c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbac.ClusterRole{ObjectMeta: meta,
-		Rules: []rbac.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}}},
+	if _, err := c.client.RbacV1().ClusterRoles().Create(t.Context(), &rbac.ClusterRole{
+		ObjectMeta: meta,
+		Rules:      []rbac.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"get"}}},
+	},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{ObjectMeta: meta,
-		RoleRef:  rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: meta.Name},
-		Subjects: []rbac.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "default"}}},
+	if _, err := c.client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbac.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbac.RoleRef{APIGroup: rbac.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects:   []rbac.Subject{{Kind: "ServiceAccount", Namespace: c.namespace, Name: "default"}},
+	},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +153,10 @@ func (c *cluster) allow(t *testing.T, resources ...string) {
 		review, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
 			&authorization.SubjectAccessReview{Spec: authorization.SubjectAccessReviewSpec{
 				User: "system:serviceaccount:" + c.namespace + ":default",
-				ResourceAttributes: &authorization.ResourceAttributes{Verb: "get", Version: "v1", Resource: group,
-					Subresource: sub},
+				ResourceAttributes: &authorization.ResourceAttributes{
+					Verb: "get", Version: "v1", Resource: group,
+					Subresource: sub,
+				},
 			}}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed {
 			err = errors.New(review.Status.Reason)
@@ -163,13 +173,19 @@ func someStats(node string) (*stats.Summary, error) {
 	at := metav1.NewTime(time.Unix(1795000000, 0))
 	n := func(v uint64) *uint64 { return &v }
 	return &stats.Summary{
-		Node: stats.NodeStats{NodeName: node,
-			CPU:    &stats.CPUStats{Time: at, UsageNanoCores: n(250000000), UsageCoreNanoSeconds: n(12500000000)},
-			Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(64 << 20)}},
-		Pods: []stats.PodStats{{PodRef: stats.PodReference{Name: "web", Namespace: "ns"},
+		Node: stats.NodeStats{
+			NodeName: node,
+			CPU:      &stats.CPUStats{Time: at, UsageNanoCores: n(250000000), UsageCoreNanoSeconds: n(12500000000)},
+			Memory:   &stats.MemoryStats{Time: at, WorkingSetBytes: n(64 << 20)},
+		},
+		Pods: []stats.PodStats{{
+			PodRef: stats.PodReference{Name: "web", Namespace: "ns"},
 			Memory: &stats.MemoryStats{Time: at, WorkingSetBytes: n(40 << 20)},
-			Containers: []stats.ContainerStats{{Name: "main", StartTime: metav1.NewTime(time.Unix(1794000000, 0)),
-				CPU: &stats.CPUStats{Time: at, UsageCoreNanoSeconds: n(10000000000)}, Memory: &stats.MemoryStats{Time: at}}}}},
+			Containers: []stats.ContainerStats{{
+				Name: "main", StartTime: metav1.NewTime(time.Unix(1794000000, 0)),
+				CPU: &stats.CPUStats{Time: at, UsageCoreNanoSeconds: n(10000000000)}, Memory: &stats.MemoryStats{Time: at},
+			}},
+		}},
 	}, nil
 }
 
@@ -206,8 +222,10 @@ func (ownAuthority) Certificate(_ context.Context, node string, at netip.Addr) (
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{node}, IPAddresses: []net.IP{at.AsSlice()}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{node}, IPAddresses: []net.IP{at.AsSlice()},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -46,8 +46,10 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{host: newHost(t), plane: p, client: client, certificates: NewSigner(client, true),
-		namespace: planetest.Namespace(t, p)}
+	return &cluster{
+		host: newHost(t), plane: p, client: client, certificates: NewSigner(client, true),
+		namespace: planetest.Namespace(t, p),
+	}
 }
 
 // serve runs the kubelet API at an address of its own for each pod's node.
@@ -87,8 +89,10 @@ func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 		Status: corev1.NodeStatus{
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(at.Port())}},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-				LastHeartbeatTime: metav1.Now()}},
+			Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+				LastHeartbeatTime: metav1.Now(),
+			}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -100,17 +104,23 @@ func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 	grace := int64(0)
 	p, err := c.client.CoreV1().Pods(c.namespace).Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: pod},
-		Spec: corev1.PodSpec{NodeName: c.node(pod), TerminationGracePeriodSeconds: &grace,
-			Containers: []corev1.Container{{Name: "main", Image: "example.local/main", Stdin: true},
-				{Name: "late", Image: "example.local/late"}}},
+		Spec: corev1.PodSpec{
+			NodeName: c.node(pod), TerminationGracePeriodSeconds: &grace,
+			Containers: []corev1.Container{
+				{Name: "main", Image: "example.local/main", Stdin: true},
+				{Name: "late", Image: "example.local/late"},
+			},
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{
-		{Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, RestartCount: 1,
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "microvm://0"}}},
+		{
+			Name: "main", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, RestartCount: 1,
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ContainerID: "microvm://0"}},
+		},
 		{Name: "late", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}},
 	}
 	if p, err = c.client.CoreV1().Pods(c.namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{}); err != nil {

@@ -59,8 +59,10 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 }
 
 func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
-	read := &crilogs.LogOptions{TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow,
-		Timestamp: o.Timestamps}
+	read := &crilogs.LogOptions{
+		TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow,
+		Timestamp: o.Timestamps,
+	}
 	if o.SinceSeconds != nil {
 		read.Since = now.Add(-time.Duration(*o.SinceSeconds) * time.Second)
 	}
@@ -100,8 +102,10 @@ func (s state) ContainerStatus(context.Context, string, bool) (*runtimeapi.Conta
 func hasLog(pod *corev1.Pod, container string, previous bool) error {
 	var status corev1.ContainerStatus
 	found := false
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
-		pod.Status.EphemeralContainerStatuses} {
+	for _, list := range [][]corev1.ContainerStatus{
+		pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
+		pod.Status.EphemeralContainerStatuses,
+	} {
 		for _, c := range list {
 			if c.Name == container {
 				status, found = c, true

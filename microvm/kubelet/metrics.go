@@ -48,8 +48,10 @@ type measurements struct {
 
 // Describe implements prometheus.Collector.
 func (m measurements) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU,
-		podMemory, scrapeError} {
+	for _, d := range []*prometheus.Desc{
+		nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU,
+		podMemory, scrapeError,
+	} {
 		ch <- d
 	}
 }

@@ -87,7 +87,8 @@ func (s *Server) portForward(w http.ResponseWriter, r *http.Request, pod *corev1
 
 // ExecInContainer implements remotecommand.Executor.
 func (s session) ExecInContainer(ctx context.Context, _, _, container string, argv []string, in io.Reader, out,
-	err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	err io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return s.backend.Exec(ctx, s.pod, container, argv, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})
@@ -95,7 +96,8 @@ func (s session) ExecInContainer(ctx context.Context, _, _, container string, ar
 
 // AttachContainer implements remotecommand.Attacher.
 func (s session) AttachContainer(ctx context.Context, _, _, container string, in io.Reader, out, err io.WriteCloser,
-	tty bool, resize <-chan remotecommand.TerminalSize) error {
+	tty bool, resize <-chan remotecommand.TerminalSize,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return s.backend.Attach(ctx, s.pod, container, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})

@@ -22,7 +22,8 @@ const maxAnswer = 4 << 20
 // were refused for good. Errors contain no path, no header and nothing of an answer's body, since these may hold
 // secrets.
 func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
-	records []*pipeline.Record) (again []*pipeline.Record, refused int, err error) {
+	records []*pipeline.Record,
+) (again []*pipeline.Record, refused int, err error) {
 	deliveries, err := out.Encode(records)
 	if err != nil {
 		return nil, len(records), nil // it would fail again

@@ -121,8 +121,10 @@ func newBench(t *testing.T, most int) *bench {
 func (b *bench) begin() {
 	b.t.Helper()
 	var err error
-	b.router, err = New(Options{Dir: b.dir, Flush: time.Millisecond, Retry: time.Millisecond,
-		MaxRetry: 10 * time.Millisecond, Save: time.Hour})
+	b.router, err = New(Options{
+		Dir: b.dir, Flush: time.Millisecond, Retry: time.Millisecond,
+		MaxRetry: 10 * time.Millisecond, Save: time.Hour,
+	})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -130,8 +132,10 @@ func (b *bench) begin() {
 }
 
 func source(container string) *pipeline.Source {
-	return &pipeline.Source{Namespace: "shop", Pod: "web-1", UID: "u1", Container: container,
-		Labels: map[string]string{"app": "web"}}
+	return &pipeline.Source{
+		Namespace: "shop", Pod: "web-1", UID: "u1", Container: container,
+		Labels: map[string]string{"app": "web"},
+	}
 }
 
 func (b *bench) tell(_ bool, reason, message string) {

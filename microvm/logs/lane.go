@@ -46,8 +46,10 @@ type lane struct {
 }
 
 func newLane(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[string]int64) *lane {
-	l := &lane{route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{},
-		tails: map[string]Tail{}}
+	l := &lane{
+		route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{},
+		tails: map[string]Tail{},
+	}
 	maps.Copy(l.sent, from)
 	l.taken = maps.Clone(l.sent)
 	l.ctx, l.cancel = context.WithCancel(context.Background())

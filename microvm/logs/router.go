@@ -98,8 +98,10 @@ func New(o Options) (*Router, error) {
 			Transport: &http.Transport{
 				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute,
 				TLSHandshakeTimeout: requestLimit / 3,
-				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
-					InsecureSkipVerify: insecure}, //nolint:gosec // it was asked for: tls.verify Off
+				TLSClientConfig: &tls.Config{
+					MinVersion:         tls.VersionTLS12,
+					InsecureSkipVerify: insecure,
+				}, //nolint:gosec // it was asked for: tls.verify Off
 			},
 			// passwords go where they were meant to
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

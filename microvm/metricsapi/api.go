@@ -33,25 +33,33 @@ type Source interface {
 
 const root = "/apis/metrics.k8s.io/v1beta1"
 
-var version = metav1.GroupVersionForDiscovery{GroupVersion: metrics.SchemeGroupVersion.String(),
-	Version: metrics.SchemeGroupVersion.Version}
+var version = metav1.GroupVersionForDiscovery{
+	GroupVersion: metrics.SchemeGroupVersion.String(),
+	Version:      metrics.SchemeGroupVersion.Version,
+}
 
 // newHandler serves the API's discovery, lists and single objects.
 func newHandler(s Source) http.Handler {
 	mux := http.NewServeMux()
-	group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: metrics.GroupName,
-		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}
+	group := metav1.APIGroup{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: metrics.GroupName,
+		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
+	}
 	verbs := metav1.Verbs{"get", "list"}
 	documents := map[string]any{
-		"/apis": metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-			Groups: []metav1.APIGroup{group}},
+		"/apis": metav1.APIGroupList{
+			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+			Groups:   []metav1.APIGroup{group},
+		},
 		"/apis/" + metrics.GroupName: group,
-		root: metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
+		root: metav1.APIResourceList{
+			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
 			GroupVersion: version.GroupVersion,
 			APIResources: []metav1.APIResource{
 				{Name: "nodes", Kind: "NodeMetrics", Verbs: verbs},
 				{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: verbs},
-			}},
+			},
+		},
 	}
 	for path, document := range documents {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, document) })
@@ -80,8 +88,10 @@ func readQuery(r *http.Request) (q query, err error) {
 	if q.fields, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err != nil {
 		return q, fmt.Errorf("fieldSelector: %w", err)
 	}
-	for _, f := range []struct{ value, field string }{{r.PathValue("name"), "metadata.name"},
-		{r.PathValue("namespace"), "metadata.namespace"}} {
+	for _, f := range []struct{ value, field string }{
+		{r.PathValue("name"), "metadata.name"},
+		{r.PathValue("namespace"), "metadata.namespace"},
+	} {
 		if f.value != "" {
 			q.fields = fields.AndSelectors(q.fields, fields.OneTermEqualSelector(f.field, f.value))
 		}
@@ -90,8 +100,10 @@ func readQuery(r *http.Request) (q query, err error) {
 }
 
 func (q query) wants(o metav1.Object) bool {
-	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{"metadata.name": o.GetName(),
-		"metadata.namespace": o.GetNamespace()})
+	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{
+		"metadata.name":      o.GetName(),
+		"metadata.namespace": o.GetNamespace(),
+	})
 }
 
 func (a api) nodes(w http.ResponseWriter, r *http.Request) {
@@ -110,9 +122,11 @@ func (a api) nodes(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if usage, at, ok := usageOf(summary.Node.CPU, summary.Node.Memory); ok {
-			list.Items = append(list.Items, metrics.NodeMetrics{TypeMeta: kind("NodeMetrics"),
+			list.Items = append(list.Items, metrics.NodeMetrics{
+				TypeMeta:   kind("NodeMetrics"),
 				ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels, CreationTimestamp: at},
-				Timestamp:  at, Window: metav1.Duration{Duration: a.source.Window()}, Usage: usage})
+				Timestamp:  at, Window: metav1.Duration{Duration: a.source.Window()}, Usage: usage,
+			})
 		}
 	}
 	oneOrAll(w, r, list, list.Items)
@@ -158,8 +172,10 @@ func (a api) podMetrics(p *corev1.Pod, summary *stats.Summary) (metrics.PodMetri
 			m.Containers = append(m.Containers, metrics.ContainerMetrics{Name: c.Name, Usage: usage})
 		}
 	}
-	m.ObjectMeta = metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
-		CreationTimestamp: m.Timestamp}
+	m.ObjectMeta = metav1.ObjectMeta{
+		Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
+		CreationTimestamp: m.Timestamp,
+	}
 	return m, len(m.Containers) > 0
 }
 
@@ -193,8 +209,10 @@ func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T
 }
 
 func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason, message string) {
-	answer(w, int(code), metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message})
+	answer(w, int(code), metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+	})
 }
 
 func answer(w http.ResponseWriter, code int, value any) {

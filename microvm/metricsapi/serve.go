@@ -92,7 +92,8 @@ func Unregister(ctx context.Context, config *rest.Config) error {
 
 // listen serves with delegated authentication (including the aggregator's request headers) and authorization.
 func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan struct{}, port int32, ca []byte,
-	err error) {
+	err error,
+) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, 0, nil, err
@@ -122,8 +123,10 @@ func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan st
 	handler := filters.WithAuthorization(newHandler(s), may.Authorizer, codecs)
 	handler = filters.WithAuthentication(handler, who.Authenticator, filters.Unauthorized(codecs), nil,
 		who.RequestHeaderConfig)
-	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis"),
-		GrouplessAPIPrefixes: sets.NewString()})
+	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{
+		APIPrefixes:          sets.NewString("apis"),
+		GrouplessAPIPrefixes: sets.NewString(),
+	})
 	stopped, _, err = info.Serve(filters.WithAuditInit(handler), stopTimeout, ctx.Done())
 	ca, _ = serving.ServerCert.GeneratedCert.CurrentCertKeyContent()
 	return stopped, int32(l.Addr().(*net.TCPAddr).Port), ca, err

@@ -38,16 +38,20 @@ type fixed struct{ namespace string }
 
 func (f fixed) Nodes() []*corev1.Node {
 	return []*corev1.Node{
-		{ObjectMeta: metav1.ObjectMeta{Name: "fargate-one",
-			Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate"}}},
+		{ObjectMeta: metav1.ObjectMeta{
+			Name:   "fargate-one",
+			Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate"},
+		}},
 		{ObjectMeta: metav1.ObjectMeta{Name: "fargate-two"}},
 	}
 }
 
 func (f fixed) Pods(node string) []*corev1.Pod {
 	pod := func(name string) *corev1.Pod {
-		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name,
-			Labels: map[string]string{"app": name}}}
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.namespace, Name: name,
+			Labels: map[string]string{"app": name},
+		}}
 	}
 	return map[string][]*corev1.Pod{"fargate-one": {pod("web")}, "fargate-two": {pod("mute")}}[node]
 }
@@ -61,8 +65,10 @@ func (f fixed) Stats(_ context.Context, node string) (*stats.Summary, error) {
 	measured := func(cores, bytes uint64) (*stats.CPUStats, *stats.MemoryStats) {
 		return &stats.CPUStats{Time: at, UsageNanoCores: n(cores)}, &stats.MemoryStats{Time: at, WorkingSetBytes: n(bytes)}
 	}
-	s := &stats.Summary{Pods: []stats.PodStats{{PodRef: stats.PodReference{Namespace: f.namespace, Name: "web"},
-		Containers: []stats.ContainerStats{{Name: "main"}, {Name: "side"}}}}}
+	s := &stats.Summary{Pods: []stats.PodStats{{
+		PodRef:     stats.PodReference{Namespace: f.namespace, Name: "web"},
+		Containers: []stats.ContainerStats{{Name: "main"}, {Name: "side"}},
+	}}}
 	s.Node.CPU, s.Node.Memory = measured(250_000_000, 64<<20)
 	s.Pods[0].Containers[0].CPU, s.Pods[0].Containers[0].Memory = measured(200_000_000, 30<<20)
 	s.Pods[0].Containers[1].CPU, s.Pods[0].Containers[1].Memory = measured(10_000_000, 5<<20)
@@ -161,11 +167,17 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &registration.APIService{ObjectMeta: metav1.ObjectMeta{Name: apiService},
-		Spec: registration.APIServiceSpec{Service: &registration.ServiceReference{Namespace: namespace,
-			Name: "metrics-server"},
+	other := &registration.APIService{
+		ObjectMeta: metav1.ObjectMeta{Name: apiService},
+		Spec: registration.APIServiceSpec{
+			Service: &registration.ServiceReference{
+				Namespace: namespace,
+				Name:      "metrics-server",
+			},
 			Group: "metrics.k8s.io", Version: "v1beta1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100,
-			VersionPriority: 100}}
+			VersionPriority: 100,
+		},
+	}
 	if _, err := a.ApiregistrationV1().APIServices().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +194,8 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 }
 
 func resources(cpu, memory string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
-		corev1.ResourceMemory: resource.MustParse(memory)}
+	return corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory),
+	}
 }

@@ -64,8 +64,10 @@ func QEMU(t testing.TB) *vmm.QEMU {
 		memory = t.TempDir()
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(memory) })
-	return &vmm.QEMU{Kernel: kernel, Agent: Agent(t), Dir: t.TempDir(), TemplateDir: memory,
-		Accelerator: os.Getenv("NODELESS_VM_ACCELERATOR")}
+	return &vmm.QEMU{
+		Kernel: kernel, Agent: Agent(t), Dir: t.TempDir(), TemplateDir: memory,
+		Accelerator: os.Getenv("NODELESS_VM_ACCELERATOR"),
+	}
 }
 
 // BusyboxDisk makes an ext4 root disk with Debian's static busybox and an /etc/passwd that knows root and nobody. It

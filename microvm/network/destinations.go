@@ -54,7 +54,8 @@ func destinationName(s services.Name, p corev1.Protocol, port uint16) string {
 // serviceDestinations are those of Services with addresses of a range. Pods that are not reached are no endpoints:
 // those of simulated machines have addresses that lead nowhere.
 func serviceDestinations(s *services.Snapshot, addresses netip.Prefix, reached,
-	here func(netip.Addr) bool) []ruleset.Destination {
+	here func(netip.Addr) bool,
+) []ruleset.Destination {
 	var all []ruleset.Destination
 	for _, service := range s.All {
 		for _, ip := range service.IPs {

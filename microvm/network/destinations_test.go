@@ -21,14 +21,24 @@ func TestWhichEndpointsCount(t *testing.T) {
 		spec               corev1.ServiceSpec
 		cluster, nodePorts string
 	}{
-		"all that are reached": {corev1.ServiceSpec{}, "[10.202.0.2:8080 10.202.16.2:8080]",
-			"[10.202.0.2:8080 10.202.16.2:8080]"},
-		"from outside, local ones": {corev1.ServiceSpec{ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal},
-			"[10.202.0.2:8080 10.202.16.2:8080]", "[10.202.0.2:8080]"},
-		"from pods, local ones": {corev1.ServiceSpec{InternalTrafficPolicy: &local}, "[10.202.0.2:8080]",
-			"[10.202.0.2:8080 10.202.16.2:8080]"},
-		"with another port's names": {corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "other", Port: 80,
-			NodePort: 30080}}}, "[]", "[]"},
+		"all that are reached": {
+			corev1.ServiceSpec{},
+			"[10.202.0.2:8080 10.202.16.2:8080]",
+			"[10.202.0.2:8080 10.202.16.2:8080]",
+		},
+		"from outside, local ones": {
+			corev1.ServiceSpec{ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal},
+			"[10.202.0.2:8080 10.202.16.2:8080]", "[10.202.0.2:8080]",
+		},
+		"from pods, local ones": {
+			corev1.ServiceSpec{InternalTrafficPolicy: &local},
+			"[10.202.0.2:8080]",
+			"[10.202.0.2:8080 10.202.16.2:8080]",
+		},
+		"with another port's names": {corev1.ServiceSpec{Ports: []corev1.ServicePort{{
+			Name: "other", Port: 80,
+			NodePort: 30080,
+		}}}, "[]", "[]"},
 	} {
 		c.spec.ClusterIPs = []string{"10.96.0.7"}
 		if c.spec.Ports == nil {
@@ -42,8 +52,10 @@ func TestWhichEndpointsCount(t *testing.T) {
 			slice.Endpoints = append(slice.Endpoints,
 				discoveryv1.Endpoint{Addresses: []string{a}, TargetRef: &corev1.ObjectReference{Kind: "Pod"}})
 		}
-		s := services.New([]*corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
-			Spec: c.spec}}, []*discoveryv1.EndpointSlice{slice})
+		s := services.New([]*corev1.Service{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Spec:       c.spec,
+		}}, []*discoveryv1.EndpointSlice{slice})
 		here, everywhere := netip.MustParsePrefix("10.202.0.0/20").Contains, netip.MustParsePrefix("10.202.0.0/16").Contains
 		to := serviceDestinations(s, netip.MustParsePrefix("10.96.0.0/16"), everywhere, here)
 		ports := nodePorts(s, everywhere, here)
@@ -71,8 +83,10 @@ func TestWhoIsTheClustersDNS(t *testing.T) {
 		"a pod on a simulated node":    {endpoint("10.0.3.4", pod), false},
 		"an address written by hand":   {endpoint("192.0.2.7", nil), true},
 		"a name, which is no endpoint": {endpoint("dns.example.com", nil), false},
-		"a pod that is not ready there": {[]discoveryv1.Endpoint{{Addresses: []string{"10.202.0.2"}, TargetRef: pod,
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}}}, false},
+		"a pod that is not ready there": {[]discoveryv1.Endpoint{{
+			Addresses: []string{"10.202.0.2"}, TargetRef: pod,
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)},
+		}}, false},
 	} {
 		theirs := &discoveryv1.EndpointSlice{Endpoints: c.endpoints}
 		if got := anyReady([]*discoveryv1.EndpointSlice{own, theirs},

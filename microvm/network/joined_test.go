@@ -26,8 +26,10 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	}
 	c := newCluster(t)
 	c.options.Joined = true
-	known := &peers{synced: make(chan struct{}),
-		list: []Peer{{netip.MustParsePrefix("10.202.32.0/20"), netip.MustParseAddrPort("192.0.2.7:8476")}}}
+	known := &peers{
+		synced: make(chan struct{}),
+		list:   []Peer{{netip.MustParsePrefix("10.202.32.0/20"), netip.MustParseAddrPort("192.0.2.7:8476")}},
+	}
 	close(known.synced)
 	c.options.Peers, c.options.At = known, netip.MustParseAddrPort("192.0.2.1:8476")
 	c.options.Reached = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
@@ -139,9 +141,13 @@ func TestPeersAreNearOrFar(t *testing.T) {
 	near := []Peer{{prefix("10.202.16.0/20"), at("127.3.0.2:8476")}, {prefix("10.202.32.0/20"), at("192.0.2.1:8477")}}
 	far := Peer{prefix("10.202.48.0/20"), at("192.0.2.9:8476")}
 	own := []netip.Addr{addr("192.0.2.1"), addr("10.202.16.1"), addr("10.202.32.1")}
-	none := []Peer{{prefix("10.202.96.0/20"), at("127.0.0.1:8476")}, {prefix("10.202.0.0/24"), at("192.0.2.10:8476")},
-		{prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")}, {prefix("fd00::/64"), at("192.0.2.11:8476")},
-		{Pods: prefix("10.202.80.0/20")}}
+	none := []Peer{
+		{prefix("10.202.96.0/20"), at("127.0.0.1:8476")},
+		{prefix("10.202.0.0/24"), at("192.0.2.10:8476")},
+		{prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")},
+		{prefix("fd00::/64"), at("192.0.2.11:8476")},
+		{Pods: prefix("10.202.80.0/20")},
+	}
 	all := slices.Concat([]Peer{far}, near, none)
 	s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), own)
 	if !slices.Equal(s.near, near) || !slices.Equal(s.far, []Peer{far}) {

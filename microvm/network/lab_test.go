@@ -62,8 +62,10 @@ func serveNames(at, address string) error {
 	}
 	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		reply := new(dns.Msg).SetReply(r)
-		reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA,
-			Class: dns.ClassINET}, A: net.ParseIP(address)}}
+		reply.Answer = []dns.RR{&dns.A{Hdr: dns.RR_Header{
+			Name: r.Question[0].Name, Rrtype: dns.TypeA,
+			Class: dns.ClassINET,
+		}, A: net.ParseIP(address)}}
 		_ = w.WriteMsg(reply)
 	})}
 	go func() { _ = server.ActivateAndServe() }()
@@ -105,8 +107,10 @@ func newCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{kube: kube, ca: string(p.CABundle()), namespace: planetest.Namespace(t, p),
-		outside: netlab.New(t, "outside", "outside")}
+	c := &cluster{
+		kube: kube, ca: string(p.CABundle()), namespace: planetest.Namespace(t, p),
+		outside: netlab.New(t, "outside", "outside"),
+	}
 	netlab.IP(t, "addr", "add", "192.0.2.1/24", "dev", "outside")
 	netlab.IP(t, "route", "add", "default", "via", "192.0.2.7")
 	c.outside.IP(t, "addr", "add", "192.0.2.7/24", "dev", "eth0")
@@ -187,11 +191,15 @@ func (c *cluster) service(t *testing.T, name, endpoint string) *corev1.Service {
 func (c *cluster) slice(t *testing.T, namespace, service, endpoint string, port discoveryv1.EndpointPort) {
 	t.Helper()
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Name: service + "-test",
-			Labels: map[string]string{discoveryv1.LabelServiceName: service}}, AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   service + "-test",
+			Labels: map[string]string{discoveryv1.LabelServiceName: service},
+		}, AddressType: discoveryv1.AddressTypeIPv4,
 		Ports: []discoveryv1.EndpointPort{port},
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint},
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "p"}}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses: []string{endpoint},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: namespace, Name: "p"},
+		}},
 	}
 	if _, err := c.kube.DiscoveryV1().EndpointSlices(namespace).Create(context.Background(), s,
 		metav1.CreateOptions{}); err != nil {

@@ -33,8 +33,10 @@ const manager = "nodeless.sh"
 func dnsService(address netip.Addr) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: dnsNamespace, Name: dnsName,
-		Labels: map[string]string{"k8s-app": dnsName, "kubernetes.io/cluster-service": "true",
-			"kubernetes.io/name": "CoreDNS"},
+		Labels: map[string]string{
+			"k8s-app": dnsName, "kubernetes.io/cluster-service": "true",
+			"kubernetes.io/name": "CoreDNS",
+		},
 	}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
 		{Name: "dns", Port: dnsPort, Protocol: corev1.ProtocolUDP},
 		{Name: "dns-tcp", Port: dnsPort, Protocol: corev1.ProtocolTCP},
@@ -65,8 +67,10 @@ func slice(namespace, service string, at netip.AddrPort, ports ...discoveryv1.En
 			Labels: map[string]string{discoveryv1.LabelServiceName: service, discoveryv1.LabelManagedBy: manager},
 		},
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: ports,
-		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{at.Addr().String()},
-			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
+		Endpoints: []discoveryv1.Endpoint{{
+			Addresses:  []string{at.Addr().String()},
+			Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)},
+		}},
 	}
 }
 

@@ -106,8 +106,10 @@ func (n *Net) connect() error {
 
 // tunnel makes the way out to other machines, or takes up what is there.
 func (n *Net) tunnel() (*overlay.Tunnel, error) {
-	c := overlay.Config{Name: n.tunnelName(), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
-		MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead}
+	c := overlay.Config{
+		Name: n.tunnelName(), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
+		MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead,
+	}
 	if own, err := ownAddresses(); err == nil && !slices.Contains(own, c.Local) {
 		c.Local = netip.Addr{} // others know this machine by an address that somebody translates
 	}

@@ -33,8 +33,10 @@ func TestTheMachinesLinesForPods(t *testing.T) {
 }
 
 func service(namespace, name, ip string, port int32) *corev1.Service {
-	s := &corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: ip,
-		Ports: []corev1.ServicePort{{Name: "main", Port: port, Protocol: corev1.ProtocolTCP}}}}
+	s := &corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIP: ip,
+		Ports:     []corev1.ServicePort{{Name: "main", Port: port, Protocol: corev1.ProtocolTCP}},
+	}}
 	s.Namespace, s.Name = namespace, name
 	return s
 }
@@ -48,8 +50,10 @@ func TestVariablesOfServices(t *testing.T) {
 	pod := &corev1.Pod{}
 	pod.Namespace = "shop"
 	with := strings.Join(variables(pod, all), " ")
-	for _, want := range []string{"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
-		"WEB_SERVICE_HOST=10.96.0.3", "WEB_PORT_80_TCP=tcp://10.96.0.3:80"} {
+	for _, want := range []string{
+		"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
+		"WEB_SERVICE_HOST=10.96.0.3", "WEB_PORT_80_TCP=tcp://10.96.0.3:80",
+	} {
 		if !strings.Contains(with, want) {
 			t.Errorf("%s is not in %s", want, with)
 		}

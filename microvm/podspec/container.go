@@ -56,8 +56,10 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		return out, err
 	}
 	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
-	out.User = wire.User{UID: &uid, GID: &gid, NonRoot: ptr.Deref(security.RunAsNonRoot, false),
-		Groups: groups(t.pod.Spec.SecurityContext, process.Groups)}
+	out.User = wire.User{
+		UID: &uid, GID: &gid, NonRoot: ptr.Deref(security.RunAsNonRoot, false),
+		Groups: groups(t.pod.Spec.SecurityContext, process.Groups),
+	}
 	out.Privileged, out.ReadOnlyRoot = ptr.Deref(security.Privileged, false),
 		ptr.Deref(security.ReadOnlyRootFilesystem, false)
 	out.NoNewPrivileges = security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation
@@ -93,8 +95,11 @@ func (t translation) lifecycle(c *corev1.Container, out *wire.Container) error {
 		name string
 		from *corev1.Probe
 		into **wire.Probe
-	}{{"startupProbe", c.StartupProbe, &out.StartupProbe}, {"livenessProbe", c.LivenessProbe, &out.LivenessProbe},
-		{"readinessProbe", c.ReadinessProbe, &out.ReadinessProbe}} {
+	}{
+		{"startupProbe", c.StartupProbe, &out.StartupProbe},
+		{"livenessProbe", c.LivenessProbe, &out.LivenessProbe},
+		{"readinessProbe", c.ReadinessProbe, &out.ReadinessProbe},
+	} {
 		made, err := probe(c, p.from)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))

@@ -74,8 +74,10 @@ func earlierByStatus(c *corev1.ContainerStatus, now time.Time) wire.Earlier {
 	var exit *wire.Exit
 	switch {
 	case c.State.Running != nil:
-		exit = &wire.Exit{Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time,
-			Finished: now}
+		exit = &wire.Exit{
+			Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time,
+			Finished: now,
+		}
 	case c.State.Terminated != nil:
 		exit = exitOf(c.State.Terminated)
 	case c.LastTerminationState.Terminated != nil:

@@ -21,8 +21,10 @@ func TestWhatBecameOfContainersBefore(t *testing.T) {
 	told := wire.PodStatus{Containers: []wire.ContainerStatus{
 		{Name: "init", State: wire.Terminated, Exit: &wire.Exit{Code: 0, Reason: "Completed", Started: then}},
 		{Name: "ran", Restarts: 2, State: wire.Terminated, Exit: &wire.Exit{Code: 137, Reason: unknown, Started: then}},
-		{Name: "waited", Restarts: 3, State: wire.Terminated, Exit: &wire.Exit{Code: 137, Reason: unknown},
-			LastExit: &wire.Exit{Code: 5, Reason: "Error", Started: then}},
+		{
+			Name: "waited", Restarts: 3, State: wire.Terminated, Exit: &wire.Exit{Code: 137, Reason: unknown},
+			LastExit: &wire.Exit{Code: 5, Reason: "Error", Started: then},
+		},
 		{Name: "never", State: wire.Terminated, Exit: &wire.Exit{Code: 137, Reason: unknown}},
 		{Name: "done", State: wire.Terminated, Exit: &wire.Exit{Code: 0, Reason: "Completed", Started: then}},
 	}}
@@ -31,19 +33,27 @@ func TestWhatBecameOfContainersBefore(t *testing.T) {
 	}
 	at := metav1.NewTime(then)
 	written := pod.DeepCopy()
-	written.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init",
-		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at}}}}
+	written.Status.InitContainerStatuses = []corev1.ContainerStatus{{
+		Name:  "init",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: at}},
+	}}
 	written.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "ran", RestartCount: 2, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}}},
-		{Name: "waited", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}},
-			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 5,
-				Reason: "Error"}}},
+		{
+			Name: "waited", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				ExitCode: 5,
+				Reason:   "Error",
+			}},
+		},
 		{Name: "never", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}},
 		{Name: "done", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}},
 	}
 	want := "init 1 runs, 0 Completed; ran 3 runs, 137 ContainerStatusUnknown; waited 4 runs, 5 Error; never 0 runs; done 1 runs, 0 Completed, over; "
-	for name, got := range map[string]map[string]wire.Earlier{"account": Earlier(pod, told, then),
-		"status": Earlier(written, wire.PodStatus{}, then)} {
+	for name, got := range map[string]map[string]wire.Earlier{
+		"account": Earlier(pod, told, then),
+		"status":  Earlier(written, wire.PodStatus{}, then),
+	} {
 		text := ""
 		for _, c := range []string{"init", "ran", "waited", "never", "done"} {
 			e := got[c]

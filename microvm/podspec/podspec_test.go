@@ -24,8 +24,10 @@ type cluster struct{}
 func (cluster) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 	switch name {
 	case "settings":
-		return &corev1.ConfigMap{Data: map[string]string{"COLOUR": "blue", "SIZE": "12"},
-			BinaryData: map[string][]byte{"raw": {0, 1}}}, nil
+		return &corev1.ConfigMap{
+			Data:       map[string]string{"COLOUR": "blue", "SIZE": "12"},
+			BinaryData: map[string][]byte{"raw": {0, 1}},
+		}, nil
 	case "unreachable":
 		return nil, errors.New("the API server is away")
 	}
@@ -51,8 +53,10 @@ func (busybox) Process(c image.Container) (image.Process, error) {
 	if len(argv) == 0 {
 		argv = []string{"sh"}
 	}
-	p := image.Process{Argv: argv, Env: append([]string{"PATH=/bin"}, c.Env...),
-		Dir: "/" + strings.TrimPrefix(c.WorkingDir, "/")}
+	p := image.Process{
+		Argv: argv, Env: append([]string{"PATH=/bin"}, c.Env...),
+		Dir: "/" + strings.TrimPrefix(c.WorkingDir, "/"),
+	}
 	if c.RunAsUser != nil {
 		p.UID = uint32(*c.RunAsUser)
 	}
@@ -168,9 +172,13 @@ spec:
 	want := []wire.Volume{
 		{Name: "scratch"},
 		{Name: "ram", Memory: true, SizeLimit: 10 << 20},
-		{Name: "config", Projected: true,
-			Files: []wire.File{{Path: "a/size", Mode: 0o400, Data: []byte("12")},
-				{Path: "colour", Mode: 0o440, Data: []byte("blue")}}},
+		{
+			Name: "config", Projected: true,
+			Files: []wire.File{
+				{Path: "a/size", Mode: 0o400, Data: []byte("12")},
+				{Path: "colour", Mode: 0o440, Data: []byte("blue")},
+			},
+		},
 		{Name: "maybe", Projected: true},
 		{Name: "all", Projected: true, Files: []wire.File{
 			{Path: "token", Mode: 0o644, Data: []byte("token of sa for api 10m0s")},
@@ -184,8 +192,10 @@ spec:
 			t.Errorf("got  %+v\nwant %+v", got.Volumes[i], want[i])
 		}
 	}
-	mounts := []wire.Mount{{Volume: "scratch", Path: "/data", SubPath: "x/logs"},
-		{Volume: "all", Path: "/etc/all", ReadOnly: true}}
+	mounts := []wire.Mount{
+		{Volume: "scratch", Path: "/data", SubPath: "x/logs"},
+		{Volume: "all", Path: "/etc/all", ReadOnly: true},
+	}
 	if !reflect.DeepEqual(got.Containers[0].Mounts, mounts) {
 		t.Errorf("got %+v", got.Containers[0].Mounts)
 	}
@@ -241,18 +251,32 @@ spec:
 	}
 	grace := time.Second
 	for what, pair := range map[string][2]any{
-		"liveness": {c.LivenessProbe,
-			&wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Scheme: "https", Port: 8080, Path: "/ok",
-				Headers: []wire.Header{{Name: "X", Value: "v"}}}},
-				Period: 3 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3}},
-		"readiness": {c.ReadinessProbe,
-			&wire.Probe{Action: wire.Action{Exec: []string{"true"}}, InitialDelay: 2 * time.Second, Period: 10 * time.Second,
+		"liveness": {
+			c.LivenessProbe,
+			&wire.Probe{
+				Action: wire.Action{HTTP: &wire.HTTPGet{
+					Scheme: "https", Port: 8080, Path: "/ok",
+					Headers: []wire.Header{{Name: "X", Value: "v"}},
+				}},
+				Period: 3 * time.Second, Timeout: time.Second, SuccessThreshold: 1, FailureThreshold: 3,
+			},
+		},
+		"readiness": {
+			c.ReadinessProbe,
+			&wire.Probe{
+				Action: wire.Action{Exec: []string{"true"}}, InitialDelay: 2 * time.Second, Period: 10 * time.Second,
 				Timeout:          time.Second,
-				SuccessThreshold: 1, FailureThreshold: 3, GracePeriod: &grace}},
-		"startup": {c.StartupProbe,
-			&wire.Probe{Action: wire.Action{GRPC: &wire.GRPCHealth{Port: 9, Service: "s"}}, Period: 10 * time.Second,
+				SuccessThreshold: 1, FailureThreshold: 3, GracePeriod: &grace,
+			},
+		},
+		"startup": {
+			c.StartupProbe,
+			&wire.Probe{
+				Action: wire.Action{GRPC: &wire.GRPCHealth{Port: 9, Service: "s"}}, Period: 10 * time.Second,
 				Timeout:          time.Second,
-				SuccessThreshold: 1, FailureThreshold: 30}},
+				SuccessThreshold: 1, FailureThreshold: 30,
+			},
+		},
 		"preStop":   {c.PreStop, &wire.Action{Sleep: 2 * time.Second}},
 		"postStart": {c.PostStart, &wire.Action{TCP: &wire.TCPSocket{Port: 81}}},
 	} {
@@ -268,20 +292,30 @@ func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 		want    string
 		missing bool
 	}{
-		"a ConfigMap that is not there": {`{containers: [{name: c, envFrom: [{configMapRef: {name: absent}}]}]}`,
-			`container c: configmap "absent" not found`, true},
+		"a ConfigMap that is not there": {
+			`{containers: [{name: c, envFrom: [{configMapRef: {name: absent}}]}]}`,
+			`container c: configmap "absent" not found`, true,
+		},
 		"a key that is not there": {`{containers: [{name: c, env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: other}}}]}]}`, `container c: variable X: key "other in configmap settings" not found`, true},
-		"a Secret of a volume": {`{containers: [{name: c}], volumes: [{name: v, secret: {secretName: absent}}]}`,
-			`volume v: secret "absent" not found`, true},
+		"a Secret of a volume": {
+			`{containers: [{name: c}], volumes: [{name: v, secret: {secretName: absent}}]}`,
+			`volume v: secret "absent" not found`, true,
+		},
 		"an item of a volume": {`{containers: [{name: c}], volumes: [{name: v, configMap: {name: settings, items: [{key: other, path: x}]}}]}`, `volume v: key "other" not found`, true},
-		"an API server that is away": {`{containers: [{name: c, envFrom: [{configMapRef: {name: unreachable}}]}]}`,
-			`read configmap "unreachable": the API server is away`, false},
+		"an API server that is away": {
+			`{containers: [{name: c, envFrom: [{configMapRef: {name: unreachable}}]}]}`,
+			`read configmap "unreachable": the API server is away`, false,
+		},
 		"a field that is none": {`{containers: [{name: c, env: [{name: X, valueFrom: {fieldRef: {fieldPath: spec.none}}}]}]}`, "field spec.none", false},
-		"a volume of the node": {`{containers: [{name: c}], volumes: [{name: v, hostPath: {path: /}}]}`,
-			"volume v: its type is not supported by microVMs", false},
+		"a volume of the node": {
+			`{containers: [{name: c}], volumes: [{name: v, hostPath: {path: /}}]}`,
+			"volume v: its type is not supported by microVMs", false,
+		},
 		"a way out of a volume": {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
-		"a port that has no number": {`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`,
-			`livenessProbe: port "web" is none of the container's`, false},
+		"a port that has no number": {
+			`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`,
+			`livenessProbe: port "web" is none of the container's`, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := translated(t, "metadata: {name: p, namespace: n}\nspec: "+c.spec)
@@ -307,8 +341,10 @@ func TestHowAPodIsDoing(t *testing.T) {
 		return wire.ContainerStatus{Name: "c", State: wire.Running, Started: now, Ready: ready, StartupDone: true}
 	}
 	exited := func(name string, code int) wire.ContainerStatus {
-		return wire.ContainerStatus{Name: name, State: wire.Terminated,
-			Exit: &wire.Exit{Code: code, Reason: "x", Started: now, Finished: now}}
+		return wire.ContainerStatus{
+			Name: name, State: wire.Terminated,
+			Exit: &wire.Exit{Code: code, Reason: "x", Started: now, Finished: now},
+		}
 	}
 	plain, staged := `{containers: [{name: c}]}`,
 		`{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: c}]}`
@@ -322,56 +358,107 @@ func TestHowAPodIsDoing(t *testing.T) {
 		"nothing is known": {plain, Account{}, "Pending", "FalseContainersNotReady", func(s corev1.PodStatus) bool {
 			return s.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating"
 		}},
-		"its image cannot be had": {plain,
+		"its image cannot be had": {
+			plain,
 			Account{Waiting: map[string]corev1.ContainerStateWaiting{"c": {Reason: "ErrImagePull", Message: "no"}}},
 			"Pending", "FalseContainersNotReady",
-			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].State.Waiting.Reason == "ErrImagePull" }},
-		"init containers run": {staged,
+			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].State.Waiting.Reason == "ErrImagePull" },
+		},
+		"init containers run": {
+			staged,
 			Account{Pod: wire.PodStatus{Containers: []wire.ContainerStatus{{Name: "i", State: wire.Running, Started: now}}}},
 			"Pending", "FalseContainersNotReady",
 			func(s corev1.PodStatus) bool {
 				return s.ContainerStatuses[0].State.Waiting.Reason == "PodInitializing" &&
 					condition(s, corev1.PodInitialized) == "FalseContainersNotInitialized"
+			},
+		},
+		"it runs": {
+			plain,
+			Account{Pod: wire.PodStatus{
+				Initialized: true,
+				Containers:  []wire.ContainerStatus{running(false)},
 			}},
-		"it runs": {plain, Account{Pod: wire.PodStatus{Initialized: true,
-			Containers: []wire.ContainerStatus{running(false)}}}, "Running", "FalseContainersNotReady",
-			func(s corev1.PodStatus) bool { return *s.ContainerStatuses[0].Started }},
-		"it is ready": {plain, Account{ImageIDs: map[string]string{"c": "sha"},
-			Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running", "True",
-			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].ImageID == "sha" }},
-		"a gate is not met": {`{readinessGates: [{conditionType: x/y}], containers: [{name: c}]}`,
-			Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}}, "Running",
-			"FalseReadinessGatesNotReady", nil},
-		"a sidecar is not ready": {staged,
-			Account{Pod: wire.PodStatus{Initialized: true,
-				Containers: []wire.ContainerStatus{exited("i", 0), {Name: "s", State: wire.Running}, running(true)}}},
-			"Running", "FalseContainersNotReady", nil},
-		"it crashed and waits": {plain,
-			Account{Pod: wire.PodStatus{Initialized: true,
-				Containers: []wire.ContainerStatus{{Name: "c", State: wire.Waiting, Reason: "CrashLoopBackOff", Restarts: 2,
-					LastExit: &wire.Exit{Code: 1}}}}},
+			"Running", "FalseContainersNotReady",
+			func(s corev1.PodStatus) bool { return *s.ContainerStatuses[0].Started },
+		},
+		"it is ready": {
+			plain,
+			Account{
+				ImageIDs: map[string]string{"c": "sha"},
+				Pod:      wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}},
+			},
+			"Running", "True",
+			func(s corev1.PodStatus) bool { return s.ContainerStatuses[0].ImageID == "sha" },
+		},
+		"a gate is not met": {
+			`{readinessGates: [{conditionType: x/y}], containers: [{name: c}]}`,
+			Account{Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{running(true)}}},
+			"Running",
+			"FalseReadinessGatesNotReady", nil,
+		},
+		"a sidecar is not ready": {
+			staged,
+			Account{Pod: wire.PodStatus{
+				Initialized: true,
+				Containers:  []wire.ContainerStatus{exited("i", 0), {Name: "s", State: wire.Running}, running(true)},
+			}},
+			"Running", "FalseContainersNotReady", nil,
+		},
+		"it crashed and waits": {
+			plain,
+			Account{Pod: wire.PodStatus{
+				Initialized: true,
+				Containers: []wire.ContainerStatus{{
+					Name: "c", State: wire.Waiting, Reason: "CrashLoopBackOff", Restarts: 2,
+					LastExit: &wire.Exit{Code: 1},
+				}},
+			}},
 			"Running", "FalseContainersNotReady", func(s corev1.PodStatus) bool {
 				return s.ContainerStatuses[0].RestartCount == 2 &&
 					s.ContainerStatuses[0].LastTerminationState.Terminated.ExitCode == 1
+			},
+		},
+		"it is done": {
+			plain,
+			Account{Ended: true, Pod: wire.PodStatus{
+				Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("c", 0)},
 			}},
-		"it is done": {plain,
-			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
-				Containers: []wire.ContainerStatus{exited("c", 0)}}}, "Succeeded", "FalsePodCompleted", nil},
-		"it failed": {plain,
-			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
-				Containers: []wire.ContainerStatus{exited("c", 3)}}}, "Failed", "FalsePodCompleted", nil},
-		"its init failed": {staged,
-			Account{Pod: wire.PodStatus{Done: true, Containers: []wire.ContainerStatus{exited("i", 1)}}}, "Failed",
-			"FalsePodCompleted", nil},
-		"a sidecar that is killed at the end is no failure": {staged,
-			Account{Ended: true, Pod: wire.PodStatus{Initialized: true, Done: true,
-				Containers: []wire.ContainerStatus{exited("i", 0), exited("s", 137), exited("c", 0)}}},
-			"Succeeded", "FalsePodCompleted", nil},
-		"its kernel panicked": {plain,
-			Account{Ended: true, Failure: "the virtual machine ended: panic",
-				Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("c", 137)}}}, "Failed",
+			"Succeeded", "FalsePodCompleted", nil,
+		},
+		"it failed": {
+			plain,
+			Account{Ended: true, Pod: wire.PodStatus{
+				Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("c", 3)},
+			}},
+			"Failed", "FalsePodCompleted", nil,
+		},
+		"its init failed": {
+			staged,
+			Account{Pod: wire.PodStatus{Done: true, Containers: []wire.ContainerStatus{exited("i", 1)}}},
+			"Failed",
+			"FalsePodCompleted", nil,
+		},
+		"a sidecar that is killed at the end is no failure": {
+			staged,
+			Account{Ended: true, Pod: wire.PodStatus{
+				Initialized: true, Done: true,
+				Containers: []wire.ContainerStatus{exited("i", 0), exited("s", 137), exited("c", 0)},
+			}},
+			"Succeeded", "FalsePodCompleted", nil,
+		},
+		"its kernel panicked": {
+			plain,
+			Account{
+				Ended: true, Failure: "the virtual machine ended: panic",
+				Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("c", 137)}},
+			},
+			"Failed",
 			"FalsePodCompleted",
-			func(s corev1.PodStatus) bool { return s.Message == "the virtual machine ended: panic" }},
+			func(s corev1.PodStatus) bool { return s.Message == "the virtual machine ended: panic" },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Status(read(t, "metadata: {name: p}\nspec: "+c.spec), c.a)

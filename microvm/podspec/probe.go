@@ -53,7 +53,8 @@ func hook(c *corev1.Container, h *corev1.LifecycleHandler) (*wire.Action, error)
 }
 
 func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAction,
-	tcp *corev1.TCPSocketAction) (*wire.Action, error) {
+	tcp *corev1.TCPSocketAction,
+) (*wire.Action, error) {
 	switch {
 	case exec != nil:
 		return &wire.Action{Exec: exec.Command}, nil
@@ -62,8 +63,10 @@ func action(c *corev1.Container, exec *corev1.ExecAction, get *corev1.HTTPGetAct
 		if err != nil {
 			return nil, err
 		}
-		out := &wire.HTTPGet{Scheme: strings.ToLower(string(cmp.Or(get.Scheme, corev1.URISchemeHTTP))), Host: get.Host,
-			Port: port, Path: get.Path}
+		out := &wire.HTTPGet{
+			Scheme: strings.ToLower(string(cmp.Or(get.Scheme, corev1.URISchemeHTTP))), Host: get.Host,
+			Port: port, Path: get.Path,
+		}
 		for _, h := range get.HTTPHeaders {
 			out.Headers = append(out.Headers, wire.Header{Name: h.Name, Value: h.Value})
 		}

@@ -24,12 +24,18 @@ func TestResolvConfByPolicy(t *testing.T) {
 		"ClusterFirstWithHostNet":        {`{dnsPolicy: ClusterFirstWithHostNet, hostNetwork: true}`, ofCluster},
 		"Default":                        {`{dnsPolicy: Default}`, ofMachine},
 		"None":                           {`{dnsPolicy: None, dnsConfig: {nameservers: [1.1.1.1], searches: [a.b], options: [{name: rotate}]}}`, "[1.1.1.1] [a.b] [rotate]"},
-		"more than the policy gives": {`{dnsConfig: {nameservers: [1.1.1.1], searches: [a.b, cluster.local]}}`,
-			"[10.96.0.10 1.1.1.1] [shop.svc.cluster.local svc.cluster.local cluster.local corp.example a.b] [ndots:5]"},
-		"an option instead of the policy's": {`{dnsConfig: {options: [{name: ndots, value: "2"}, {name: use-vc}]}}`,
-			"[10.96.0.10] [shop.svc.cluster.local svc.cluster.local cluster.local corp.example] [ndots:2 use-vc]"},
-		"too many": {`{dnsPolicy: Default, dnsConfig: {nameservers: [1.1.1.1, 1.0.0.1]}}`,
-			"[192.0.2.53 192.0.2.54 1.1.1.1] [corp.example] [edns0 ndots:2]"},
+		"more than the policy gives": {
+			`{dnsConfig: {nameservers: [1.1.1.1], searches: [a.b, cluster.local]}}`,
+			"[10.96.0.10 1.1.1.1] [shop.svc.cluster.local svc.cluster.local cluster.local corp.example a.b] [ndots:5]",
+		},
+		"an option instead of the policy's": {
+			`{dnsConfig: {options: [{name: ndots, value: "2"}, {name: use-vc}]}}`,
+			"[10.96.0.10] [shop.svc.cluster.local svc.cluster.local cluster.local corp.example] [ndots:2 use-vc]",
+		},
+		"too many": {
+			`{dnsPolicy: Default, dnsConfig: {nameservers: [1.1.1.1, 1.0.0.1]}}`,
+			"[192.0.2.53 192.0.2.54 1.1.1.1] [corp.example] [edns0 ndots:2]",
+		},
 	} {
 		pod := &corev1.Pod{}
 		pod.Namespace = "shop"
@@ -57,8 +63,10 @@ func TestSearchListsAreBounded(t *testing.T) {
 	for i := range 40 {
 		many = append(many, fmt.Sprintf("%s%d.example", strings.Repeat("x", 80), i))
 	}
-	l := Resolver{}.Of(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSNone,
-		DNSConfig: &corev1.PodDNSConfig{Searches: many}}})
+	l := Resolver{}.Of(&corev1.Pod{Spec: corev1.PodSpec{
+		DNSPolicy: corev1.DNSNone,
+		DNSConfig: &corev1.PodDNSConfig{Searches: many},
+	}})
 	if n := len(l.Searches); n == 0 || n > maxSearches || len(strings.Join(l.Searches, " ")) > maxSearchChars {
 		t.Errorf("%d searches of %d characters", n, len(strings.Join(l.Searches, " ")))
 	}

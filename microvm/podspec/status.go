@@ -61,7 +61,8 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 
 // containerStatus returns the status of one container.
 func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire.ContainerStatus, a Account,
-	otherwise corev1.ContainerStateWaiting) corev1.ContainerStatus {
+	otherwise corev1.ContainerStateWaiting,
+) corev1.ContainerStatus {
 	no := false
 	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: &no}
 	s := told[c.Name]

@@ -42,8 +42,10 @@ func (h *Hosts) approve(ctx context.Context) {
 			requests.Add(csr.Name)
 		}
 	}
-	if _, err := seen.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: add,
-		UpdateFunc: func(_, o any) { add(o) }}); err != nil {
+	if _, err := seen.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    add,
+		UpdateFunc: func(_, o any) { add(o) },
+	}); err != nil {
 		return // fails only when stopped
 	}
 	go seen.RunWithContext(ctx)

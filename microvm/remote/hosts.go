@@ -67,8 +67,10 @@ func New(ctx context.Context, o Options) (*Hosts, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	h := &Hosts{o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}),
-		known: map[string]*Host{}}
+	h := &Hosts{
+		o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}),
+		known: map[string]*Host{},
+	}
 	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.sawHost); err != nil {
 		return nil, err
 	}

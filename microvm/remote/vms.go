@@ -36,8 +36,10 @@ func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error)
 	}
 	key := h.key(spec.ID)
 	vm := &v1alpha1.MicroVM{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
-			Finalizers: []string{v1alpha1.FinalizerMicroVM}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name,
+			Finalizers: []string{v1alpha1.FinalizerMicroVM},
+		},
 		Spec: v1alpha1.MicroVMSpec{Pod: *told(spec.Pod), Profile: spec.Profile, Size: spec.Size.List()},
 	}
 	if err := h.o.Client.Create(ctx, vm); err != nil && !apierrors.IsAlreadyExists(err) {

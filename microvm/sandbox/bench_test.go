@@ -64,14 +64,19 @@ func benchStarts(t *testing.T, h *Host, n int) {
 	for _, kind := range []struct {
 		name string
 		took []start
-	}{{"bare QEMU, same kernel, busybox says a word", floor},
-		{"the same with the pods' CPU and unpacked kernel", tuned}, {"pod to first stored output, cold", cold},
-		{"pod to first stored output, from a template", warm}} {
+	}{
+		{"bare QEMU, same kernel, busybox says a word", floor},
+		{"the same with the pods' CPU and unpacked kernel", tuned},
+		{"pod to first stored output, cold", cold},
+		{"pod to first stored output, from a template", warm},
+	} {
 		for _, of := range []struct {
 			name string
 			by   func(start) float64
-		}{{"time", func(s start) float64 { return s.took.Seconds() }},
-			{"CPU of the VMM", func(s start) float64 { return s.cpu.Seconds() }}} {
+		}{
+			{"time", func(s start) float64 { return s.took.Seconds() }},
+			{"CPU of the VMM", func(s start) float64 { return s.cpu.Seconds() }},
+		} {
 			var all []float64
 			for _, s := range kind.took {
 				all = append(all, of.by(s))

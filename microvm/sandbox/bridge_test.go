@@ -20,7 +20,8 @@ func TestABridge(t *testing.T) {
 // The same is true of pods that see nothing but the host, which forwards.
 func TestRoutedTaps(t *testing.T) {
 	withEachDriver(t, func(t *testing.T,
-		d vmm.Driver) {
+		d vmm.Driver,
+	) {
 		reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} })
 	})
 }

@@ -42,8 +42,10 @@ func TestMachinesDie(t *testing.T) {
 		{"panic", "sysrq triggered crash", 0, inside("echo c > /proc/sysrq-trigger")},
 		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the
 		// guest's kernel go on.
-		{"agent", "taken for hung", soon,
-			inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs")},
+		{
+			"agent", "taken for hung", soon,
+			inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs"),
+		},
 		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {

@@ -41,8 +41,10 @@ type logFile struct {
 }
 
 func newLogFiles(dir string, names []string) *logFiles {
-	return &logFiles{dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{},
-		changed: make(chan struct{})}
+	return &logFiles{
+		dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{},
+		changed: make(chan struct{}),
+	}
 }
 
 func (l *logFiles) path(container string, restart uint32) string {

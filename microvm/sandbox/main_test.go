@@ -169,8 +169,10 @@ func noneOpen(t *testing.T, h *Host) {
 
 // container runs a shell script on the busybox disk.
 func container(name, script string) wire.Container {
-	return wire.Container{Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script},
-		Capabilities: []string{"CHOWN", "KILL", "SETUID", "SETGID"}}
+	return wire.Container{
+		Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script},
+		Capabilities: []string{"CHOWN", "KILL", "SETUID", "SETGID"},
+	}
 }
 
 // unique is a machine's name on this computer: cgroups go by it, and the same tests may run twice at once.

@@ -19,8 +19,10 @@ func TestNamespacesDie(t *testing.T) {
 		name, says string
 		limit      time.Duration
 		signal     unix.Signal
-	}{{"killed", "the virtual machine ended", 0, unix.SIGKILL},
-		{"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP}} {
+	}{
+		{"killed", "the virtual machine ended", 0, unix.SIGKILL},
+		{"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP},
+	} {
 		h := open(t, Config{Driver: namespaces(t), HangLimit: fault.limit})
 		w := workload(fault.name,
 			wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
@@ -79,8 +81,10 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	})
 	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
 	waits := container("waits", "until [ -e /looked ]; do sleep 0.1; done")
-	w := workload("refused", wire.Pod{Containers: []wire.Container{privileged, admin, tracer, main, waits},
-		Volumes: []wire.Volume{{Name: "shared"}}})
+	w := workload("refused", wire.Pod{
+		Containers: []wire.Container{privileged, admin, tracer, main, waits},
+		Volumes:    []wire.Volume{{Name: "shared"}},
+	})
 	w.ScratchBytes = 64 << 20
 	vm := run(t, h, w)
 	await(t, vm, "running", func(s Status) bool {
@@ -98,8 +102,10 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	if after, err := os.Stat("/dev/null"); err != nil || after.Mode() != before.Mode() {
 		t.Errorf("a container has changed this machine's /dev/null: %v, %v", after.Mode(), err)
 	}
-	for i, says := range []string{"container privileged is privileged: in namespaces that is root on the host",
-		"container admin has capability SYS_ADMIN", "container tracer has capability SYS_PTRACE"} {
+	for i, says := range []string{
+		"container privileged is privileged: in namespaces that is root on the host",
+		"container admin has capability SYS_ADMIN", "container tracer has capability SYS_PTRACE",
+	} {
 		if e := s.Pod.Containers[i].Exit; e == nil || e.Reason != "StartError" || !strings.Contains(e.Message, says) {
 			t.Errorf("%+v, want %q", e, says)
 		}

@@ -28,8 +28,10 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	main.User = wire.User{UID: &uid, Groups: []int64{4242}}
 	main.Env = []string{"GREETING=good day"}
 	main.WorkingDir = "/tmp/made"
-	main.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared", ReadOnly: true},
-		{Volume: "conf", Path: "/conf", ReadOnly: true}}
+	main.Mounts = []wire.Mount{
+		{Volume: "shared", Path: "/shared", ReadOnly: true},
+		{Volume: "conf", Path: "/conf", ReadOnly: true},
+	}
 	main.TerminationMessagePath = "/dev/termination-log"
 	missing := container("missing", "")
 	missing.Args = []string{"/no/such/program"}
@@ -81,16 +83,22 @@ func aPodIsUsed(t *testing.T, d vmm.Driver) {
 	main := container("main",
 		`trap 'echo bye; exit 9' TERM; mkdir -p /www; echo page > /www/index.html; httpd -p 8080 -h /www; echo up; while :; do sleep 0.1; done`)
 	main.Mounts = []wire.Mount{{Volume: "conf", Path: "/conf"}, {Volume: "conf", Path: "/etc/one", SubPath: "key"}}
-	main.ReadinessProbe = &wire.Probe{Action: wire.Action{HTTP: &wire.HTTPGet{Port: 8080, Path: "/index.html",
-		Host: "127.0.0.1"}}, Period: 200 * time.Millisecond,
-		Timeout: 30 * time.Second, SuccessThreshold: 1, FailureThreshold: 3}
+	main.ReadinessProbe = &wire.Probe{
+		Action: wire.Action{HTTP: &wire.HTTPGet{
+			Port: 8080, Path: "/index.html",
+			Host: "127.0.0.1",
+		}}, Period: 200 * time.Millisecond,
+		Timeout: 30 * time.Second, SuccessThreshold: 1, FailureThreshold: 3,
+	}
 	main.PreStop = &wire.Action{Exec: []string{"sh", "-c", "echo stopping > /proc/1/fd/1"}}
 	listener := container("listener", "while read word; do echo got $word; done")
 	listener.Stdin, listener.StdinOnce, listener.StopSignal = true, true, int(unix.SIGKILL)
 	vm := run(t, h, workload("used", wire.Pod{
 		Containers: []wire.Container{main, listener}, RestartPolicy: wire.RestartAlways,
-		Volumes: []wire.Volume{{Name: "conf", Projected: true,
-			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("old")}}}},
+		Volumes: []wire.Volume{{
+			Name: "conf", Projected: true,
+			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("old")}},
+		}},
 	}))
 	await(t, vm, "ready", func(s Status) bool {
 		return len(s.Pod.Containers) == 2 && s.Pod.Containers[0].Ready && s.Pod.Containers[1].Ready
@@ -121,8 +129,10 @@ func aPodIsUsed(t *testing.T, d vmm.Driver) {
 		t.Errorf("terminal: %q, code %d", got, code)
 	}
 	if err := vm.UpdateFiles(ctx,
-		wire.Volume{Name: "conf",
-			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("new")}, {Path: "sub/b", Mode: 0o444}}}); err != nil {
+		wire.Volume{
+			Name:  "conf",
+			Files: []wire.File{{Path: "key", Mode: 0o444, Data: []byte("new")}, {Path: "sub/b", Mode: 0o444}},
+		}); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := exec("", false, "sh", "-c", "cat /conf/key; ls -A /conf/sub; cat /etc/one"); got != "newb\nold" {
@@ -183,8 +193,10 @@ func TestContainersLives(t *testing.T) { withEachDriver(t, containersLives) }
 func containersLives(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
 	soon := func(a wire.Action, failures int) *wire.Probe {
-		return &wire.Probe{Action: a, Period: 100 * time.Millisecond, Timeout: 30 * time.Second, SuccessThreshold: 1,
-			FailureThreshold: failures}
+		return &wire.Probe{
+			Action: a, Period: 100 * time.Millisecond, Timeout: 30 * time.Second, SuccessThreshold: 1,
+			FailureThreshold: failures,
+		}
 	}
 	sidecar := container("sidecar", "trap 'echo sidecar ends; exit 0' TERM; echo sidecar up; while :; do sleep 0.1; done")
 	sidecar.Kind = wire.KindSidecar

@@ -37,6 +37,8 @@ func parseStored(b []byte) (Stored, bool) {
 	if err != nil {
 		return Stored{}, false
 	}
-	return Stored{Nanos: at.UnixNano(), Stderr: string(fields[1]) == "stderr", Partial: string(fields[2]) == "P",
-		Text: fields[3]}, true
+	return Stored{
+		Nanos: at.UnixNano(), Stderr: string(fields[1]) == "stderr", Partial: string(fields[2]) == "P",
+		Text: fields[3],
+	}, true
 }

@@ -71,8 +71,10 @@ echo "by $gateway, $name"
 ip addr del 127.0.0.1/8 dev lo; ip route add 127.0.0.0/8 via $gateway && echo "sends loopback out"
 try 127.0.0.1 %d
 `, inside)
-	want := []string{"by 10.0.2.1, 10.0.2.2", "not 10.0.2.1", "not 10.0.2.2", "not 10.0.2.254", "not 10.0.2.77",
-		"sends loopback out", "not 127.0.0.1"}
+	want := []string{
+		"by 10.0.2.1, 10.0.2.2", "not 10.0.2.1", "not 10.0.2.2", "not 10.0.2.254", "not 10.0.2.77",
+		"sends loopback out", "not 127.0.0.1",
+	}
 	if at := outside(t); at != "" {
 		port, _ := greeting(t, at)
 		script, want = script+fmt.Sprintf("try %s %d 60\n", at, port), append(want, "reached "+at)

@@ -51,8 +51,10 @@ type VM struct {
 }
 
 func newVM(h *Host, dir string, r vmRecord) *VM {
-	vm := &VM{host: h, dir: dir, record: r, logs: newLogFiles(dir, r.Containers), changed: make(chan struct{}),
-		ended: make(chan struct{})}
+	vm := &VM{
+		host: h, dir: dir, record: r, logs: newLogFiles(dir, r.Containers), changed: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 	vm.status.Phase = Starting
 	return vm
 }
@@ -307,8 +309,10 @@ func (vm *VM) end(failure string) {
 			}
 			if c.State != wire.Terminated {
 				c.State, c.Reason, c.Message, c.Ready = wire.Terminated, "", "", false
-				c.Exit = &wire.Exit{Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started,
-					Finished: now}
+				c.Exit = &wire.Exit{
+					Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started,
+					Finished: now,
+				}
 			}
 		}
 		ended := vm.status

@@ -23,7 +23,8 @@ type candidate struct {
 // choose returns the host for a pod: among the hosts that fit, the one with the largest share of its memory left; the
 // first by name if several are equal. If no host fits, why says what is wrong with each.
 func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) (name,
-	why string) {
+	why string,
+) {
 	if len(hosts) == 0 {
 		return "", "no microVM host is registered with the cluster"
 	}

@@ -98,12 +98,16 @@ func (h *memoryHost) Status(_ context.Context, id string) (microvm.Status, error
 	for _, c := range vm.spec.Pod.Spec.Containers {
 		state := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: vm.spec.Pod.CreationTimestamp}}
 		if !running {
-			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
-				FinishedAt: vm.exited}}
+			state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason:     "Completed",
+				FinishedAt: vm.exited,
+			}}
 		}
 		s.Pod.ContainerStatuses = append(s.Pod.ContainerStatuses,
-			corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: "memory", Ready: running, Started: &running,
-				State: state})
+			corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, ImageID: "memory", Ready: running, Started: &running,
+				State: state,
+			})
 	}
 	return s, nil
 }

@@ -47,8 +47,10 @@ func podOf(id string) types.UID {
 func providerID(host, id string) string { return "nodeless:///" + host + "/" + id }
 
 // taint keeps all pods but its own from a microVM.
-var taint = corev1.Taint{Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate,
-	Effect: corev1.TaintEffectNoSchedule}
+var taint = corev1.Taint{
+	Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate,
+	Effect: corev1.TaintEffectNoSchedule,
+}
 
 // newClaim returns the NodeClaim of a pod on a host.
 func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fargate.Size) *karpv1.NodeClaim {
@@ -58,8 +60,10 @@ func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fa
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fargate.ClaimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
-			Annotations: map[string]string{annotationPod: pod.Namespace + "/" + pod.Name,
-				fargate.CapacityProvisioned: size.String()},
+			Annotations: map[string]string{
+				annotationPod:               pod.Namespace + "/" + pod.Name,
+				fargate.CapacityProvisioned: size.String(),
+			},
 		},
 		Spec: karpv1.NodeClaimSpec{
 			Taints:       []corev1.Taint{taint},
@@ -113,16 +117,20 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels,
-			Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: labels,
+			Annotations: map[string]string{annotationPod: claim.Annotations[annotationPod], annotationIP: ip.String()},
+		},
 		Spec: corev1.NodeSpec{
 			ProviderID: providerID(host.Name, vmID(podUID(claim))),
 			Taints:     []corev1.Taint{taint, unregistered},
 		},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
-			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip.String()},
-				{Type: corev1.NodeHostName, Address: hostname}},
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: ip.String()},
+				{Type: corev1.NodeHostName, Address: hostname},
+			},
 			Conditions: nodeConditions(true, "", now),
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: host.Arch, OperatingSystem: "linux", KubeletVersion: host.Version, KernelVersion: host.Kernel,
@@ -155,22 +163,30 @@ func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Ad
 	}
 	status.Addresses = slices.DeleteFunc(status.Addresses,
 		func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
-	status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalDNS,
-		Address: at.Addr().String()})
+	status.Addresses = append(status.Addresses, corev1.NodeAddress{
+		Type:    corev1.NodeInternalDNS,
+		Address: at.Addr().String(),
+	})
 }
 
 // nodeConditions returns the conditions of a Node whose host is ready, or was lost for a reason.
 func nodeConditions(there bool, why string, now metav1.Time) []corev1.NodeCondition {
-	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady",
-		Message: "the microVM's host is ready", LastHeartbeatTime: now, LastTransitionTime: now}
+	ready := corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady",
+		Message: "the microVM's host is ready", LastHeartbeatTime: now, LastTransitionTime: now,
+	}
 	if !there {
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionUnknown, "HostLost", why
 	}
 	out := []corev1.NodeCondition{ready}
-	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure,
-		corev1.NodePIDPressure} {
-		out = append(out, corev1.NodeCondition{Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient",
-			LastHeartbeatTime: now, LastTransitionTime: now})
+	for _, pressure := range []corev1.NodeConditionType{
+		corev1.NodeMemoryPressure, corev1.NodeDiskPressure,
+		corev1.NodePIDPressure,
+	} {
+		out = append(out, corev1.NodeCondition{
+			Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient",
+			LastHeartbeatTime: now, LastTransitionTime: now,
+		})
 	}
 	return out
 }

@@ -90,8 +90,10 @@ func (w *state) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Repli
 			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderNamespace = w.namespace
-		o.Fargate = &controller.Fargate{Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at,
-			Listener: listener}
+		o.Fargate = &controller.Fargate{
+			Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at,
+			Listener: listener,
+		}
 	})
 	<-r.Leads
 	planetest.Eventually(t, "pods are changed", func(ctx context.Context) error {
@@ -328,8 +330,10 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 		[]corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, size
 	w.create(t, claim)
 	stores := w.pod("stores", "100m")
-	stores.Spec.Volumes = []corev1.Volume{{Name: "d",
-		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	stores.Spec.Volumes = []corev1.Volume{{
+		Name:         "d",
+		VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}},
+	}}
 	w.create(t, stores)
 	w.pods(t, "the pod waits for its volume", 1,
 		waits("POD_UNSUPPORTED_ON_FARGATE",

@@ -70,8 +70,10 @@ func (w *state) joins(t *testing.T, name, first, pods string) *remote {
 }
 
 func (r *remote) joinConfig() *rest.Config {
-	return &rest.Config{Host: r.w.Plane.RESTConfig().Host, BearerToken: r.token,
-		TLSClientConfig: rest.TLSClientConfig{CAData: r.w.Plane.CABundle()}}
+	return &rest.Config{
+		Host: r.w.Plane.RESTConfig().Host, BearerToken: r.token,
+		TLSClientConfig: rest.TLSClientConfig{CAData: r.w.Plane.CABundle()},
+	}
 }
 
 // as is the host, speaking as a Node.
@@ -84,10 +86,12 @@ func (r *remote) as(node string) kubernetes.Interface {
 // run is the host's process.
 func (r *remote) run() {
 	r.t.Helper()
-	a, err := agent.New(agent.Options{REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost,
+	a, err := agent.New(agent.Options{
+		REST: r.id.REST, Name: r.id.Host, Host: r.memoryHost,
 		Every: 200 * time.Millisecond, Kubelets: microvm.KubeletEndpoints{
 			Host: netip.MustParseAddr("192.0.2.7"), FirstPort: 20000, Pods: netip.MustParsePrefix(r.pods),
-		}})
+		},
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -185,8 +189,10 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "its"}}}}
 	w.create(t, pod)
 	pods := w.pods(t, "the pod runs", 1, runs)
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "elsewhere"},
-		Spec: w.pod("", "1m").Spec}
+	other := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "elsewhere"},
+		Spec:       w.pod("", "1m").Spec,
+	}
 	other.Spec.NodeName = "not-a-host"
 	w.create(t, other)
 
@@ -210,8 +216,10 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	controller := rest.CopyConfig(w.Plane.RESTConfig())
 	controller.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + w.namespace + ":" +
 		rbac.Name, Groups: []string{"system:serviceaccounts", "system:authenticated"}}
-	for who, kube := range map[string]kubernetes.Interface{"the host, not as a Node": kube,
-		"the controller": kubernetes.NewForConfigOrDie(controller)} {
+	for who, kube := range map[string]kubernetes.Interface{
+		"the host, not as a Node": kube,
+		"the controller":          kubernetes.NewForConfigOrDie(controller),
+	} {
 		if err := get(kube, "its"); !apierrors.IsForbidden(err) {
 			t.Errorf("%s reads a Secret: %v", who, err)
 		}
@@ -230,8 +238,10 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 		"a Secret as a Node of another host":   get(h.as("fargate-ip-10-77-0-1"), "its"),
 		"a Secret as an administrator": func() error {
 			cfg := rest.CopyConfig(h.id.REST)
-			cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + pods[0].Spec.NodeName,
-				Groups: []string{"system:masters"}}
+			cfg.Impersonate = rest.ImpersonationConfig{
+				UserName: rbac.NodeUser + pods[0].Spec.NodeName,
+				Groups:   []string{"system:masters"},
+			}
 			return get(kubernetes.NewForConfigOrDie(cfg), "others")
 		}(),
 		"a Node of its own making": func() error {

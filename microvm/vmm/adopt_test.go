@@ -31,8 +31,10 @@ func TestAMachineThatNobodyReapedIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := (record{ID: fmt.Sprintf("nltest-ended-%d", os.Getpid()), PID: pid, StartTime: began,
-		BootID: bootID()}).save(dir); err != nil {
+	if err := (record{
+		ID: fmt.Sprintf("nltest-ended-%d", os.Getpid()), PID: pid, StartTime: began,
+		BootID: bootID(),
+	}).save(dir); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := Adopt(dir); !errors.Is(err, ErrGone) {

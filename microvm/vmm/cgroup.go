@@ -33,11 +33,15 @@ func (b bounds) files(v2 bool) map[string]map[string]string {
 	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu),
 		map[string]string{"pids.max": strconv.Itoa(b.processes)}
 	if v2 {
-		return map[string]map[string]string{"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"},
-			"pids": processes}
+		return map[string]map[string]string{
+			"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"},
+			"pids": processes,
+		}
 	}
-	return map[string]map[string]string{"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu},
-		"pids": processes}
+	return map[string]map[string]string{
+		"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu},
+		"pids": processes,
+	}
 }
 
 // makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its

@@ -80,8 +80,10 @@ func TestAMachineRunsAContainer(t *testing.T) {
 		ID: "one", Hostname: "one", UnixNano: time.Now().UnixNano(), Entropy: make([]byte, 64),
 		MachineID: "00112233445566778899aabbccddeeff",
 		Disks:     []string{"root"}, RestartPolicy: wire.RestartNever,
-		Containers: []wire.Container{{Name: "main", Kind: wire.KindRegular, Disk: "root",
-			Args: []string{"sh", "-c", "echo hello from $(hostname); exit 7"}}},
+		Containers: []wire.Container{{
+			Name: "main", Kind: wire.KindRegular, Disk: "root",
+			Args: []string{"sh", "-c", "echo hello from $(hostname); exit 7"},
+		}},
 	}
 	for _, template := range []bool{false, true} {
 		if template {

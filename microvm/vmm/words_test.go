@@ -12,8 +12,10 @@ func TestLastWordsOfAPanicAreItsReason(t *testing.T) {
 	dir := t.TempDir()
 	trace := strings.Repeat("[    2.799506]  ? asm_sysvec+0x1/0x2\r\n", 100)
 	for _, c := range []struct{ console, want string }{
-		{"booting\r\n[    2.7] Kernel panic - not syncing: Out of memory\r\n" + trace,
-			"Kernel panic - not syncing: Out of memory"},
+		{
+			"booting\r\n[    2.7] Kernel panic - not syncing: Out of memory\r\n" + trace,
+			"Kernel panic - not syncing: Out of memory",
+		},
 		{"one\ntwo\n", "one\ntwo"},
 		{"", ""},
 	} {

@@ -42,8 +42,10 @@ type Conn struct {
 }
 
 func newConn(rw io.ReadWriteCloser, r *bufio.Reader, handler Handler) *Conn {
-	c := &Conn{rw: rw, r: r, handler: handler, streams: map[uint32]*Stream{}, done: make(chan struct{}),
-		maxMsg: maxFromGuest}
+	c := &Conn{
+		rw: rw, r: r, handler: handler, streams: map[uint32]*Stream{}, done: make(chan struct{}),
+		maxMsg: maxFromGuest,
+	}
 	if handler != nil {
 		c.maxMsg = maxFromHost
 	}

@@ -79,8 +79,10 @@ func hostTakes(t *testing.T, guest []byte) error {
 
 // A guest that does not wait for its window is ended with the first byte too many, whatever the bytes are.
 func TestTheWindowIsKeptToTheByte(t *testing.T) {
-	for _, kind := range []string{"data", "ends", "messages of one frame", "messages of many frames",
-		"a message and data"} {
+	for _, kind := range []string{
+		"data", "ends", "messages of one frame", "messages of many frames",
+		"a message and data",
+	} {
 		for _, over := range []int{-1, 0, 1} {
 			t.Run(fmt.Sprintf("%s %+d", kind, over), func(t *testing.T) {
 				err := hostTakes(t, filling(kind, Window+over))
@@ -195,17 +197,25 @@ func TestSizesAreKeptToTheByte(t *testing.T) {
 		want string // "": it is taken
 	}{
 		{"the largest frame", appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload)}), ""},
-		{"a frame that is larger",
-			appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload+1)}), "a frame of 65537 bytes"},
+		{
+			"a frame that is larger",
+			appendFrame(nil, frame{kind: frameData, stream: 1, payload: make([]byte, MaxPayload+1)}), "a frame of 65537 bytes",
+		},
 		{"the largest message", frames(frameMessage, text(maxFromGuest), MaxPayload), ""},
-		{"a message that is larger", frames(frameMessage, text(maxFromGuest+1), MaxPayload),
-			"a message of more than 1048576 bytes"},
+		{
+			"a message that is larger", frames(frameMessage, text(maxFromGuest+1), MaxPayload),
+			"a message of more than 1048576 bytes",
+		},
 		{"the largest reply", frames(frameReply, reply(maxFromGuest), MaxPayload), ""},
-		{"a reply that is larger", frames(frameReply, reply(maxFromGuest+1), MaxPayload),
-			"a message of more than 1048576 bytes"},
-		{"a message that ends a reply",
+		{
+			"a reply that is larger", frames(frameReply, reply(maxFromGuest+1), MaxPayload),
+			"a message of more than 1048576 bytes",
+		},
+		{
+			"a message that ends a reply",
 			append(appendFrame(nil, frame{kind: frameReply, flags: flagMore, stream: 1, payload: []byte(`"`)}),
-				frames(frameMessage, `"`, MaxPayload)...), "within another one"},
+				frames(frameMessage, `"`, MaxPayload)...), "within another one",
+		},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
 			err := hostTakes(t, c.sent)

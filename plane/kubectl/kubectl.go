@@ -122,8 +122,10 @@ func needsCluster(args []string) bool {
 		if strings.HasPrefix(a, "-") {
 			continue
 		}
-		return !slices.Contains([]string{"help", "completion", "__complete", "__completeNoDesc", "config", "options",
-			"plugin", "kustomize", "kuberc"}, a)
+		return !slices.Contains([]string{
+			"help", "completion", "__complete", "__completeNoDesc", "config", "options",
+			"plugin", "kustomize", "kuberc",
+		}, a)
 	}
 	return false // bare kubectl shows its help
 }

@@ -60,8 +60,10 @@ func TestTheAdminWantsItsToken(t *testing.T) {
 		place place
 		token string
 	}{{p, ""}, {p, "guess"}, {p, adminToken[1:]}, {shut, ""}, {shut, adminToken}} {
-		for method, what := range map[string]string{http.MethodGet: "summary", http.MethodPost: "fail",
-			http.MethodPut: "nothing"} {
+		for method, what := range map[string]string{
+			http.MethodGet: "summary", http.MethodPost: "fail",
+			http.MethodPut: "nothing",
+		} {
 			answer := c.place.ask(t, method, what, c.token,
 				strings.NewReader(`{"api":"CreateFleet","code":"InternalError","times":9}`))
 			text, _ := io.ReadAll(answer.Body)
@@ -143,8 +145,10 @@ func TestTheAdminTakesNoNonsense(t *testing.T) {
 		what, body, says string
 		status           int
 	}{
-		{"capacity", `{"type":`, "cannot be read", 400}, {"capacity", `{"kind":"m5.large"}`, `unknown field \"kind\"`, 400},
-		{"capacity", `{} {}`, "more than one", 400}, {"capacity", ``, "cannot be read", 400},
+		{"capacity", `{"type":`, "cannot be read", 400},
+		{"capacity", `{"kind":"m5.large"}`, `unknown field \"kind\"`, 400},
+		{"capacity", `{} {}`, "more than one", 400},
+		{"capacity", ``, "cannot be read", 400},
 		{"fail", `{"api":"MakeCoffee","code":"X","times":1}`, "MakeCoffee", 400},
 		{"fail", `{"api":"CreateFleet","times":1}`, "code", 400},
 		{"fail", `{"api":"CreateFleet","code":"X","times":-1}`, "times", 400},

@@ -10,8 +10,10 @@ import (
 )
 
 // EC2's spellings of what the catalogue writes in small letters.
-var manufacturers = map[string]string{"intel": "Intel", "amd": "AMD", "aws": "AWS", "nvidia": "NVIDIA",
-	"habana": "Habana", "xilinx": "Xilinx", "qualcomm": "Qualcomm"}
+var manufacturers = map[string]string{
+	"intel": "Intel", "amd": "AMD", "aws": "AWS", "nvidia": "NVIDIA",
+	"habana": "Habana", "xilinx": "Xilinx", "qualcomm": "Qualcomm",
+}
 
 func manufacturer(name string) string {
 	if s, ok := manufacturers[name]; ok {
@@ -29,11 +31,15 @@ func typeOf(o *catalog.Offer) instanceTypeXML {
 	x := instanceTypeXML{
 		InstanceType: t.Name, CurrentGeneration: t.CurrentGeneration, BareMetal: t.BareMetal, Hypervisor: t.Hypervisor,
 		UsageClasses: items("on-demand"), RootDeviceTypes: items("ebs"), VirtualizationTypes: items("hvm"),
-		Processor: processorXML{Architectures: items(architecture(t.Arch)), ClockSpeedGHz: t.ClockGHz,
-			Manufacturer: manufacturer(t.CPUManufacturer)},
+		Processor: processorXML{
+			Architectures: items(architecture(t.Arch)), ClockSpeedGHz: t.ClockGHz,
+			Manufacturer: manufacturer(t.CPUManufacturer),
+		},
 		VCPU: vcpuOf(t), Memory: mibXML{SizeMiB: t.MemoryMiB},
-		EBS: ebsXML{OptimizedSupport: "default", Encryption: "supported", NVMeSupport: "required",
-			Optimized: &ebsOptimizedXML{BaselineMbps: t.EBSMbps, MaximumMbps: max(t.EBSMbps, t.EBSMaxMbps)}},
+		EBS: ebsXML{
+			OptimizedSupport: "default", Encryption: "supported", NVMeSupport: "required",
+			Optimized: &ebsOptimizedXML{BaselineMbps: t.EBSMbps, MaximumMbps: max(t.EBSMbps, t.EBSMaxMbps)},
+		},
 		Network:        networkOf(t),
 		PlacementGroup: placementInfoXML{Strategies: items("cluster", "partition", "spread")},
 		Burstable:      strings.HasPrefix(t.Category, "t") && !strings.HasPrefix(t.Category, "trn"),
@@ -52,20 +58,27 @@ func typeOf(o *catalog.Offer) instanceTypeXML {
 	}
 	if gb := int64(t.LocalNVMeGB); gb > 0 {
 		x.InstanceStorageSupported = true
-		x.Storage = &storageXML{TotalSizeGB: gb, Disks: items(diskXML{SizeGB: gb, Count: 1, Type: "ssd"}),
-			NVMeSupport: "required", Encryption: "required"}
+		x.Storage = &storageXML{
+			TotalSizeGB: gb, Disks: items(diskXML{SizeGB: gb, Count: 1, Type: "ssd"}),
+			NVMeSupport: "required", Encryption: "required",
+		}
 	}
 	if g := t.GPU; g.Count > 0 {
 		x.GPU = &gpusXML{TotalMemoryMiB: int64(g.MiB) * int64(g.Count), GPUs: items(deviceXML{
-			Name: g.Name, Manufacturer: manufacturer(g.Manufacturer), Count: g.Count, Memory: &mibXML{SizeMiB: int64(g.MiB)}})}
+			Name: g.Name, Manufacturer: manufacturer(g.Manufacturer), Count: g.Count, Memory: &mibXML{SizeMiB: int64(g.MiB)},
+		})}
 	}
 	if a := t.Accelerator; a.Count > 0 && a.Manufacturer == "aws" {
-		x.Neuron = &neuronXML{Devices: items(neuronDeviceXML{Count: a.Count, Name: a.Name,
-			Core: neuronCoreXML{Count: a.Cores}})}
+		x.Neuron = &neuronXML{Devices: items(neuronDeviceXML{
+			Count: a.Count, Name: a.Name,
+			Core: neuronCoreXML{Count: a.Cores},
+		})}
 	}
 	if a := t.Accelerator; a.Count > 0 {
-		x.Inference = &inferenceXML{Accelerators: members[deviceXML]{Items: []deviceXML{{Name: a.Name,
-			Manufacturer: manufacturer(a.Manufacturer), Count: a.Count}}}}
+		x.Inference = &inferenceXML{Accelerators: members[deviceXML]{Items: []deviceXML{{
+			Name:         a.Name,
+			Manufacturer: manufacturer(a.Manufacturer), Count: a.Count,
+		}}}}
 	}
 	return x
 }

@@ -19,8 +19,10 @@ func describeInstances(c *call) (any, error) {
 		return nil, err
 	}
 	reservations := setOf(found, func(i instanceXML) reservationXML {
-		return reservationXML{ReservationID: "r-" + i.InstanceID[min(2, len(i.InstanceID)):], OwnerID: region.AccountID,
-			Instances: items(i)}
+		return reservationXML{
+			ReservationID: "r-" + i.InstanceID[min(2, len(i.InstanceID)):], OwnerID: region.AccountID,
+			Instances: items(i),
+		}
 	}).Items
 	return paged(c, "reservationSet", reservations, 1000,
 		func(r reservationXML) string { return id(r.Instances.Items[0]) })

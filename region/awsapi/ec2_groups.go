@@ -126,8 +126,11 @@ func (f form) rules() []region.SecurityGroupRule {
 			rule.Peer, rule.Description = peer, description
 			out = append(out, rule)
 		}
-		for _, list := range []struct{ name, peer string }{{"IpRanges", "CidrIp"}, {"Ipv6Ranges", "CidrIpv6"},
-			{"Groups", "GroupId"}} {
+		for _, list := range []struct{ name, peer string }{
+			{"IpRanges", "CidrIp"},
+			{"Ipv6Ranges", "CidrIpv6"},
+			{"Groups", "GroupId"},
+		} {
 			for _, x := range p.each(list.name) {
 				add(x.str(list.peer), x.str("Description"))
 			}
@@ -180,8 +183,10 @@ func authorizeSecurityGroupIngress(c *call) (any, error) {
 	}
 	added, err := c.region.AuthorizeSecurityGroupIngress(c.groupID(), rules)
 	return authorizeAnswer{Return: true, Rules: setOf(added, func(r region.SecurityGroupRule) ruleXML {
-		x := ruleXML{ID: r.ID, GroupID: r.GroupID, OwnerID: region.AccountID, Protocol: r.Protocol, From: r.From, To: r.To,
-			Description: r.Description}
+		x := ruleXML{
+			ID: r.ID, GroupID: r.GroupID, OwnerID: region.AccountID, Protocol: r.Protocol, From: r.From, To: r.To,
+			Description: r.Description,
+		}
 		var group string
 		if group, x.IPv4, x.IPv6 = peer(r); group != "" {
 			x.Referenced = &pairXML{UserID: region.AccountID, GroupID: group}

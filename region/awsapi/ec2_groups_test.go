@@ -20,8 +20,10 @@ func TestRulesAreAddedToldAndTakenFromTheClustersSecurityGroup(t *testing.T) {
 	if len(cluster.ResourcesVpcConfig.SubnetIds) < 3 || *cluster.ResourcesVpcConfig.VpcId == "" {
 		t.Errorf("the cluster's network is %+v", cluster.ResourcesVpcConfig)
 	}
-	https := ec2types.IpPermission{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443),
-		IpRanges: []ec2types.IpRange{{CidrIp: aws.String("10.0.0.0/8"), Description: aws.String("office")}}}
+	https := ec2types.IpPermission{
+		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443),
+		IpRanges: []ec2types.IpRange{{CidrIp: aws.String("10.0.0.0/8"), Description: aws.String("office")}},
+	}
 	add := &ec2.AuthorizeSecurityGroupIngressInput{GroupId: group, IpPermissions: []ec2types.IpPermission{https}}
 	added := must[*ec2.AuthorizeSecurityGroupIngressOutput](t)(client.AuthorizeSecurityGroupIngress(t.Context(), add))
 	if rule := added.SecurityGroupRules[0]; *rule.CidrIpv4 != "10.0.0.0/8" || *rule.FromPort != 443 ||
@@ -35,7 +37,8 @@ func TestRulesAreAddedToldAndTakenFromTheClustersSecurityGroup(t *testing.T) {
 		t.Helper()
 		out := must[*ec2.DescribeSecurityGroupsOutput](t)(client.DescribeSecurityGroups(t.Context(),
 			&ec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
-				{Name: aws.String("tag:aws:eks:cluster-name"), Values: []string{"prod"}}}}))
+				{Name: aws.String("tag:aws:eks:cluster-name"), Values: []string{"prod"}},
+			}}))
 		if len(out.SecurityGroups) != 1 || *out.SecurityGroups[0].GroupId != *group {
 			t.Fatalf("groups of the cluster: %+v", out.SecurityGroups)
 		}
@@ -47,8 +50,10 @@ func TestRulesAreAddedToldAndTakenFromTheClustersSecurityGroup(t *testing.T) {
 	}
 	for code, bad := range map[string]*ec2.AuthorizeSecurityGroupIngressInput{
 		"InvalidGroup.NotFound": {GroupId: aws.String("sg-0"), IpPermissions: add.IpPermissions},
-		"InvalidParameterValue": {GroupId: group, IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1),
-			ToPort: aws.Int32(1), CidrIp: aws.String("10.0.0.1/8")},
+		"InvalidParameterValue": {
+			GroupId: group, IpProtocol: aws.String("tcp"), FromPort: aws.Int32(1),
+			ToPort: aws.Int32(1), CidrIp: aws.String("10.0.0.1/8"),
+		},
 		"MissingParameter": {GroupId: group},
 	} {
 		_, err := client.AuthorizeSecurityGroupIngress(t.Context(), bad)
@@ -79,7 +84,8 @@ func TestInterfacesAreToldWithTheirInstanceAndItsPodsAddresses(t *testing.T) {
 	}
 	out := must[*ec2.DescribeNetworkInterfacesOutput](t)(b.DescribeNetworkInterfaces(t.Context(),
 		&ec2.DescribeNetworkInterfacesInput{
-			Filters: []ec2types.Filter{{Name: aws.String("addresses.private-ip-address"), Values: []string{pod.String()}}}}))
+			Filters: []ec2types.Filter{{Name: aws.String("addresses.private-ip-address"), Values: []string{pod.String()}}},
+		}))
 	if len(out.NetworkInterfaces) != 1 {
 		t.Fatalf("interfaces with the pod's address: %+v", out.NetworkInterfaces)
 	}
@@ -112,8 +118,10 @@ func TestAnInstanceTellsItsBlockDevicesAndItsMonitoring(t *testing.T) {
 		ImageId: aws.String(bottlerocket), InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		Monitoring: &ec2types.RunInstancesMonitoringEnabled{Enabled: aws.Bool(true)},
 		BlockDeviceMappings: []ec2types.BlockDeviceMapping{
-			{DeviceName: aws.String("/dev/xvdb"),
-				Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(50), DeleteOnTermination: aws.Bool(false)}},
+			{
+				DeviceName: aws.String("/dev/xvdb"),
+				Ebs:        &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(50), DeleteOnTermination: aws.Bool(false)},
+			},
 			{DeviceName: aws.String("/dev/xvdc"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(5)}},
 		},
 	})).Instances[0]

@@ -34,12 +34,16 @@ func createFleet(c *call) (any, error) {
 	return fleetXML{
 		FleetID: result.FleetID,
 		Errors: setOf(result.Errors, func(e region.FleetError) fleetErrorXML {
-			return fleetErrorXML{TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code,
-				Message: e.Message}
+			return fleetErrorXML{
+				TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code,
+				Message: e.Message,
+			}
 		}),
 		Instances: setOf(result.Launched, func(l region.FleetLaunch) fleetInstanceXML {
-			return fleetInstanceXML{TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType,
-				InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType}
+			return fleetInstanceXML{
+				TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType,
+				InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType,
+			}
 		}),
 	}, nil
 }
@@ -47,8 +51,10 @@ func createFleet(c *call) (any, error) {
 func overrideOf(o region.Override) templateAndOverridesXML {
 	x := templateAndOverridesXML{
 		Specification: templateSpecXML{ID: o.TemplateID, Version: o.TemplateVersion},
-		Overrides: overridesXML{InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone,
-			ImageID: o.ImageID},
+		Overrides: overridesXML{
+			InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone,
+			ImageID: o.ImageID,
+		},
 	}
 	if o.Priority != 0 {
 		x.Overrides.Priority = strconv.FormatFloat(o.Priority, 'f', -1, 64)
@@ -93,8 +99,10 @@ func (c *call) surroundings() surroundings {
 // profile is the reference to an instance profile; one that is gone is known by its name alone.
 func (s surroundings) profile(name string) *profileRefXML {
 	p := s.profiles[name]
-	return &profileRefXML{ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name,
-		ID: p.ID}
+	return &profileRefXML{
+		ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name,
+		ID:  p.ID,
+	}
 }
 
 func (s surroundings) instance(i region.Instance) instanceXML {
@@ -130,8 +138,10 @@ func (s surroundings) instance(i region.Instance) instanceXML {
 	}
 	x.SubnetID, x.VpcID, x.PrivateIPAddress = i.SubnetID, region.VPCID, i.PrivateIP.String()
 	x.BlockDeviceMapping = setOf(i.Devices, func(d region.BlockDevice) attachedXML {
-		return attachedXML{Name: d.Name, EBS: attachedEBSXML{VolumeID: d.VolumeID, Status: "attached",
-			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep}}
+		return attachedXML{Name: d.Name, EBS: attachedEBSXML{
+			VolumeID: d.VolumeID, Status: "attached",
+			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep,
+		}}
 	})
 	x.NetworkInterfaces = items(interfaceOf(i, x.GroupSet))
 	return x
@@ -174,6 +184,8 @@ func checkSince(since time.Time) statusSummaryXML {
 	if since.IsZero() {
 		return statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
 	}
-	return statusSummaryXML{Status: "impaired",
-		Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)})}
+	return statusSummaryXML{
+		Status:  "impaired",
+		Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)}),
+	}
 }

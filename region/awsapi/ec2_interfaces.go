@@ -15,10 +15,14 @@ func interfaceOf(i region.Instance, groups set[groupXML]) interfaceXML {
 		NetworkInterfaceID: "eni-" + id, SubnetID: i.SubnetID, VpcID: region.VPCID, OwnerID: region.AccountID,
 		Status: "in-use", InterfaceType: "interface",
 		PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS, SourceDestCheck: true, GroupSet: groups,
-		Attachment: attachmentXML{AttachmentID: "eni-attach-" + id, Status: "attached",
-			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: true},
-		PrivateIPAddresses: items(addressXML{PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS,
-			Primary: true}),
+		Attachment: attachmentXML{
+			AttachmentID: "eni-attach-" + id, Status: "attached",
+			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: true,
+		},
+		PrivateIPAddresses: items(addressXML{
+			PrivateIPAddress: i.PrivateIP.String(), PrivateDNSName: i.PrivateDNS,
+			Primary: true,
+		}),
 	}
 }
 

@@ -47,8 +47,10 @@ type vpcXML struct {
 
 // describeVpcs answers with the one VPC.
 func describeVpcs(c *call) (any, error) {
-	all := []vpcXML{{VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR,
-		Tenancy: "default"}}
+	all := []vpcXML{{
+		VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR,
+		Tenancy: "default",
+	}}
 	id := func(v vpcXML) string { return v.VpcID }
 	return described(c, "vpcSet", all, 1000, id,
 		naming[vpcXML]{"VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id})
@@ -70,8 +72,10 @@ func describeAvailabilityZones(c *call) (any, error) {
 	region := c.region.Name()
 	var all []zoneXML
 	for _, z := range c.region.Zones() {
-		all = append(all, zoneXML{ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: region, GroupName: region,
-			BorderGroup: region, ZoneType: "availability-zone", OptInStatus: "opt-in-not-required"})
+		all = append(all, zoneXML{
+			ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: region, GroupName: region,
+			BorderGroup: region, ZoneType: "availability-zone", OptInStatus: "opt-in-not-required",
+		})
 	}
 	const code = "InvalidParameterValue"
 	found, err := chosenFrom(c, all,
@@ -91,8 +95,10 @@ func describeRegions(c *call) (any, error) {
 	name := c.region.Name()
 	all := []regionXML{{Name: name, Endpoint: "ec2." + name + ".amazonaws.com", OptInStatus: "opt-in-not-required"}}
 	found, err := chosenFrom(c, all,
-		naming[regionXML]{"RegionName", "InvalidParameterValue", "Invalid region provided: [%s]",
-			func(r regionXML) string { return r.Name }})
+		naming[regionXML]{
+			"RegionName", "InvalidParameterValue", "Invalid region provided: [%s]",
+			func(r regionXML) string { return r.Name },
+		})
 	return listing[regionXML]{element: "regionInfo", items: found}, err
 }
 

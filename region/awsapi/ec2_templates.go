@@ -72,8 +72,10 @@ func (f form) templateData() region.TemplateData {
 }
 
 // understood are the parameters of template data that templateData reads whole.
-var understood = []string{"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId",
-	"TagSpecification"}
+var understood = []string{
+	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId",
+	"TagSpecification",
+}
 
 // rest is the parameters of template data that templateData does not keep.
 func (f form) rest() map[string]string {
@@ -113,11 +115,15 @@ func describeLaunchTemplates(c *call) (any, error) {
 	all := setOf(c.region.LaunchTemplates(), templateOf).Items
 	id := func(t templateXML) string { return t.ID }
 	return described(c, "launchTemplates", all, 200, id,
-		naming[templateXML]{"LaunchTemplateId", "InvalidLaunchTemplateId.NotFound",
-			"The specified launch template, with template ID %s, does not exist.", id},
-		naming[templateXML]{"LaunchTemplateName", "InvalidLaunchTemplateName.NotFoundException",
+		naming[templateXML]{
+			"LaunchTemplateId", "InvalidLaunchTemplateId.NotFound",
+			"The specified launch template, with template ID %s, does not exist.", id,
+		},
+		naming[templateXML]{
+			"LaunchTemplateName", "InvalidLaunchTemplateName.NotFoundException",
 			"At least one of the launch templates specified in the request does not exist: %s",
-			func(t templateXML) string { return t.Name }})
+			func(t templateXML) string { return t.Name },
+		})
 }
 
 // describeLaunchTemplateVersions answers with the versions of one template, or $Latest or $Default of all.

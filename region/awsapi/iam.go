@@ -35,8 +35,10 @@ func roleOf(name string) roleXML {
 
 // profileOf returns a profile in IAM's form. Lists omit the tags, as IAM's do.
 func profileOf(p region.InstanceProfile, withTags bool) profileXML {
-	x := profileXML{Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name),
-		CreateDate: stamp(p.CreatedAt)}
+	x := profileXML{
+		Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name),
+		CreateDate: stamp(p.CreatedAt),
+	}
 	for _, role := range p.Roles {
 		x.Roles.Items = append(x.Roles.Items, roleOf(role))
 	}
@@ -161,8 +163,10 @@ func getRole(c *call) (any, error) {
 
 // getCallerIdentity is STS's. Whoever signs is the account's root: signatures are not verified.
 func getCallerIdentity(*call) (any, error) {
-	return callerAnswer{ARN: "arn:aws:iam::" + region.AccountID + ":root", UserID: region.AccountID,
-		Account: region.AccountID}, nil
+	return callerAnswer{
+		ARN: "arn:aws:iam::" + region.AccountID + ":root", UserID: region.AccountID,
+		Account: region.AccountID,
+	}, nil
 }
 
 // IAM's answers (API version 2010-05-08).

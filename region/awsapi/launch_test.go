@@ -35,13 +35,20 @@ func newBuyer(t *testing.T) buyer {
 			ImageId: aws.String(b.image), UserData: aws.String(base64.StdEncoding.EncodeToString([]byte("#!/bin/sh"))),
 			SecurityGroupIds:   []string{b.region.SecurityGroups()[0].ID},
 			IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("nodes")},
-			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "required",
-				HttpPutResponseHopLimit: aws.Int32(1)},
+			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
+				HttpTokens:              "required",
+				HttpPutResponseHopLimit: aws.Int32(1),
+			},
 			BlockDeviceMappings: []ec2types.LaunchTemplateBlockDeviceMappingRequest{
-				{DeviceName: aws.String("/dev/xvda"),
-					Ebs: &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), VolumeType: "gp3"}}},
-			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{ResourceType: "instance",
-				Tags: tags("from", "template")}},
+				{
+					DeviceName: aws.String("/dev/xvda"),
+					Ebs:        &ec2types.LaunchTemplateEbsBlockDeviceRequest{VolumeSize: aws.Int32(20), VolumeType: "gp3"},
+				},
+			},
+			TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{{
+				ResourceType: "instance",
+				Tags:         tags("from", "template"),
+			}},
 		},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "launch-template", Tags: tags("owner", "story")}},
 	})
@@ -60,18 +67,24 @@ func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: "instant", ClientToken: aws.String(token),
 		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
-			LaunchTemplateName: aws.String("story"), Version: aws.String("$Latest")}}},
-		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1),
-			DefaultTargetCapacityType: "on-demand"},
+			LaunchTemplateName: aws.String("story"), Version: aws.String("$Latest"),
+		}}},
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
+			TotalTargetCapacity:       aws.Int32(1),
+			DefaultTargetCapacityType: "on-demand",
+		},
 		OnDemandOptions: &ec2types.OnDemandOptionsRequest{AllocationStrategy: "prioritized"},
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: "instance",
-			Tags: tags("karpenter.sh/nodeclaim", token)}},
+		TagSpecifications: []ec2types.TagSpecification{{
+			ResourceType: "instance",
+			Tags:         tags("karpenter.sh/nodeclaim", token),
+		}},
 	}
 	for n, name := range types {
 		in.LaunchTemplateConfigs[0].Overrides = append(in.LaunchTemplateConfigs[0].Overrides,
 			ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(name), SubnetId: aws.String(b.region.Subnets()[0].ID),
-				Priority: aws.Float64(float64(n))})
+				Priority: aws.Float64(float64(n)),
+			})
 	}
 	return in
 }
@@ -90,7 +103,8 @@ func (b buyer) buy(t *testing.T, in *ec2.CreateFleetInput) string {
 func (b buyer) claimed(t *testing.T, claim string) ec2types.Instance {
 	t.Helper()
 	out, err := b.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
-		{Name: aws.String("tag:karpenter.sh/nodeclaim"), Values: []string{claim}}}})
+		{Name: aws.String("tag:karpenter.sh/nodeclaim"), Values: []string{claim}},
+	}})
 	if err != nil || len(out.Reservations) != 1 {
 		t.Fatalf("machines of %s: %+v, %v", claim, out, err)
 	}
@@ -233,12 +247,14 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 	named := []string{"story"}
 	found, err := b.DescribeLaunchTemplates(t.Context(),
 		&ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: named, Filters: []ec2types.Filter{
-			{Name: aws.String("tag:owner"), Values: []string{"story"}}}})
+			{Name: aws.String("tag:owner"), Values: []string{"story"}},
+		}})
 	if err != nil || len(found.LaunchTemplates) != 1 || *found.LaunchTemplates[0].LatestVersionNumber != 1 {
 		t.Fatalf("templates: %+v, %v", found, err)
 	}
 	out, err := b.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{
-		LaunchTemplateName: aws.String("story"), Versions: []string{"$Latest", "1"}})
+		LaunchTemplateName: aws.String("story"), Versions: []string{"$Latest", "1"},
+	})
 	if err != nil || len(out.LaunchTemplateVersions) != 1 {
 		t.Fatalf("versions: %+v, %v", out, err)
 	}
@@ -260,8 +276,10 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 	wantCode(t, err, "InvalidLaunchTemplateName.NotFoundException")
 	_, err = b.DescribeLaunchTemplates(t.Context(), &ec2.DescribeLaunchTemplatesInput{LaunchTemplateIds: []string{"lt-0"}})
 	wantCode(t, err, "InvalidLaunchTemplateId.NotFound")
-	_, err = b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: aws.String("bad"),
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{UserData: aws.String("%%%")}})
+	_, err = b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: aws.String("bad"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{UserData: aws.String("%%%")},
+	})
 	wantCode(t, err, "InvalidUserData.Malformed")
 }
 
@@ -271,8 +289,10 @@ func TestRunInstancesTakesGroupsOfItsInterface(t *testing.T) {
 	in := &ec2.RunInstancesInput{
 		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "t3.small", ImageId: aws.String(b.image),
 		InstanceMarketOptions: &ec2types.InstanceMarketOptionsRequest{MarketType: "spot"},
-		NetworkInterfaces: []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0),
-			SubnetId: aws.String(subnet.ID), Groups: []string{group}}},
+		NetworkInterfaces: []ec2types.InstanceNetworkInterfaceSpecification{{
+			DeviceIndex: aws.Int32(0),
+			SubnetId:    aws.String(subnet.ID), Groups: []string{group},
+		}},
 	}
 	out, err := b.RunInstances(t.Context(), in)
 	if err != nil || len(out.Instances) != 1 {
@@ -292,7 +312,8 @@ func TestImagesPricesAndTagsAreFound(t *testing.T) {
 	images, err := b.DescribeImages(t.Context(),
 		&ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: []ec2types.Filter{
 			{Name: aws.String("name"), Values: []string{"amazon-eks-node-al2023-*-standard-1.34-*"}},
-			{Name: aws.String("architecture"), Values: []string{"x86_64"}}}})
+			{Name: aws.String("architecture"), Values: []string{"x86_64"}},
+		}})
 	if err != nil || len(images.Images) != 1 || *images.Images[0].ImageId != b.image {
 		t.Errorf("images: %+v, %v", images, err)
 	}
@@ -303,7 +324,8 @@ func TestImagesPricesAndTagsAreFound(t *testing.T) {
 	now := b.region.Now()
 	prices, err := b.DescribeSpotPriceHistory(t.Context(), &ec2.DescribeSpotPriceHistoryInput{
 		InstanceTypes: []ec2types.InstanceType{"m5.large"}, ProductDescriptions: []string{"Linux/UNIX"},
-		StartTime: aws.Time(now.Add(time.Hour))})
+		StartTime: aws.Time(now.Add(time.Hour)),
+	})
 	if err != nil || len(prices.SpotPriceHistory) != len(b.region.Zones()) {
 		t.Errorf("current prices: %+v, %v", prices, err)
 	}
@@ -312,8 +334,10 @@ func TestImagesPricesAndTagsAreFound(t *testing.T) {
 		&ec2.CreateTagsInput{Resources: []string{id}, Tags: tags("Name", "a <b> & c")}); err != nil {
 		t.Fatal(err)
 	}
-	named := &ec2.DescribeTagsInput{Filters: []ec2types.Filter{{Name: aws.String("resource-id"), Values: []string{id}},
-		{Name: aws.String("key"), Values: []string{"Name"}}}}
+	named := &ec2.DescribeTagsInput{Filters: []ec2types.Filter{
+		{Name: aws.String("resource-id"), Values: []string{id}},
+		{Name: aws.String("key"), Values: []string{"Name"}},
+	}}
 	found, err := b.DescribeTags(t.Context(), named)
 	if err != nil || len(found.Tags) != 1 || *found.Tags[0].Value != "a <b> & c" ||
 		found.Tags[0].ResourceType != "instance" {

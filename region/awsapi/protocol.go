@@ -23,8 +23,10 @@ const (
 )
 
 // restXML are the services of AWS that answer in XML without being asked by a form.
-var restXML = map[string]bool{"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
-	"route53": true, "cloudfront": true}
+var restXML = map[string]bool{
+	"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
+	"route53": true, "cloudfront": true,
+}
 
 // protocolOf returns the protocol of a request, also of a service that the region does not have: whoever asks must be
 // able to read the refusal. values are the parameters of the URL and of a form.

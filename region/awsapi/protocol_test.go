@@ -47,13 +47,19 @@ func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
 		service, method, path, contentType, target, body string
 		wantType, want                                   string
 	}{
-		{"logs", "POST", "/", "application/x-amz-json-1.1", "Logs_20140328.DescribeLogGroups", "{}",
-			"application/json", `"message":"The simulated region does not serve DescribeLogGroups of logs"`},
-		{"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
+		{
+			"logs", "POST", "/", "application/x-amz-json-1.1", "Logs_20140328.DescribeLogGroups", "{}",
+			"application/json", `"message":"The simulated region does not serve DescribeLogGroups of logs"`,
+		},
+		{
+			"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
 			"text/xml", "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/\"><Error><Type>Sender</Type><Code>InvalidAction</Code>" +
-				"<Message>The simulated region does not serve DescribeAutoScalingGroups of autoscaling</Message></Error>"},
-		{"s3", "GET", "/bucket", "", "", "", "text/xml",
-			"<Error><Code>NotImplemented</Code><Message>The simulated region does not serve GET /bucket of s3</Message>"},
+				"<Message>The simulated region does not serve DescribeAutoScalingGroups of autoscaling</Message></Error>",
+		},
+		{
+			"s3", "GET", "/bucket", "", "", "", "text/xml",
+			"<Error><Code>NotImplemented</Code><Message>The simulated region does not serve GET /bucket of s3</Message>",
+		},
 		{"lambda", "GET", "/2015-03-31/functions/", "", "", "", "application/json", "GET /2015-03-31/functions/ of lambda"},
 	} {
 		status, header, body := send(t, at+c.path, c.method, c.body, map[string]string{

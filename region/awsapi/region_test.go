@@ -26,8 +26,10 @@ func newPlace(t *testing.T) place {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.region.Close() })
-	cluster := region.ClusterInfo{Name: "nodeless", Version: "1.34", Endpoint: "https://127.0.0.1:6443", CA: "Y2E=",
-		ServiceCIDR: "172.20.0.0/16"}
+	cluster := region.ClusterInfo{
+		Name: "nodeless", Version: "1.34", Endpoint: "https://127.0.0.1:6443", CA: "Y2E=",
+		ServiceCIDR: "172.20.0.0/16",
+	}
 	if err := p.region.SetCluster(cluster); err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,8 @@ func TestTheSDKSeesWhereTypesAreOffered(t *testing.T) {
 	}
 	offers, err := client.DescribeInstanceTypeOfferings(t.Context(), &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: "availability-zone",
-		Filters:      []ec2types.Filter{{Name: aws.String("instance-type"), Values: []string{"m5.large"}}}})
+		Filters:      []ec2types.Filter{{Name: aws.String("instance-type"), Values: []string{"m5.large"}}},
+	})
 	if err != nil || len(offers.InstanceTypeOfferings) < 2 {
 		t.Errorf("offerings of m5.large: %v, %v", offers, err)
 	}
@@ -129,12 +130,18 @@ func TestBadRequestsGetAWSsErrors(t *testing.T) {
 	}{
 		"unsigned":  {"", "Action=DescribeRegions&Version=2016-11-15", "MissingAuthenticationToken", 403},
 		"malformed": {"Basic eA==", "Action=DescribeRegions&Version=2016-11-15", "IncompleteSignature", 400},
-		"form": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", "%zz", "MalformedQueryString",
-			400},
-		"number": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request",
-			"Action=DescribeInstanceTypes&MaxResults=many", "InvalidParameterValue", 400},
-		"huge": {"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", strings.Repeat("a", maxBody+1),
-			"RequestEntityTooLarge", 413},
+		"form": {
+			"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", "%zz", "MalformedQueryString",
+			400,
+		},
+		"number": {
+			"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request",
+			"Action=DescribeInstanceTypes&MaxResults=many", "InvalidParameterValue", 400,
+		},
+		"huge": {
+			"AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/ec2/aws4_request", strings.Repeat("a", maxBody+1),
+			"RequestEntityTooLarge", 413,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()

@@ -70,9 +70,11 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 		return fmt.Errorf("serve the simulated region on %s: %w; choose another port or stop what holds it", addr, err)
 	}
 	// Long polls last 20 s at most, so no write deadline is shorter than that; reading is bounded, idle callers go.
-	h := &http.Server{Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+	h := &http.Server{
+		Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx }}
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()

@@ -29,8 +29,10 @@ func memoryRegion(t *testing.T) (*region.Region, *clock.Virtual, aws.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.SetCluster(region.ClusterInfo{Name: "prod", Version: "1.36", Endpoint: "https://127.0.0.1:6443",
-		CA: "PEM", ServiceCIDR: "10.100.0.0/16"}); err != nil {
+	if err := r.SetCluster(region.ClusterInfo{
+		Name: "prod", Version: "1.36", Endpoint: "https://127.0.0.1:6443",
+		CA: "PEM", ServiceCIDR: "10.100.0.0/16",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewServer(New(r, Options{}))
@@ -53,14 +55,16 @@ func TestAProfileIsMadeGivenARoleAndDeleted(t *testing.T) {
 	client, name := iam.NewFromConfig(config), aws.String("prod_1")
 	must[*iam.CreateInstanceProfileOutput](t)(client.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{
 		InstanceProfileName: name, Path: aws.String("/karpenter/"),
-		Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}))
+		Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}},
+	}))
 	_, err := client.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: name})
 	wantCode(t, err, "EntityAlreadyExists")
 	role := aws.String("nodeless-node")
 	must[*iam.AddRoleToInstanceProfileOutput](t)(client.AddRoleToInstanceProfile(t.Context(),
 		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: name, RoleName: role}))
 	must[*iam.TagInstanceProfileOutput](t)(client.TagInstanceProfile(t.Context(), &iam.TagInstanceProfileInput{
-		InstanceProfileName: name, Tags: []iamtypes.Tag{{Key: aws.String("c"), Value: aws.String("d")}}}))
+		InstanceProfileName: name, Tags: []iamtypes.Tag{{Key: aws.String("c"), Value: aws.String("d")}},
+	}))
 	got := must[*iam.GetInstanceProfileOutput](t)(client.GetInstanceProfile(t.Context(),
 		&iam.GetInstanceProfileInput{InstanceProfileName: name})).InstanceProfile
 	if len(got.Roles) != 1 || *got.Roles[0].RoleName != *role || len(got.Tags) != 2 || got.CreateDate.Year() != 2026 ||
@@ -149,8 +153,10 @@ func TestAMessageIsReceivedHiddenSeenAgainAndDeleted(t *testing.T) {
 		&sqs.SendMessageInput{QueueUrl: url, MessageBody: aws.String(`{"a":"<b>"}`)}))
 	receive := func() []sqstypes.Message {
 		return must[*sqs.ReceiveMessageOutput](t)(client.ReceiveMessage(t.Context(),
-			&sqs.ReceiveMessageInput{QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 20,
-				MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"}})).Messages
+			&sqs.ReceiveMessageInput{
+				QueueUrl: url, MaxNumberOfMessages: 10, VisibilityTimeout: 20,
+				MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{"All"},
+			})).Messages
 	}
 	if got := receive(); len(got) != 1 || *got[0].Body != `{"a":"<b>"}` || got[0].Attributes["SentTimestamp"] == "" {
 		t.Fatalf("received %+v", got)
@@ -262,7 +268,8 @@ func TestABatchDeletesWhatItCanAndNamesTheRest(t *testing.T) {
 	out := must[*sqs.DeleteMessageBatchOutput](t)(client.DeleteMessageBatch(t.Context(),
 		&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{
 			{Id: aws.String("good"), ReceiptHandle: aws.String(got[0].Receipt)},
-			{Id: aws.String("bad"), ReceiptHandle: aws.String("")}}}))
+			{Id: aws.String("bad"), ReceiptHandle: aws.String("")},
+		}}))
 	if len(out.Successful) != 1 || *out.Successful[0].Id != "good" || len(out.Failed) != 1 || *out.Failed[0].Id != "bad" {
 		t.Errorf("batch: %+v, failed %+v", out.Successful, out.Failed)
 	}

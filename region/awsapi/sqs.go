@@ -131,12 +131,15 @@ func receiveMessage(c *call, q receiveRequest) (any, error) {
 	var answer messagesAnswer
 	for _, m := range found {
 		attributes := chosen(wanted, []nameValueXML{
-			{"SenderId", region.AccountID}, {"SentTimestamp", strconv.FormatInt(m.SentAt.UnixMilli(), 10)},
+			{"SenderId", region.AccountID},
+			{"SentTimestamp", strconv.FormatInt(m.SentAt.UnixMilli(), 10)},
 			{"ApproximateReceiveCount", strconv.Itoa(m.Deliveries)},
 		})
 		answer.Messages = append(answer.Messages,
-			messageAnswer{MessageID: m.ID, ReceiptHandle: m.Receipt, BodyMD5: checksum(m.Body), Body: m.Body,
-				Attributes: byName(attributes), AttributeList: attributes})
+			messageAnswer{
+				MessageID: m.ID, ReceiptHandle: m.Receipt, BodyMD5: checksum(m.Body), Body: m.Body,
+				Attributes: byName(attributes), AttributeList: attributes,
+			})
 	}
 	return answer, nil
 }
@@ -182,7 +185,8 @@ func getQueueAttributes(c *call, q attributesRequest) (any, error) {
 		{"ApproximateNumberOfMessages", strconv.Itoa(visible)},
 		{"ApproximateNumberOfMessagesNotVisible", strconv.Itoa(hidden)},
 		{"QueueArn", "arn:aws:sqs:" + c.region.Name() + ":" + region.AccountID + ":" + name},
-		{"VisibilityTimeout", strconv.Itoa(int(defaultVisibility.Seconds()))}, {"ReceiveMessageWaitTimeSeconds", "0"},
+		{"VisibilityTimeout", strconv.Itoa(int(defaultVisibility.Seconds()))},
+		{"ReceiveMessageWaitTimeSeconds", "0"},
 	})
 	return attributesAnswer{Attributes: byName(list), AttributeList: list}, nil
 }

@@ -89,8 +89,10 @@ func deleteMessageBatch(c *call, q deleteBatchRequest) (any, error) {
 	answer := deleteBatchAnswer{Successful: []batchResult{}}
 	for _, e := range q.Entries {
 		if e.ReceiptHandle == "" {
-			answer.Failed = append(answer.Failed, batchFailure{ID: e.ID, Code: "ReceiptHandleIsInvalid",
-				Message: "The receipt handle is empty.", SenderFault: true})
+			answer.Failed = append(answer.Failed, batchFailure{
+				ID: e.ID, Code: "ReceiptHandleIsInvalid",
+				Message: "The receipt handle is empty.", SenderFault: true,
+			})
 			continue
 		}
 		if err := c.region.DeleteMessage(name, e.ReceiptHandle); err != nil {

@@ -14,8 +14,10 @@ type parameterJSON struct {
 }
 
 func (c *call) parameter(name, value string) parameterJSON {
-	return parameterJSON{ARN: "arn:aws:ssm:" + c.region.Name() + "::parameter" + name, DataType: "text", Name: name,
-		Type: "String", Value: value, Version: 1}
+	return parameterJSON{
+		ARN: "arn:aws:ssm:" + c.region.Name() + "::parameter" + name, DataType: "text", Name: name,
+		Type: "String", Value: value, Version: 1,
+	}
 }
 
 func getParameter(c *call) (any, error) {

@@ -14,11 +14,19 @@ func TestWildcardsMatchAsInEC2(t *testing.T) {
 		pattern, value string
 		want           bool
 	}{
-		{"m5.*", "m5.large", true}, {"m5.*", "m5a.large", false}, {"*.metal*", "c5.metal-24xl", true},
+		{"m5.*", "m5.large", true},
+		{"m5.*", "m5a.large", false},
+		{"*.metal*", "c5.metal-24xl", true},
 		{"m?.large", "m5.large", true},
-		{"m?.large", "m5a.large", false}, {`a\*b`, "a*b", true}, {`a\*b`, "axb", false}, {"*", "", true}, {"", "", true},
+		{"m?.large", "m5a.large", false},
+		{`a\*b`, "a*b", true},
+		{`a\*b`, "axb", false},
+		{"*", "", true},
+		{"", "", true},
 		{"", "x", false},
-		{"*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaa", false}, {"**x", "x", true}, {"x**", "x", true},
+		{"*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
+		{"**x", "x", true},
+		{"x**", "x", true},
 	} {
 		if got := like(c.pattern, c.value); got != c.want {
 			t.Errorf("like(%q, %q) = %v", c.pattern, c.value, got)
@@ -27,8 +35,10 @@ func TestWildcardsMatchAsInEC2(t *testing.T) {
 }
 
 func TestListsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
-	f := newForm(url.Values{"A.10.Name": {"ten"}, "A.2.Name": {"two"}, "A.1.Name": {"one"}, "A.x.Name": {"no"},
-		"B.member.1": {"m"}, "N": {"many"}})
+	f := newForm(url.Values{
+		"A.10.Name": {"ten"}, "A.2.Name": {"two"}, "A.1.Name": {"one"}, "A.x.Name": {"no"},
+		"B.member.1": {"m"}, "N": {"many"},
+	})
 	var names []string
 	for _, item := range f.each("A") {
 		names = append(names, item.str("Name"))
@@ -71,14 +81,21 @@ func TestOnlyLoopbackGetsIn(t *testing.T) {
 		want         int
 		site         string
 	}{
-		{"127.0.0.1:4566", "", 200, ""}, {"localhost", "", 200, ""}, {"[::1]:80", "", 200, ""},
+		{"127.0.0.1:4566", "", 200, ""},
+		{"localhost", "", 200, ""},
+		{"[::1]:80", "", 200, ""},
 		{"sqs.localhost:80", "", 200, ""},
-		{"rebound.example.com", "", 403, ""}, {"10.0.0.1:80", "", 403, ""}, {"", "", 403, ""},
+		{"rebound.example.com", "", 403, ""},
+		{"10.0.0.1:80", "", 403, ""},
+		{"", "", 403, ""},
 		{"localhost.example.com", "", 403, ""},
-		{"127.0.0.1:4566", "http://localhost:3000", 200, ""}, {"127.0.0.1:4566", "https://example.com", 403, ""},
+		{"127.0.0.1:4566", "http://localhost:3000", 200, ""},
+		{"127.0.0.1:4566", "https://example.com", 403, ""},
 		{"127.0.0.1:4566", "null", 403, ""},
-		{"127.0.0.1:4566", "", 403, "cross-site"}, {"127.0.0.1:4566", "", 403, "same-site"},
-		{"127.0.0.1:4566", "", 200, "same-origin"}, {"127.0.0.1:4566", "", 200, "none"},
+		{"127.0.0.1:4566", "", 403, "cross-site"},
+		{"127.0.0.1:4566", "", 403, "same-site"},
+		{"127.0.0.1:4566", "", 200, "same-origin"},
+		{"127.0.0.1:4566", "", 200, "none"},
 	} {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			req := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -58,8 +58,10 @@ func (v Verifier) Verify(ctx context.Context, token string) error {
 	if age := v.Now().Sub(at); age > lifetime || age < -skew {
 		return fmt.Errorf("it was signed at %s and is valid for %s; get a new one", at.Format(time.RFC3339), lifetime)
 	}
-	for _, computed := range []string{"X-Amz-Signature", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date",
-		"X-Amz-SignedHeaders"} {
+	for _, computed := range []string{
+		"X-Amz-Signature", "X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date",
+		"X-Amz-SignedHeaders",
+	} {
 		query.Del(computed)
 	}
 	asked.RawQuery = query.Encode()

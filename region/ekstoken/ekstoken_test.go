@@ -53,8 +53,10 @@ func (r request) signed(t *testing.T) string {
 func encode(u string) string { return Prefix + base64.RawURLEncoding.EncodeToString([]byte(u)) }
 
 func TestATokenOfTheClustersKeyIsGoodForFifteenMinutes(t *testing.T) {
-	for name, at := range map[string]time.Time{"new": now, "14m59s old": now.Add(-lifetime + time.Second),
-		"of a clock 4m ahead": now.Add(4 * time.Minute)} {
+	for name, at := range map[string]time.Time{
+		"new": now, "14m59s old": now.Add(-lifetime + time.Second),
+		"of a clock 4m ahead": now.Add(4 * time.Minute),
+	} {
 		r := good()
 		r.at = at
 		if err := ours.Verify(t.Context(), encode(r.signed(t))); err != nil {
@@ -89,8 +91,10 @@ func TestOtherTokensAreRefused(t *testing.T) {
 		"expired":         {with(func(r *request) { r.at = now.Add(-lifetime - time.Second) }), "valid for 15m0s"},
 		"from the future": {with(func(r *request) { r.at = now.Add(6 * time.Minute) }), "valid for"},
 		"another secret":  {with(func(r *request) { r.credentials.SecretAccessKey = "guess" }), "signature is wrong"},
-		"another key": {with(func(r *request) { r.credentials.AccessKeyID = "AKIAOTHER" }),
-			"access key AKIAOTHER is not"},
+		"another key": {
+			with(func(r *request) { r.credentials.AccessKeyID = "AKIAOTHER" }),
+			"access key AKIAOTHER is not",
+		},
 		"another cluster": {with(func(r *request) { r.cluster = "prod" }), "signature is wrong"},
 		"no cluster":      {encode(noCluster), `X-Amz-SignedHeaders="host"`},
 		"another action": {with(func(r *request) {
@@ -105,17 +109,25 @@ func TestOtherTokensAreRefused(t *testing.T) {
 			r.url = strings.Replace(call, "amazonaws.com",
 				"amazonaws.com.example.com", 1)
 		}), "not one of STS"},
-		"a path": {with(func(r *request) { r.url = strings.Replace(call, "/?", "/bucket?", 1) }),
-			"not one of STS"},
+		"a path": {
+			with(func(r *request) { r.url = strings.Replace(call, "/?", "/bucket?", 1) }),
+			"not one of STS",
+		},
 		"more parameters": {with(func(r *request) { r.url += "&Role=admin" }), `Role="admin"`},
-		"more headers": {with(func(r *request) { r.headers = map[string]string{"x-other": "1"} }),
-			"X-Amz-SignedHeaders"},
+		"more headers": {
+			with(func(r *request) { r.headers = map[string]string{"x-other": "1"} }),
+			"X-Amz-SignedHeaders",
+		},
 		"a parameter twice": {encode(plain + "&Action=GetCallerIdentity"), "Action="},
-		"a long expiry": {with(func(r *request) { r.url = strings.Replace(call, "Expires=60", "Expires=901", 1) }),
-			"X-Amz-Expires"},
+		"a long expiry": {
+			with(func(r *request) { r.url = strings.Replace(call, "Expires=60", "Expires=901", 1) }),
+			"X-Amz-Expires",
+		},
 		"a changed date": {encode(strings.Replace(plain, "T120000Z", "T120100Z", 1)), "signature is wrong"},
-		"a changed host": {encode(strings.Replace(plain, "us-west-2.amazonaws", "us-east-1.amazonaws", 1)),
-			"signature is wrong"},
+		"a changed host": {
+			encode(strings.Replace(plain, "us-west-2.amazonaws", "us-east-1.amazonaws", 1)),
+			"signature is wrong",
+		},
 		"no signature": {encode(plain[:strings.Index(plain, "&X-Amz-Signature")]), "lacks parameters"},
 		"no URL":       {Prefix + "!", "not base64url"},
 		"nothing":      {Prefix, "not one of STS"},

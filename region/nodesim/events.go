@@ -52,8 +52,10 @@ func (s *Simulator) started(node string) {
 	about := &corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
 	s.event(node, about, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	s.event(node, about, corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
-	for _, reason := range []string{"NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
-		"NodeReady"} {
+	for _, reason := range []string{
+		"NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+		"NodeReady",
+	} {
 		s.event(node, about, corev1.EventTypeNormal, reason, "Node %s status is now: %s", node, reason)
 	}
 }

@@ -58,8 +58,10 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: server.Config("nodesim", c), Instances: h, Clock: clock.Real{},
-			Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{
+			REST: server.Config("nodesim", c), Instances: h, Clock: clock.Real{},
+			Log: slog.New(slog.DiscardHandler),
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()

@@ -44,8 +44,10 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Instance{ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"),
-		Zone: "us-west-2a", Region: "us-west-2"}
+	m := &Instance{
+		ID: "i-1", ProviderID: "aws:///us-west-2a/i-1", Name: "ip-10-0-0-4", Type: typeNamed("m5.large"),
+		Zone: "us-west-2a", Region: "us-west-2",
+	}
 	m.Labels = map[string]string{"eks-node-viewer/instance-price": "0.05"}
 	node := newNode(m, k, metav1.Now())
 	for key, want := range map[string]string{
@@ -99,8 +101,10 @@ max-pods = 20
 		t.Fatal(err)
 	}
 	node := newNode(&Instance{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
-	want := []corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule},
-		{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	want := []corev1.Taint{
+		{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule},
+		{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute},
+	}
 	if !slices.Equal(node.Spec.Taints, want) {
 		t.Errorf("taints %v, want %v", node.Spec.Taints, want)
 	}
@@ -129,8 +133,10 @@ func TestUserDataThatJoinsNoCluster(t *testing.T) {
 }
 
 func pod(mutate func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
-		Containers: []corev1.Container{{Name: "app"}}}}
+	p := &corev1.Pod{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "app"}},
+	}}
 	mutate(p)
 	return p
 }
@@ -144,15 +150,23 @@ func TestHowLongAPodRuns(t *testing.T) {
 		"a server": {pod(func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }), 0, false},
 		"a job":    {pod(func(*corev1.Pod) {}), 2 * time.Second, true},
 		"sleep 5": {pod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Command = []string{"sh", "-c",
-				"echo hi && sleep 5; exit 0"}
+			p.Spec.Containers[0].Command = []string{
+				"sh", "-c",
+				"echo hi && sleep 5; exit 0",
+			}
 		}), 5 * time.Second, true},
-		"sleep infinity": {pod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sleep", "infinity"} }),
-			forever, true},
-		"annotation": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "90s"} }),
-			90 * time.Second, true},
-		"annotation wrong": {pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "soon"} }),
-			2 * time.Second, true},
+		"sleep infinity": {
+			pod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"sleep", "infinity"} }),
+			forever, true,
+		},
+		"annotation": {
+			pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "90s"} }),
+			90 * time.Second, true,
+		},
+		"annotation wrong": {
+			pod(func(p *corev1.Pod) { p.Annotations = map[string]string{AnnotationRunFor: "soon"} }),
+			2 * time.Second, true,
+		},
 	} {
 		if got, ends := runTime(tc.pod); got != tc.want || ends != tc.ends {
 			t.Errorf("%s: %s %t, want %s %t", name, got, ends, tc.want, tc.ends)
@@ -169,8 +183,10 @@ func TestHowLongAPodRuns(t *testing.T) {
 func TestStatusOfAPod(t *testing.T) {
 	now := metav1.Now()
 	p := pod(func(p *corev1.Pod) {
-		p.Spec.InitContainers = []corev1.Container{{Name: "setup"},
-			{Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
+		p.Spec.InitContainers = []corev1.Container{
+			{Name: "setup"},
+			{Name: "sidecar", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+		}
 		p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/ready"}}
 	})
 	p.Status = runningStatus(p, "10.0.0.4", "10.0.0.9", now)

@@ -43,8 +43,10 @@ func (hall) AssignPodIP(instance, _ string) (netip.Addr, error) {
 func (hall) ReleasePodIP(string)  {}
 func (hall) PodsWithIP() []string { return nil }
 func (h hall) boot(name string) {
-	h <- nodesim.Event{Kind: nodesim.Booted,
-		Instance: instance(name)}
+	h <- nodesim.Event{
+		Kind:     nodesim.Booted,
+		Instance: instance(name),
+	}
 }
 func ready(status corev1.ConditionStatus) func(*corev1.Node) error { return condition(status, "") }
 
@@ -77,8 +79,10 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- nodesim.Run(ctx, nodesim.Options{REST: p.RESTConfig(), Instances: s.hall, Clock: clock.Real{},
-			Log: slog.New(slog.DiscardHandler)})
+		done <- nodesim.Run(ctx, nodesim.Options{
+			REST: p.RESTConfig(), Instances: s.hall, Clock: clock.Real{},
+			Log: slog.New(slog.DiscardHandler),
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -107,10 +111,14 @@ func (s *story) node(name string, is func(*corev1.Node) error) *corev1.Node {
 // pod puts a pod on a node and waits until its phase is as said.
 func (s *story) pod(node string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Namespace: s.namespace,
-		Labels: map[string]string{}, Annotations: map[string]string{}}}
-	pod.Spec = corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}},
-		TerminationGracePeriodSeconds: ptr.To[int64](1)}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "p-", Namespace: s.namespace,
+		Labels: map[string]string{}, Annotations: map[string]string{},
+	}}
+	pod.Spec = corev1.PodSpec{
+		NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "i"}},
+		TerminationGracePeriodSeconds: ptr.To[int64](1),
+	}
 	change(pod)
 	pods := s.api.CoreV1().Pods(s.namespace)
 	pod, err := pods.Create(context.Background(), pod, metav1.CreateOptions{})
@@ -146,8 +154,10 @@ func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason s
 		if err != nil {
 			return err
 		}
-		now.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: reason,
-			LastTransitionTime: metav1.Now()}}
+		now.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: status, Reason: reason,
+			LastTransitionTime: metav1.Now(),
+		}}
 		_, err = s.api.CoreV1().Nodes().UpdateStatus(context.Background(), now, metav1.UpdateOptions{})
 		return err
 	}); err != nil {
@@ -173,10 +183,12 @@ func TestAMachineThatIsRefusedTriesAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = bindings.Create(ctx,
-		&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: name,
+		&admissionv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: name,
 			Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 				PolicyName: name.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-			}}, metav1.CreateOptions{})
+			},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +264,10 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 // A Node that somebody creates to be played is ready, stays so, and runs pods at its own address.
 func TestANodeWithoutAMachineIsPlayed(t *testing.T) {
 	s := tell(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stage",
-		Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        "stage",
+		Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
+	}}
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.99.0.1"}}
 	early := make(chan *corev1.Pod)
 	go func() { early <- s.pod("stage", corev1.PodRunning, func(*corev1.Pod) {}) }()

@@ -28,8 +28,10 @@ func runningStatus(pod *corev1.Pod, hostIP, ip string, now metav1.Time) corev1.P
 	for _, c := range pod.Spec.Containers {
 		st.ContainerStatuses = append(st.ContainerStatuses, containerStatus(pod, c, now))
 	}
-	for _, t := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized,
-		corev1.ContainersReady} {
+	for _, t := range []corev1.PodConditionType{
+		corev1.PodReadyToStartContainers, corev1.PodInitialized,
+		corev1.ContainersReady,
+	} {
 		st.Conditions = setCondition(st.Conditions, t, corev1.ConditionTrue, "", now)
 	}
 	st.Conditions = setReady(pod, st.Conditions, now)
@@ -99,7 +101,8 @@ func endedStatus(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 }
 
 func setCondition(cs []corev1.PodCondition, t corev1.PodConditionType, v corev1.ConditionStatus, reason string,
-	now metav1.Time) []corev1.PodCondition {
+	now metav1.Time,
+) []corev1.PodCondition {
 	for i := range cs {
 		if cs[i].Type != t {
 			continue

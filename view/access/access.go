@@ -91,17 +91,23 @@ func New(cfg *rest.Config, c clock.Clock, namespaces func() []string) (*Reviewer
 	if err != nil {
 		return nil, fmt.Errorf("ask about those who look: %w", err)
 	}
-	return &Reviewer{kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce),
-		known: map[[sha256.Size]byte]answer{}}, nil
+	return &Reviewer{
+		kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce),
+		known: map[[sha256.Size]byte]answer{},
+	}, nil
 }
 
 // Check fails if this process may not ask.
 func (r *Reviewer) Check(ctx context.Context) error {
-	for _, of := range [][2]string{{"authentication.k8s.io", "tokenreviews"},
-		{"authorization.k8s.io", "subjectaccessreviews"}} {
+	for _, of := range [][2]string{
+		{"authentication.k8s.io", "tokenreviews"},
+		{"authorization.k8s.io", "subjectaccessreviews"},
+	} {
 		review, err := r.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authz.SelfSubjectAccessReview{
-			Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &authz.ResourceAttributes{Verb: "create",
-				Group: of[0], Resource: of[1]}},
+			Spec: authz.SelfSubjectAccessReviewSpec{ResourceAttributes: &authz.ResourceAttributes{
+				Verb:  "create",
+				Group: of[0], Resource: of[1],
+			}},
 		}, metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("ask the API server whether this page may create %s.%s: %w", of[1], of[0], err)

@@ -46,8 +46,10 @@ type story struct {
 
 func tell(t *testing.T) *story {
 	p := planetest.Start(t)
-	s := &story{T: t, clock: clock.NewVirtual(viewtest.Now), mine: planetest.Namespace(t, p),
-		hers: planetest.Namespace(t, p), roots: x509.NewCertPool()}
+	s := &story{
+		T: t, clock: clock.NewVirtual(viewtest.Now), mine: planetest.Namespace(t, p),
+		hers: planetest.Namespace(t, p), roots: x509.NewCertPool(),
+	}
 	var err error
 	if s.api, err = client.New(p.RESTConfig(), client.Options{}); err == nil {
 		s.kube, err = kubernetes.NewForConfig(p.RESTConfig())
@@ -57,8 +59,10 @@ func tell(t *testing.T) *story {
 	}
 	m, _ := viewtest.Cluster(2, 0)
 	for _, n := range []string{s.mine, s.hers} {
-		m.SetPod(&view.Pod{UID: "uid-of-" + n, Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0),
-			Phase: view.Running, Requests: view.Amounts{1000}})
+		m.SetPod(&view.Pod{
+			UID: "uid-of-" + n, Namespace: n, Name: "pod-of-" + n, Node: viewtest.NodeName(0),
+			Phase: view.Running, Requests: view.Amounts{1000},
+		})
 	}
 	reviewer, err := access.New(p.RESTConfig(), s.clock, m.Namespaces)
 	if err != nil {
@@ -83,8 +87,10 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- web.New(web.Options{Context: "story", Model: m, Clock: s.clock,
-			Gate: &web.Gate{TLS: config, Review: reviewer.Review}}).Run(ctx, l)
+		done <- web.New(web.Options{
+			Context: "story", Model: m, Clock: s.clock,
+			Gate: &web.Gate{TLS: config, Review: reviewer.Review},
+		}).Run(ctx, l)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -130,8 +136,10 @@ func (s *story) everywhere(who rbacv1.Subject, rules ...rbacv1.PolicyRule) *rbac
 
 func (s *story) client() *http.Client {
 	jar, _ := cookiejar.New(nil)
-	c := &http.Client{Jar: jar,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}}}
+	c := &http.Client{
+		Jar:       jar,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}},
+	}
 	s.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -175,8 +183,10 @@ func (s *story) becomes(status int, path, token string) (text string) {
 func TestNobodyIsLetInWithoutAToken(t *testing.T) {
 	s := tell(t)
 	for _, token := range []string{"", "made-up", strings.Repeat("x", 100_000)} {
-		for _, path := range []string{"/", "/lite", "/main.js", "/api/stream", "/api/history",
-			"/api/pods?node=" + viewtest.NodeName(0), "/api/who", "/no-such"} {
+		for _, path := range []string{
+			"/", "/lite", "/main.js", "/api/stream", "/api/history",
+			"/api/pods?node=" + viewtest.NodeName(0), "/api/who", "/no-such",
+		} {
 			status, text := s.get(path, token)
 			if status != http.StatusUnauthorized && len(token) < 1000 || status < 400 || strings.Contains(text, "pod-of") ||
 				strings.Contains(text, "ip-10-") {
@@ -242,8 +252,10 @@ func TestAViewerSeesEverythingUntilTheyMayNotAnyMore(t *testing.T) {
 func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	s := tell(t)
 	who, token := s.account("tenant")
-	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}})
+	s.create(&rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}},
+	})
 	s.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Subjects: []rbacv1.Subject{who},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
@@ -264,9 +276,11 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 		!strings.Contains(lite, "not shown, because you may not list them: nodes") {
 		t.Errorf("what is left out is not said: %s", lite)
 	}
-	for path, lacks := range map[string]string{"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster",
-		"/api/pending": "pods of", "/api/decisions": "decisionlogs.nodeless.sh",
-		"/lite/savings": "decisionlogs.nodeless.sh"} {
+	for path, lacks := range map[string]string{
+		"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster",
+		"/api/pending":                          "pods of", "/api/decisions": "decisionlogs.nodeless.sh",
+		"/lite/savings": "decisionlogs.nodeless.sh",
+	} {
 		if status, text := s.get(path, token); status != http.StatusForbidden || !strings.Contains(text, lacks) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
@@ -297,8 +311,13 @@ func TestABrowserLogsIn(t *testing.T) {
 	for _, bad := range []struct {
 		token, site string
 		status      int
-	}{{"", "same-origin", 400}, {"two words", "same-origin", 400}, {"made-up", "same-origin", 401},
-		{strings.Repeat("x", 4000), "same-origin", 400}, {token, "cross-site", 403}} {
+	}{
+		{"", "same-origin", 400},
+		{"two words", "same-origin", 400},
+		{"made-up", "same-origin", 401},
+		{strings.Repeat("x", 4000), "same-origin", 400},
+		{token, "cross-site", 403},
+	} {
 		if resp := post("/login", bad.token, bad.site); resp.StatusCode != bad.status || len(resp.Cookies()) > 0 {
 			t.Errorf("token %.10q from %s: %d, cookies %v", bad.token, bad.site, resp.StatusCode, resp.Cookies())
 		}

@@ -15,8 +15,10 @@ import (
 )
 
 func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
-	who := authz.SubjectAccessReviewSpec{User: u.Username, Groups: u.Groups, UID: u.UID,
-		Extra: map[string]authz.ExtraValue{}}
+	who := authz.SubjectAccessReviewSpec{
+		User: u.Username, Groups: u.Groups, UID: u.UID,
+		Extra: map[string]authz.ExtraValue{},
+	}
 	for k, v := range u.Extra {
 		who.Extra[k] = authz.ExtraValue(v)
 	}
@@ -101,9 +103,12 @@ func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessRev
 
 // may asks whether somebody may list a kind, in a namespace or, if that is "", everywhere.
 func (r *Reviewer) may(ctx context.Context, who authz.SubjectAccessReviewSpec, group, resource,
-	namespace string) (bool, error) {
-	who.ResourceAttributes = &authz.ResourceAttributes{Verb: "list", Group: group, Resource: resource,
-		Namespace: namespace}
+	namespace string,
+) (bool, error) {
+	who.ResourceAttributes = &authz.ResourceAttributes{
+		Verb: "list", Group: group, Resource: resource,
+		Namespace: namespace,
+	}
 	review, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authz.SubjectAccessReview{Spec: who},
 		metav1.CreateOptions{})
 	if err != nil {

@@ -33,8 +33,10 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestTheAnswerOutlivesWhoAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := slow{make(chan struct{})}
-		config := &rest.Config{Host: "http://api", Transport: server,
-			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		config := &rest.Config{
+			Host: "http://api", Transport: server,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"},
+		}
 		r, err := New(config, clock.Real{}, func() []string { return nil })
 		if err != nil {
 			t.Fatal(err)

@@ -13,17 +13,27 @@ import (
 // decisionColumns are those of what was decided.
 func decisionColumns() []column[*record.Record] {
 	return []column[*record.Record]{
-		{title: "AGE", min: 5, fair: 6, rank: 1, right: true,
-			text: func(s *scene, r **record.Record) string { return view.Age(s.now, (*r).Time) }},
-		{title: "DECISION", min: 8, rank: 0, text: func(_ *scene, r **record.Record) string { return string((*r).Kind) },
-			tone: decisionTone},
-		{title: "REASON", min: 13, fair: 15, max: 20, rank: 3,
-			text: func(_ *scene, r **record.Record) string { return view.ReasonOf(*r) }},
-		{title: "SAVES/H", min: 8, fair: 9, rank: 4, right: true, sort: view.SortSaves,
-			text: func(_ *scene, r **record.Record) string { return dollarsOr((*r).SavesPerHour) }},
+		{
+			title: "AGE", min: 5, fair: 6, rank: 1, right: true,
+			text: func(s *scene, r **record.Record) string { return view.Age(s.now, (*r).Time) },
+		},
+		{
+			title: "DECISION", min: 8, rank: 0, text: func(_ *scene, r **record.Record) string { return string((*r).Kind) },
+			tone: decisionTone,
+		},
+		{
+			title: "REASON", min: 13, fair: 15, max: 20, rank: 3,
+			text: func(_ *scene, r **record.Record) string { return view.ReasonOf(*r) },
+		},
+		{
+			title: "SAVES/H", min: 8, fair: 9, rank: 4, right: true, sort: view.SortSaves,
+			text: func(_ *scene, r **record.Record) string { return dollarsOr((*r).SavesPerHour) },
+		},
 		{title: "ID", min: 12, rank: 5, wide: true, text: func(_ *scene, r **record.Record) string { return (*r).ID }},
-		{title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2,
-			text: func(_ *scene, r **record.Record) string { return (*r).Line() }},
+		{
+			title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2,
+			text: func(_ *scene, r **record.Record) string { return (*r).Line() },
+		},
 	}
 }
 
@@ -42,17 +52,25 @@ func decisionTone(r **record.Record) tone {
 // savingColumns are those of what decisions saved.
 func savingColumns() []column[*record.Saving] {
 	return []column[*record.Saving]{
-		{title: "AGE", min: 5, fair: 6, rank: 1, right: true,
-			text: func(s *scene, r **record.Saving) string { return view.Age(s.now, (*r).Time) }},
+		{
+			title: "AGE", min: 5, fair: 6, rank: 1, right: true,
+			text: func(s *scene, r **record.Saving) string { return view.Age(s.now, (*r).Time) },
+		},
 		{title: "REASON", min: 13, fair: 14, rank: 3, text: func(_ *scene, r **record.Saving) string { return (*r).Method }},
 		{title: "STATE", min: 8, rank: 4, text: func(_ *scene, r **record.Saving) string { return (*r).State }},
-		{title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves,
-			text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone},
-		{title: "NOW/H", min: 8, fair: 9, rank: 2, right: true,
-			text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) }},
+		{
+			title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves,
+			text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone,
+		},
+		{
+			title: "NOW/H", min: 8, fair: 9, rank: 2, right: true,
+			text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) },
+		},
 		{title: "ID", min: 12, rank: 6, wide: true, text: func(_ *scene, r **record.Saving) string { return (*r).Decision }},
-		{title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5,
-			text: func(_ *scene, r **record.Saving) string { return (*r).What }},
+		{
+			title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5,
+			text: func(_ *scene, r **record.Saving) string { return (*r).What },
+		},
 	}
 }
 
@@ -94,8 +112,10 @@ func (a *App) ledgerLine(p *painter, s *scene) {
 }
 
 func ledgerText(l record.Ledger, now time.Time) string {
-	parts := []string{"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since),
-		"now " + dollars(l.DollarsPerHour) + "/h"}
+	parts := []string{
+		"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since),
+		"now " + dollars(l.DollarsPerHour) + "/h",
+	}
 	if l.Unpriced > 0 {
 		parts = append(parts, fmt.Sprintf("%d unpriced left out", l.Unpriced))
 	}

@@ -191,7 +191,8 @@ func (a *App) nodeLine(p *painter, s *scene) {
 
 // body writes the titles and the rows that are seen, and remembers where they are.
 func body[P, R any](a *App, p *painter, s *scene, columns []placed[R], page view.Page[P], row func(*P) *R,
-	none string) {
+	none string,
+) {
 	st := a.state()
 	st.window = page.Window
 	head(p, columns, st.sort)
@@ -220,8 +221,10 @@ func (a *App) groupLine(p *painter, s *scene, l *view.Line, chosen bool) {
 	if chosen {
 		mark = ">"
 	}
-	parts := []string{fmt.Sprintf("%s─ %s=%s", mark, a.state().group, cmp.Or(l.Group, "(none)")),
-		fmt.Sprintf("%d nodes", l.Head.Machines), fmt.Sprintf("%d pods", l.Head.Pods)}
+	parts := []string{
+		fmt.Sprintf("%s─ %s=%s", mark, a.state().group, cmp.Or(l.Group, "(none)")),
+		fmt.Sprintf("%d nodes", l.Head.Machines), fmt.Sprintf("%d pods", l.Head.Pods),
+	}
 	for i, name := range s.resources {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))
 	}

@@ -151,8 +151,10 @@ func TestTheProgramLeavesTheTerminalClean(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", keys, err)
 		}
-		for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h",
-			"\x1b[?2004h": "\x1b[?2004l"} {
+		for on, off := range map[string]string{
+			"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h",
+			"\x1b[?2004h": "\x1b[?2004l",
+		} {
 			if s := out.String(); strings.LastIndex(s, on) > strings.LastIndex(s, off) {
 				t.Errorf("%q: %q is not taken back in %q", keys, on, s)
 			}
@@ -166,8 +168,10 @@ func TestStylesAreRead(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", "#04B575", "#04B575,#FFFF00,red", "#04B575,#FFFF00,#12", "#04B575,#FFFF00,256",
-		"#04B575,#FFFF00,#GG0000"} {
+	for _, bad := range []string{
+		"", "#04B575", "#04B575,#FFFF00,red", "#04B575,#FFFF00,#12", "#04B575,#FFFF00,256",
+		"#04B575,#FFFF00,#GG0000",
+	} {
 		if _, err := ParseStyle(bad); err == nil {
 			t.Errorf("%q is taken for a style", bad)
 		}

@@ -12,16 +12,26 @@ import (
 // nodeColumns are those of machines.
 func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 	out := []column[view.NodeRow]{
-		{title: "NODE", min: 15, fair: 24, max: 44, rank: 0, sort: view.FieldNode, keepBeginning: true,
-			text: func(_ *scene, r *view.NodeRow) string { return r.Name }},
-		{title: "POOL", min: 10, fair: 16, max: 24, rank: 8, sort: view.FieldPool,
-			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Pool, "-") }},
-		{title: "TYPE", min: 12, fair: 14, max: 18, rank: 4, sort: view.FieldType,
-			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Type, "-") }},
-		{title: "CAP", min: 4, rank: 6, sort: view.FieldCapacity,
-			text: func(_ *scene, r *view.NodeRow) string { return capacity(r) }},
-		{title: "ZONE", min: 10, fair: 10, max: 16, rank: 9, sort: view.FieldZone,
-			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Zone, "-") }},
+		{
+			title: "NODE", min: 15, fair: 24, max: 44, rank: 0, sort: view.FieldNode, keepBeginning: true,
+			text: func(_ *scene, r *view.NodeRow) string { return r.Name },
+		},
+		{
+			title: "POOL", min: 10, fair: 16, max: 24, rank: 8, sort: view.FieldPool,
+			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Pool, "-") },
+		},
+		{
+			title: "TYPE", min: 12, fair: 14, max: 18, rank: 4, sort: view.FieldType,
+			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Type, "-") },
+		},
+		{
+			title: "CAP", min: 4, rank: 6, sort: view.FieldCapacity,
+			text: func(_ *scene, r *view.NodeRow) string { return capacity(r) },
+		},
+		{
+			title: "ZONE", min: 10, fair: 10, max: 16, rank: 9, sort: view.FieldZone,
+			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(r.Zone, "-") },
+		},
 	}
 	for i, name := range s.resources {
 		rank := 2 + 3*min(i, 1) // the first matters most
@@ -29,17 +39,27 @@ func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 			func(r *view.NodeRow) (*view.Amounts, *view.Amounts) { return &r.Requests, &r.Allocatable }))
 	}
 	out = append(out, []column[view.NodeRow]{
-		{title: "PODS", min: 4, fair: 5, rank: 5, right: true, sort: view.SortPods,
-			text: func(_ *scene, r *view.NodeRow) string { return strconv.Itoa(r.Pods) }},
-		{title: s.priceTitle(), min: 8, rank: 3, right: true, sort: view.SortPrice,
-			text: func(s *scene, r *view.NodeRow) string { return s.price(r.Price) }},
-		{title: "AGE", min: 5, fair: 6, rank: 7, right: true, sort: view.SortAge,
-			text: func(s *scene, r *view.NodeRow) string { return view.Age(s.now, r.Created) }},
-		{title: "READY-IN", min: 8, rank: 10, right: true, wide: true, sort: view.SortReadyIn,
-			text: func(_ *scene, r *view.NodeRow) string { return readyIn(r) }},
+		{
+			title: "PODS", min: 4, fair: 5, rank: 5, right: true, sort: view.SortPods,
+			text: func(_ *scene, r *view.NodeRow) string { return strconv.Itoa(r.Pods) },
+		},
+		{
+			title: s.priceTitle(), min: 8, rank: 3, right: true, sort: view.SortPrice,
+			text: func(s *scene, r *view.NodeRow) string { return s.price(r.Price) },
+		},
+		{
+			title: "AGE", min: 5, fair: 6, rank: 7, right: true, sort: view.SortAge,
+			text: func(s *scene, r *view.NodeRow) string { return view.Age(s.now, r.Created) },
+		},
+		{
+			title: "READY-IN", min: 8, rank: 10, right: true, wide: true, sort: view.SortReadyIn,
+			text: func(_ *scene, r *view.NodeRow) string { return readyIn(r) },
+		},
 		{title: "STATUS", min: 12, fair: 15, rank: 1, sort: view.FieldStatus, text: statusText, tone: statusTone},
-		{title: "WHY", min: 12, fair: 30, max: 400, rank: 11, wide: true,
-			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(strings.Join(r.Why, "; "), "-") }},
+		{
+			title: "WHY", min: 12, fair: 30, max: 400, rank: 11, wide: true,
+			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(strings.Join(r.Why, "; "), "-") },
+		},
 	}...)
 	for _, key := range labels {
 		title := key[strings.LastIndex(key, "/")+1:]

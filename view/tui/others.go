@@ -12,28 +12,44 @@ import (
 // poolColumns are those of NodePools.
 func poolColumns(s *scene) []column[view.PoolRow] {
 	out := []column[view.PoolRow]{
-		{title: "POOL", min: 14, fair: 22, max: 32, rank: 0,
-			text: func(_ *scene, r *view.PoolRow) string { return cmp.Or(r.Name, view.NoPool) }},
-		{title: "NODES", min: 5, fair: 6, rank: 1, right: true,
-			text: func(_ *scene, r *view.PoolRow) string { return strconv.Itoa(r.Machines) }},
+		{
+			title: "POOL", min: 14, fair: 22, max: 32, rank: 0,
+			text: func(_ *scene, r *view.PoolRow) string { return cmp.Or(r.Name, view.NoPool) },
+		},
+		{
+			title: "NODES", min: 5, fair: 6, rank: 1, right: true,
+			text: func(_ *scene, r *view.PoolRow) string { return strconv.Itoa(r.Machines) },
+		},
 	}
 	for i, name := range s.resources {
 		out = append(out, use(i, name, 4+3*i,
 			func(r *view.PoolRow) (*view.Amounts, *view.Amounts) { return &r.Requests, &r.Sums.Allocatable }))
 	}
 	return append(out,
-		column[view.PoolRow]{title: s.priceTitle(), min: 9, rank: 2, right: true,
-			text: func(s *scene, r *view.PoolRow) string { return s.price(r.Price) }},
-		column[view.PoolRow]{title: "LIMITS", min: 14, fair: 30, max: 60, rank: 5,
-			text: func(_ *scene, r *view.PoolRow) string { return limits(r) }, tone: limitTone},
-		column[view.PoolRow]{title: "BUDGET E/D/U", min: 12, rank: 6,
-			text: func(_ *scene, r *view.PoolRow) string { return allowed(r) }},
-		column[view.PoolRow]{title: "BUDGETS", min: 10, fair: 24, max: 60, rank: 8,
-			text: func(_ *scene, r *view.PoolRow) string { return cmp.Or(strings.Join(r.Budgets, ", "), "-") }},
-		column[view.PoolRow]{title: "WEIGHT", min: 6, rank: 9, right: true, wide: true,
-			text: func(_ *scene, r *view.PoolRow) string { return weight(r) }},
-		column[view.PoolRow]{title: "STATUS", min: 8, fair: 20, max: 100, rank: 3,
-			text: func(_ *scene, r *view.PoolRow) string { return poolStatus(r) }},
+		column[view.PoolRow]{
+			title: s.priceTitle(), min: 9, rank: 2, right: true,
+			text: func(s *scene, r *view.PoolRow) string { return s.price(r.Price) },
+		},
+		column[view.PoolRow]{
+			title: "LIMITS", min: 14, fair: 30, max: 60, rank: 5,
+			text: func(_ *scene, r *view.PoolRow) string { return limits(r) }, tone: limitTone,
+		},
+		column[view.PoolRow]{
+			title: "BUDGET E/D/U", min: 12, rank: 6,
+			text: func(_ *scene, r *view.PoolRow) string { return allowed(r) },
+		},
+		column[view.PoolRow]{
+			title: "BUDGETS", min: 10, fair: 24, max: 60, rank: 8,
+			text: func(_ *scene, r *view.PoolRow) string { return cmp.Or(strings.Join(r.Budgets, ", "), "-") },
+		},
+		column[view.PoolRow]{
+			title: "WEIGHT", min: 6, rank: 9, right: true, wide: true,
+			text: func(_ *scene, r *view.PoolRow) string { return weight(r) },
+		},
+		column[view.PoolRow]{
+			title: "STATUS", min: 8, fair: 20, max: 100, rank: 3,
+			text: func(_ *scene, r *view.PoolRow) string { return poolStatus(r) },
+		},
 	)
 }
 
@@ -83,8 +99,10 @@ func poolStatus(r *view.PoolRow) string {
 // podColumns are those of pods; where they run is known, why they wait is asked.
 func podColumns(s *scene, waiting bool) []column[view.PodRow] {
 	out := []column[view.PodRow]{
-		{title: "POD", min: 20, fair: 28, max: 60, rank: 0, sort: "pod",
-			text: func(_ *scene, r *view.PodRow) string { return r.Key() }},
+		{
+			title: "POD", min: 20, fair: 28, max: 60, rank: 0, sort: "pod",
+			text: func(_ *scene, r *view.PodRow) string { return r.Key() },
+		},
 	}
 	for i, name := range s.resources {
 		out = append(out, column[view.PodRow]{
@@ -92,11 +110,15 @@ func podColumns(s *scene, waiting bool) []column[view.PodRow] {
 			text: func(_ *scene, r *view.PodRow) string { return view.Amount(name, r.Requests[i]) },
 		})
 	}
-	out = append(out, column[view.PodRow]{title: "AGE", min: 5, fair: 6, rank: 3, right: true, sort: view.SortAge,
-		text: func(s *scene, r *view.PodRow) string { return view.Age(s.now, r.Created) }})
+	out = append(out, column[view.PodRow]{
+		title: "AGE", min: 5, fair: 6, rank: 3, right: true, sort: view.SortAge,
+		text: func(s *scene, r *view.PodRow) string { return view.Age(s.now, r.Created) },
+	})
 	if waiting {
-		return append(out, column[view.PodRow]{title: "WHY", min: 20, fair: 30, max: 1000, rank: 1,
-			text: func(_ *scene, r *view.PodRow) string { return r.Why }})
+		return append(out, column[view.PodRow]{
+			title: "WHY", min: 20, fair: 30, max: 1000, rank: 1,
+			text: func(_ *scene, r *view.PodRow) string { return r.Why },
+		})
 	}
 	return append(out, column[view.PodRow]{title: "STATUS", min: 11, rank: 1, text: func(_ *scene, r *view.PodRow) string {
 		if r.Deleting {

@@ -96,8 +96,10 @@ func (p *painter) bar(share float64, known bool, w int) {
 	p.cell(text, label, true, plain)
 }
 
-var repeated = map[string]string{"█": strings.Repeat("█", 256), "░": strings.Repeat("░", 256),
-	"─": strings.Repeat("─", 512)}
+var repeated = map[string]string{
+	"█": strings.Repeat("█", 256), "░": strings.Repeat("░", 256),
+	"─": strings.Repeat("─", 512),
+}
 
 // repeat is n of a character of three bytes.
 func repeat(character string, n int) string {

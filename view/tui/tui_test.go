@@ -47,27 +47,41 @@ func shop(t testing.TB) *view.Model {
 	m.SetNode(&view.Node{
 		Name: "fargate-ip-10-0-7-9", Pod: "shop/search-0", Created: at.Add(-time.Hour), Ready: true,
 		ReadyChanged: at.Add(-time.Hour), Allocatable: view.Amounts{500, viewtest.Gi},
-		Labels: map[string]string{"eks.amazonaws.com/compute-type": "fargate",
-			"node.kubernetes.io/instance-type": "0.5vCPU-1GB", "topology.kubernetes.io/zone": "us-west-2a"},
+		Labels: map[string]string{
+			"eks.amazonaws.com/compute-type":   "fargate",
+			"node.kubernetes.io/instance-type": "0.5vCPU-1GB", "topology.kubernetes.io/zone": "us-west-2a",
+		},
 	})
-	m.SetNode(&view.Node{Name: "metal-1", Created: at.Add(-240 * time.Hour), Ready: true,
-		ReadyChanged: at.Add(-240 * time.Hour), Allocatable: view.Amounts{64000, 256 * viewtest.Gi}})
-	m.SetPod(&view.Pod{UID: "uid-of-dns-0", Namespace: "kube-system", Name: "dns-0", Node: "metal-1",
-		Phase: view.Running, Created: at.Add(-time.Hour), Requests: view.Amounts{100, viewtest.Gi / 8}})
+	m.SetNode(&view.Node{
+		Name: "metal-1", Created: at.Add(-240 * time.Hour), Ready: true,
+		ReadyChanged: at.Add(-240 * time.Hour), Allocatable: view.Amounts{64000, 256 * viewtest.Gi},
+	})
+	m.SetPod(&view.Pod{
+		UID: "uid-of-dns-0", Namespace: "kube-system", Name: "dns-0", Node: "metal-1",
+		Phase: view.Running, Created: at.Add(-time.Hour), Requests: view.Amounts{100, viewtest.Gi / 8},
+	})
 
-	m.SetPod(&view.Pod{UID: "uid-of-train-0", Namespace: "shop", Name: "train-0", Created: at.Add(-42 * time.Second),
-		Requests: view.Amounts{4000, 200 * viewtest.Gi}, Verdict: "0/8 nodes are available: 8 Insufficient memory."})
-	m.SetPod(&view.Pod{UID: "uid-of-late-0", Namespace: "shop", Name: "late-0", Created: at.Add(-2 * time.Second),
-		Requests: view.Amounts{500, viewtest.Gi}})
+	m.SetPod(&view.Pod{
+		UID: "uid-of-train-0", Namespace: "shop", Name: "train-0", Created: at.Add(-42 * time.Second),
+		Requests: view.Amounts{4000, 200 * viewtest.Gi}, Verdict: "0/8 nodes are available: 8 Insufficient memory.",
+	})
+	m.SetPod(&view.Pod{
+		UID: "uid-of-late-0", Namespace: "shop", Name: "late-0", Created: at.Add(-2 * time.Second),
+		Requests: view.Amounts{500, viewtest.Gi},
+	})
 	m.Say(view.Object{Kind: "Pod", Namespace: "shop", Name: "train-0"},
-		view.Said{Reason: "FailedScheduling", At: at,
-			Message: "Failed to schedule pod, no instance type of pool general has memory 200Gi and arch amd64; the largest has 128Gi"})
+		view.Said{
+			Reason: "FailedScheduling", At: at,
+			Message: "Failed to schedule pod, no instance type of pool general has memory 200Gi and arch amd64; the largest has 128Gi",
+		})
 	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(0)},
 		view.Said{Reason: "Unconsolidatable", At: at, Message: "no cheaper place for its pods"})
 
 	tight := viewtest.Pool("batch")
-	tight.Limits = []view.Limit{{Resource: "cpu", Used: "96", Most: "100", UsedShare: 0.96},
-		{Resource: "memory", Used: "300Gi", Most: "1Ti", UsedShare: 0.29}}
+	tight.Limits = []view.Limit{
+		{Resource: "cpu", Used: "96", Most: "100", UsedShare: 0.96},
+		{Resource: "memory", Used: "300Gi", Most: "1Ti", UsedShare: 0.29},
+	}
 	tight.Budgets = []string{"0 Drifted @daily for 8h0m0s", "20%"}
 	m.SetPool(tight)
 	broken := viewtest.Pool("gpu")
@@ -91,26 +105,38 @@ func decided(at time.Time) []record.Entry {
 		{Decision: &record.Decision{
 			ID: "a1", Time: ago(26 * time.Hour), Kind: record.Launch, Why: "c5.xlarge for 2 pods of general",
 			Pods: []string{"shop/web-0", "shop/web-1"},
-			Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer("c5.xlarge", 0.0603), RunnerUp: &best,
-				Types: 41}},
+			Comes: []record.Bought{{
+				Claim: claim, Pool: "general", Chosen: offer("c5.xlarge", 0.0603), RunnerUp: &best,
+				Types: 41,
+			}},
 		}},
-		{Outcome: &record.Outcome{Of: "a1", What: record.Ready, Time: ago(26*time.Hour - 44*time.Second), Claim: claim,
-			Node: viewtest.NodeName(1), Seconds: 44}},
+		{Outcome: &record.Outcome{
+			Of: "a1", What: record.Ready, Time: ago(26*time.Hour - 44*time.Second), Claim: claim,
+			Node: viewtest.NodeName(1), Seconds: 44,
+		}},
 		{Decision: &record.Decision{
 			ID: "b2", Time: ago(2 * time.Hour), Kind: record.Remove, Method: "Empty", Why: "nobody needs ip-10-0-9-9",
 			SavesPerHour: 0.17,
-			Goes: []record.Machine{{Offer: offer("m5.xlarge", 0.17), Node: "ip-10-0-9-9", Claim: "batch-z",
-				Pool: "batch"}},
+			Goes: []record.Machine{{
+				Offer: offer("m5.xlarge", 0.17), Node: "ip-10-0-9-9", Claim: "batch-z",
+				Pool: "batch",
+			}},
 		}},
-		{Outcome: &record.Outcome{Of: "b2", What: record.Gone, Time: ago(2*time.Hour - 30*time.Second), Claim: "batch-z",
-			Node: "ip-10-0-9-9", Seconds: 30}},
-		{Decision: &record.Decision{ID: "c3", Time: ago(42 * time.Second), Kind: record.Refuse, Rule: "Resources",
-			Why: "no type has memory 200Gi", Pods: []string{"shop/train-0"}}},
+		{Outcome: &record.Outcome{
+			Of: "b2", What: record.Gone, Time: ago(2*time.Hour - 30*time.Second), Claim: "batch-z",
+			Node: "ip-10-0-9-9", Seconds: 30,
+		}},
+		{Decision: &record.Decision{
+			ID: "c3", Time: ago(42 * time.Second), Kind: record.Refuse, Rule: "Resources",
+			Why: "no type has memory 200Gi", Pods: []string{"shop/train-0"},
+		}},
 		{Decision: &record.Decision{
 			ID: "d4", Time: ago(20 * time.Second), Kind: record.Replace, Method: "Underutilized",
 			Why: "the pods of ip-10-0-0-1 cost less on a smaller machine", SavesPerHour: 0.03,
-			Goes: []record.Machine{{Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim,
-				Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"}}},
+			Goes: []record.Machine{{
+				Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim,
+				Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"},
+			}},
 			Comes: []record.Bought{{Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303), Types: 12}},
 		}},
 	}
@@ -241,8 +267,10 @@ func TestEveryTerminalGetsAFrame(t *testing.T) {
 func TestHostileTextDoesNothing(t *testing.T) {
 	const evil = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe\r\n\u009b31m"
 	m := shop(t)
-	m.SetNode(&view.Node{Name: "evil" + evil, Labels: map[string]string{"team": evil, "karpenter.sh/nodepool": evil},
-		Created: viewtest.Now})
+	m.SetNode(&view.Node{
+		Name: "evil" + evil, Labels: map[string]string{"team": evil, "karpenter.sh/nodepool": evil},
+		Created: viewtest.Now,
+	})
 	m.SetPool(&view.Pool{Name: "evil" + evil, Problem: evil, Budgets: []string{evil}})
 	m.SetPod(&view.Pod{UID: "uid-of-p" + evil, Namespace: "evil", Name: "p" + evil, Verdict: evil, Created: viewtest.Now})
 	m.Note("x", evil)
@@ -252,8 +280,20 @@ func TestHostileTextDoesNothing(t *testing.T) {
 		Goes:         []record.Machine{{Offer: record.Offer{Type: evil, DollarsPerHour: 1}, Node: evil, Pool: evil}},
 		Comes:        []record.Bought{{Claim: evil, Pool: evil, Chosen: record.Offer{Type: evil, DollarsPerHour: 1}}},
 	}}})
-	for _, keys := range [][]string{{"end"}, {"2"}, {"3"}, {"3", "end", "enter"}, {"end", "w"}, {"g"}, {"/", evil},
-		{"/evil", "enter", "enter"}, {"4"}, {"4", "enter"}, {"5"}, {"5", "enter"}} {
+	for _, keys := range [][]string{
+		{"end"},
+		{"2"},
+		{"3"},
+		{"3", "end", "enter"},
+		{"end", "w"},
+		{"g"},
+		{"/", evil},
+		{"/evil", "enter", "enter"},
+		{"4"},
+		{"4", "enter"},
+		{"5"},
+		{"5", "enter"},
+	} {
 		a := app(t, m, 200, 40, true)
 		a.o.Context = "ctx" + evil
 		a.Frame()

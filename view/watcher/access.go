@@ -64,8 +64,10 @@ func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 // may asks the API server whether this user may do something with all objects of a kind.
 func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 	review, err := f.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
-		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{Verb: verb,
-			Group: s.group, Resource: s.resource}},
+		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
+			Verb:  verb,
+			Group: s.group, Resource: s.resource,
+		}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return true, nil // it does not tell; the watch will

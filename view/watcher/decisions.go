@@ -22,8 +22,10 @@ type decided struct {
 
 // decisions adds the log of decisions to what is watched. Without it there is all else: the model says why.
 func (f *Feed) decisions(ctx context.Context) error {
-	s := source{group: v1alpha1.GroupVersion.Group, resource: "decisionlogs", object: &v1alpha1.DecisionLog{},
-		keep: keep[*v1alpha1.DecisionLog](decidedOf), seen: f.decidedSeen}
+	s := source{
+		group: v1alpha1.GroupVersion.Group, resource: "decisionlogs", object: &v1alpha1.DecisionLog{},
+		keep: keep[*v1alpha1.DecisionLog](decidedOf), seen: f.decidedSeen,
+	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	there, err := f.serves(ctx, v1alpha1.GroupVersion, s.resource)

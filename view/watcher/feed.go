@@ -140,16 +140,24 @@ func (f *Feed) all() []source {
 	ours := func(o *metav1.ListOptions) { o.FieldSelector = "source=karpenter" }
 	out := []source{
 		{resource: "nodes", client: core, narrow: selected, object: &corev1.Node{}, keep: keep(f.node), seen: f.nodeSeen},
-		{resource: "pods", need: "what is asked of nodes, and pending pods", client: core, object: &corev1.Pod{},
-			keep: keep(f.pod), seen: f.podSeen},
-		{resource: "events", need: "reasons that only events tell", client: core, narrow: ours, object: &corev1.Event{},
-			keep: keep(event), seen: f.eventSeen},
+		{
+			resource: "pods", need: "what is asked of nodes, and pending pods", client: core, object: &corev1.Pod{},
+			keep: keep(f.pod), seen: f.podSeen,
+		},
+		{
+			resource: "events", need: "reasons that only events tell", client: core, narrow: ours, object: &corev1.Event{},
+			keep: keep(event), seen: f.eventSeen,
+		},
 	}
 	return append(out,
-		source{group: karpGroup.Group, resource: "nodeclaims", need: "machines on their way and why they go",
-			client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen},
-		source{group: karpGroup.Group, resource: "nodepools", need: "limits and budgets", client: f.karp,
-			object: &karpv1.NodePool{}, keep: keep(f.pool), seen: f.poolSeen},
+		source{
+			group: karpGroup.Group, resource: "nodeclaims", need: "machines on their way and why they go",
+			client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen,
+		},
+		source{
+			group: karpGroup.Group, resource: "nodepools", need: "limits and budgets", client: f.karp,
+			object: &karpv1.NodePool{}, keep: keep(f.pool), seen: f.poolSeen,
+		},
 	)
 }
 

@@ -78,10 +78,14 @@ func (s *story) node(name string) *corev1.Node {
 	}}}
 	s.create(n)
 	before := n.DeepCopy() // Kubernetes' controllers change a new Node, too
-	n.Status.Allocatable = corev1.ResourceList{"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"),
-		"pods": resource.MustParse("29")}
-	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-		LastTransitionTime: metav1.Now()}}
+	n.Status.Allocatable = corev1.ResourceList{
+		"cpu": resource.MustParse("1930m"), "memory": resource.MustParse("7Gi"),
+		"pods": resource.MustParse("29"),
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Now(),
+	}}
 	if err := s.api.Status().Patch(context.Background(), n, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
@@ -89,13 +93,17 @@ func (s *story) node(name string) *corev1.Node {
 }
 
 func (s *story) pod(name, node string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
-		Spec: corev1.PodSpec{NodeName: node}}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
+		Spec:       corev1.PodSpec{NodeName: node},
+	}
 	p.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{"cpu": resource.MustParse("500m"), "memory": resource.MustParse("1Gi")},
 	}}}
-	p.Spec.InitContainers = []corev1.Container{{Name: "i", Image: "i",
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}}}
+	p.Spec.InitContainers = []corev1.Container{{
+		Name: "i", Image: "i",
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}},
+	}}
 	if node == "" {
 		p.Spec.NodeSelector = map[string]string{"story": "nobody-s"}
 	}
@@ -160,11 +168,15 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 	s := tell(t)
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	np.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
-	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
-		Name: "x"}
+	np.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{
+		Group: "karpenter.k8s.aws", Kind: "EC2NodeClass",
+		Name: "x",
+	}
 	np.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse("100")}
-	np.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"},
-		{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}
+	np.Spec.Disruption.Budgets = []karpv1.Budget{
+		{Nodes: "1"},
+		{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}},
+	}
 	np.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("Never")
 	s.create(np)
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -226,8 +238,10 @@ func TestWhatMayNotBeSeenIsSaid(t *testing.T) {
 		t.Errorf("the node is not seen: %+v", r)
 	}
 	notes := strings.Join(m.Totals().Notes, "\n")
-	for _, want := range []string{"you may not list pods", "you may not list events",
-		"you may not list nodeclaims.karpenter.sh", "you may not list nodepools.karpenter.sh"} {
+	for _, want := range []string{
+		"you may not list pods", "you may not list events",
+		"you may not list nodeclaims.karpenter.sh", "you may not list nodepools.karpenter.sh",
+	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not said in %q", want, notes)
 		}
@@ -276,8 +290,10 @@ func TestDecisionsAreFollowed(t *testing.T) {
 	if s.api, err = client.New(s.rest, client.Options{Scheme: known}); err != nil {
 		t.Fatal(err)
 	}
-	entries := []record.Entry{{Decision: &record.Decision{ID: "a", Time: time.Now(), Kind: record.Launch,
-		Why: "m5.large for 1 pod"}}}
+	entries := []record.Entry{{Decision: &record.Decision{
+		ID: "a", Time: time.Now(), Kind: record.Launch,
+		Why: "m5.large for 1 pod",
+	}}}
 	pack := func() []byte {
 		data, err := record.Encode(entries)
 		if err != nil {
@@ -285,8 +301,10 @@ func TestDecisionsAreFollowed(t *testing.T) {
 		}
 		return data
 	}
-	log := &v1alpha1.DecisionLog{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Piece: 1, Entries: 1,
-		From: metav1.Now(), To: metav1.Now(), Data: pack()}
+	log := &v1alpha1.DecisionLog{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Piece: 1, Entries: 1,
+		From: metav1.Now(), To: metav1.Now(), Data: pack(),
+	}
 	s.create(log)
 	m, err := s.lookFor(s.rest, true)
 	if err != nil {

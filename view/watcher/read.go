@@ -116,13 +116,17 @@ func event(o *corev1.Event) *saying {
 			at = t
 		}
 	}
-	about := view.Object{Kind: unique.Make(o.InvolvedObject.Kind).Value(),
-		Namespace: unique.Make(o.InvolvedObject.Namespace).Value(), Name: o.InvolvedObject.Name}
+	about := view.Object{
+		Kind:      unique.Make(o.InvolvedObject.Kind).Value(),
+		Namespace: unique.Make(o.InvolvedObject.Namespace).Value(), Name: o.InvolvedObject.Name,
+	}
 	if about.Kind != "Pod" {
 		about.Namespace = "" // events about things of no namespace are in one all the same
 	}
-	return &saying{about, view.Said{Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(),
-		At: at, UID: string(o.InvolvedObject.UID)}}
+	return &saying{about, view.Said{
+		Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(),
+		At: at, UID: string(o.InvolvedObject.UID),
+	}}
 }
 
 func (f *Feed) amounts(list corev1.ResourceList) view.Amounts {

@@ -88,8 +88,10 @@ func (b *breaks) cut() {
 }
 
 func say(req *http.Request, status int, text string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(text)), Request: req}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(text)), Request: req,
+	}
 }
 
 // broken is a watch that cut can end.
@@ -145,8 +147,10 @@ func TestTheModelIsTheClusterAfterTenThousandChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		mirror, stop := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
-		s := &soak{T: t, api: api, r: rand.New(rand.NewPCG(6, 14)),
-			models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{}}
+		s := &soak{
+			T: t, api: api, r: rand.New(rand.NewPCG(6, 14)),
+			models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{},
+		}
 		for n := 1; n <= 10_000; n++ {
 			s.change()
 			if n%50 == 0 {
@@ -224,8 +228,10 @@ func (s *soak) changePod(pod *corev1.Pod, node string) error {
 		fallthrough
 	default:
 		was := pod.DeepCopy()
-		pod.Status.Phase = []corev1.PodPhase{corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed,
-			corev1.PodSucceeded}[s.r.IntN(5)]
+		pod.Status.Phase = []corev1.PodPhase{
+			corev1.PodPending, corev1.PodRunning, corev1.PodRunning, corev1.PodFailed,
+			corev1.PodSucceeded,
+		}[s.r.IntN(5)]
 		return s.api.Status().Patch(ctx, pod, client.MergeFrom(was))
 	}
 }

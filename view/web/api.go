@@ -14,8 +14,10 @@ import (
 func number(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(r.URL.Query().Get(name), 10, 64)
 	if err != nil {
-		return 0, failure{http.StatusBadRequest,
-			fmt.Errorf("parameter %s=%q: give a whole number", name, r.URL.Query().Get(name))}
+		return 0, failure{
+			http.StatusBadRequest,
+			fmt.Errorf("parameter %s=%q: give a whole number", name, r.URL.Query().Get(name)),
+		}
 	}
 	return n, nil
 }

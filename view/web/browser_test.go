@@ -124,8 +124,10 @@ func foretell(_ context.Context, q WhatIf) (any, error) {
 	o := whatif.Outcome{
 		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130,
 		Settled: true, Removed: []whatif.Machine{m},
-		Steps: []whatif.Step{{AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m},
-			Pods: 3, Budget: "10%", Why: "its pool is gone"}},
+		Steps: []whatif.Step{{
+			AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m},
+			Pods: 3, Budget: "10%", Why: "its pool is gone",
+		}},
 		Evictions: []whatif.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}},
 		Unplaced:  []whatif.Without{{Name: "shop/big", Why: "no pool"}},
 	}

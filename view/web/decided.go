@@ -178,7 +178,8 @@ func (d *decided) all(life, ctx context.Context) ([]kept.Record, []error, error)
 			entries = append(entries, e)
 		}
 		slices.SortFunc(entries, func(a,
-			b kept.Entry) int {
+			b kept.Entry,
+		) int {
 			return cmp.Or(a.When().Compare(b.When()), cmp.Compare(a.Key(), b.Key()))
 		})
 		d.records = kept.Fold(entries)

@@ -83,11 +83,15 @@ func saved() []kept.Entry {
 	return []kept.Entry{
 		{Decision: &kept.Decision{
 			ID: "saved", Time: at, Kind: kept.Remove, Method: "Empty", Why: "nobody needs it", SavesPerHour: 0.5,
-			Goes: []kept.Machine{{Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old",
-				Claim: "old-claim", Pool: "other"}},
+			Goes: []kept.Machine{{
+				Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old",
+				Claim: "old-claim", Pool: "other",
+			}},
 		}},
-		{Outcome: &kept.Outcome{Of: "saved", What: kept.Gone, Time: at.Add(2 * time.Minute), Claim: "old-claim",
-			Seconds: 120}},
+		{Outcome: &kept.Outcome{
+			Of: "saved", What: kept.Gone, Time: at.Add(2 * time.Minute), Claim: "old-claim",
+			Seconds: 120,
+		}},
 	}
 }
 
@@ -268,8 +272,10 @@ func TestHostileDecisionsAreOnlyText(t *testing.T) {
 	gone := saved()
 	gone[0].Decision.Goes[0].Type = hostile
 	s := decides(t, &diary{entries: append(gone, e)})
-	for _, path := range []string{"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings",
-		"/lite/decisions?q=%3Cimg"} {
+	for _, path := range []string{
+		"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings",
+		"/lite/decisions?q=%3Cimg",
+	} {
 		_, text := s.get(path)
 		if strings.ContainsAny(text, "\x1b\u202e\u0000") || strings.Contains(text, "<img") ||
 			strings.Contains(text, "<script") || !strings.Contains(text, "x1b[31m") {

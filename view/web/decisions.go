@@ -80,8 +80,10 @@ func (s *Server) decisions(r *http.Request) (any, error) {
 	if text := r.URL.Query().Get("limit"); text != "" {
 		n, err := number(r, "limit")
 		if err != nil || n < 1 || n > mostDecisions {
-			return nil, failure{http.StatusBadRequest,
-				errors.New("parameter limit=" + strconv.Quote(text) + ": give a whole number from 1 to 1000")}
+			return nil, failure{
+				http.StatusBadRequest,
+				errors.New("parameter limit=" + strconv.Quote(text) + ": give a whole number from 1 to 1000"),
+			}
 		}
 		most = int(n)
 	}

@@ -43,7 +43,8 @@ func (h *history) state(t time.Time, resources []string) (id string, text []byte
 // since are messages for the frames after an id, at most so many, and the ID of the last; or, if they are not known,
 // one message with everything, and true. wait is closed when there is more.
 func (h *history) since(id string, most int) (frames [][]byte, ids []string, known bool, wait <-chan struct{},
-	err error) {
+	err error,
+) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list, ok := h.after(id)
@@ -119,8 +120,10 @@ func (h *history) points() [][6]int64 {
 	out := make([][6]int64, len(h.frames))
 	for i := range h.frames {
 		f := &h.frames[i]
-		out[i] = [6]int64{f.seq, f.at.UnixMilli(), int64(f.totals.Machines), f.totals.Price, int64(f.totals.Bound),
-			int64(f.totals.Waiting)}
+		out[i] = [6]int64{
+			f.seq, f.at.UnixMilli(), int64(f.totals.Machines), f.totals.Price, int64(f.totals.Bound),
+			int64(f.totals.Waiting),
+		}
 	}
 	return out
 }

@@ -19,8 +19,10 @@ func gatekept(t *testing.T) *site {
 	s.life = t.Context()
 	s.o.Gate = &Gate{Review: func(_ context.Context, token string) (*access.Rights, error) {
 		if token == "all" {
-			return &access.Rights{Allow: view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true},
-				Decisions: true, Engine: true}, nil
+			return &access.Rights{
+				Allow:     view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true},
+				Decisions: true, Engine: true,
+			}, nil
 		}
 		return &access.Rights{User: token, Lacks: "nodes", Allow: view.Allow{Namespaces: []string{token}}}, nil
 	}}

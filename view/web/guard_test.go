@@ -99,8 +99,10 @@ func TestHostileTextIsOnlyText(t *testing.T) {
 		stream.WriteString(line)
 	}
 	_, waiting := s.get("/api/waiting")
-	for name, text := range map[string]string{"lite": all, "filtered": lite, "stream": stream.String(),
-		"waiting": waiting} {
+	for name, text := range map[string]string{
+		"lite": all, "filtered": lite, "stream": stream.String(),
+		"waiting": waiting,
+	} {
 		if strings.ContainsAny(text, "\x1b\u202e\u0000") {
 			t.Errorf("%s has characters that do something", name)
 		}

@@ -77,8 +77,10 @@ func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// Whoever asks for a frame's moment gives it in milliseconds.
-	f := frame{seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds),
-		totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone)}
+	f := frame{
+		seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds),
+		totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone),
+	}
 	for i := range c.Set {
 		k, err := h.kindOf(&c.Set[i])
 		if err != nil {

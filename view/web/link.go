@@ -15,9 +15,11 @@ import (
 // tokenParameter carries the token in a link.
 const tokenParameter = "token"
 
-var errNoLink = failure{http.StatusUnauthorized,
+var errNoLink = failure{
+	http.StatusUnauthorized,
 	errors.New("this page asks for its token: open the link that was printed when it started (nodeless status prints that of nodeless up again), " +
-		"or send Authorization: Bearer TOKEN")}
+		"or send Authorization: Bearer TOKEN"),
+}
 
 //go:embed link.html
 var linkText []byte
@@ -46,8 +48,10 @@ func (s *Server) tokenOnly() http.Handler {
 			return
 		}
 		if linked(r) && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") {
-			http.SetCookie(w, &http.Cookie{Name: linkCookie(r.Host), Value: s.o.Token, Path: "/", HttpOnly: true,
-				SameSite: http.SameSiteStrictMode})
+			http.SetCookie(w, &http.Cookie{
+				Name: linkCookie(r.Host), Value: s.o.Token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode,
+			})
 			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther)
 			return
 		}

@@ -58,8 +58,10 @@ func TestABrowserComesByTheLink(t *testing.T) {
 	defer server.Close()
 	jar, _ := cookiejar.New(nil)
 	hops := []string{}
-	browser := &http.Client{Jar: jar,
-		CheckRedirect: func(r *http.Request, _ []*http.Request) error { hops = append(hops, r.URL.RequestURI()); return nil }}
+	browser := &http.Client{
+		Jar:           jar,
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error { hops = append(hops, r.URL.RequestURI()); return nil },
+	}
 	get := func(path string) (*http.Response, string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, nil)
@@ -113,8 +115,11 @@ func TestABrowserComesByTheLink(t *testing.T) {
 func TestAProgramSendsTheToken(t *testing.T) {
 	s := open(t, 1, 1)
 	h := s.Handler()
-	for _, c := range []struct{ path, authorization string }{{"/lite", "Bearer " + storyToken},
-		{"/lite?token=" + storyToken, ""}, {"/api/history", "bearer " + storyToken}} {
+	for _, c := range []struct{ path, authorization string }{
+		{"/lite", "Bearer " + storyToken},
+		{"/lite?token=" + storyToken, ""},
+		{"/api/history", "bearer " + storyToken},
+	} {
 		r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+c.path, nil)
 		r.Header.Set("Authorization", c.authorization)
 		r.Header.Set("Accept", "*/*")

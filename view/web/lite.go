@@ -72,8 +72,10 @@ func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 		Amount: func(i int, v int64) string { return view.Amount(m.Resources()[i], v) },
 		Pools:  m.Pools(now, view.Query{}).Rows, Waiting: m.Waiting(view.Query{Window: view.Window{Height: litePage}}),
 	}
-	d.Nodes = m.Nodes(view.Query{Filter: d.Filter, Sort: view.ParseSort(d.Sort),
-		Window: view.Window{Index: from, Top: from, Height: litePage}})
+	d.Nodes = m.Nodes(view.Query{
+		Filter: d.Filter, Sort: view.ParseSort(d.Sort),
+		Window: view.Window{Index: from, Top: from, Height: litePage},
+	})
 	d.Hour, d.Month = view.PerHour(d.Totals.Price), view.PerMonth(d.Totals.Price)
 	d.Of = d.Nodes.Lines
 	if len(d.Nodes.Rows) > 0 {

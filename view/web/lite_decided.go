@@ -14,8 +14,10 @@ import (
 //go:embed lite_decided.html
 var decidedText string
 
-var decidedTemplate = template.Must(template.New("decided").Funcs(template.FuncMap{"text": view.Escape,
-	"money": money}).Parse(decidedText))
+var decidedTemplate = template.Must(template.New("decided").Funcs(template.FuncMap{
+	"text":  view.Escape,
+	"money": money,
+}).Parse(decidedText))
 
 // decidedData is what the pages of decisions and of savings show without script.
 type decidedData struct {

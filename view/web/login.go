@@ -49,13 +49,17 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, err)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: t, Path: "/", Secure: true, HttpOnly: true,
-		SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: cookie, Value: t, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
 func logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", Secure: true, HttpOnly: true,
-		SameSite: http.SameSiteStrictMode, MaxAge: -1})
+	http.SetCookie(w, &http.Cookie{
+		Name: cookie, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: -1,
+	})
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -32,8 +32,10 @@ type site struct {
 func open(t *testing.T, nodes, podsEach int) *site {
 	m, pods := viewtest.Cluster(nodes, podsEach)
 	c := clock.NewVirtual(viewtest.Now)
-	s := &site{T: t, Server: New(Options{Context: "story", Model: m, Clock: c, Token: storyToken}), clock: c, model: m,
-		pods: pods}
+	s := &site{
+		T: t, Server: New(Options{Context: "story", Model: m, Clock: c, Token: storyToken}), clock: c, model: m,
+		pods: pods,
+	}
 	s.journal = m.Journal()
 	s.http = httptest.NewServer(s.visitor())
 	t.Cleanup(s.http.Close)
@@ -209,8 +211,10 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	if all := machines(t, nil, state); !equal(all, seen) {
 		t.Errorf("who went on sees other machines than who came new")
 	}
-	for _, last := range []string{"another.1", s.history.epoch + ".99", s.history.epoch + ".x", "nonsense",
-		s.history.epoch + ".-1"} {
+	for _, last := range []string{
+		"another.1", s.history.epoch + ".99", s.history.epoch + ".x", "nonsense",
+		s.history.epoch + ".-1",
+	} {
 		if m := s.follow(last).next(); m.event != "state" {
 			t.Errorf("after %q came %s", last, m.event)
 		}

@@ -28,12 +28,18 @@ const (
 )
 
 var (
-	errNoForecast = failure{http.StatusNotImplemented,
-		errors.New("this page was started without forecasts: this build has none; the whole program has, and: nodeless plan")}
-	errBusy = failure{http.StatusTooManyRequests,
-		errors.New("another forecast is being made; try again when it is done")}
-	errNothing = failure{http.StatusBadRequest,
-		errors.New("nothing is to be changed: paste a manifest, or name what goes or grows")}
+	errNoForecast = failure{
+		http.StatusNotImplemented,
+		errors.New("this page was started without forecasts: this build has none; the whole program has, and: nodeless plan"),
+	}
+	errBusy = failure{
+		http.StatusTooManyRequests,
+		errors.New("another forecast is being made; try again when it is done"),
+	}
+	errNothing = failure{
+		http.StatusBadRequest,
+		errors.New("nothing is to be changed: paste a manifest, or name what goes or grows"),
+	}
 )
 
 // readWhatIf reads a question.
@@ -46,9 +52,11 @@ func readWhatIf(w http.ResponseWriter, r *http.Request) (q WhatIf, err error) {
 	if err := d.Decode(&q); err != nil {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
-			return q, failure{http.StatusRequestEntityTooLarge,
+			return q, failure{
+				http.StatusRequestEntityTooLarge,
 				fmt.Errorf("the question is larger than %d KiB: ask about fewer manifests at once, or use nodeless plan",
-					mostQuestion>>10)}
+					mostQuestion>>10),
+			}
 		}
 		return q, failure{http.StatusBadRequest, fmt.Errorf("the question is not understood: %w", err)}
 	}
@@ -56,8 +64,10 @@ func readWhatIf(w http.ResponseWriter, r *http.Request) (q WhatIf, err error) {
 	case q.Manifests == "" && named == 0:
 		return q, errNothing
 	case named > mostNamed:
-		return q, failure{http.StatusBadRequest,
-			fmt.Errorf("%d objects are named: name %d at most, or use nodeless plan", named, mostNamed)}
+		return q, failure{
+			http.StatusBadRequest,
+			fmt.Errorf("%d objects are named: name %d at most, or use nodeless plan", named, mostNamed),
+		}
 	}
 	return q, nil
 }
@@ -88,9 +98,11 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) (any, error) {
 	out, err := s.o.Forecast(ctx, q)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, failure{http.StatusGatewayTimeout,
+		return nil, failure{
+			http.StatusGatewayTimeout,
 			fmt.Errorf("the forecast was not done within %s: ask about less, or use nodeless plan, which takes its time",
-				mostThought)}
+				mostThought),
+		}
 	case err != nil:
 		return nil, failure{http.StatusUnprocessableEntity, err}
 	}

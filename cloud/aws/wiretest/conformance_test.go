@@ -66,8 +66,10 @@ func newPlace(t testing.TB) *place { return newPlaceWith(t, func(*region.Config)
 
 func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 	t.Helper()
-	p := &place{clock: clock.NewVirtual(time.Now()),
-		classes: map[string]*ec2v1.EC2NodeClass{"default": class("default"), "raw": class("raw")}}
+	p := &place{
+		clock:   clock.NewVirtual(time.Now()),
+		classes: map[string]*ec2v1.EC2NodeClass{"default": class("default"), "raw": class("raw")},
+	}
 	config := region.Config{
 		Name: "us-west-2", Dir: t.TempDir(), Seed: 1, Clock: p.clock, Discovery: "demo",
 		Throttle: map[string]region.Bucket{}, // No limits: the stories do not wait for tokens on virtual time.
@@ -95,8 +97,10 @@ func (p *place) connect(t testing.TB) *aws.Provider {
 func (p *place) connectWith(t testing.TB, change func(*aws.Options)) *aws.Provider {
 	t.Helper()
 	o := aws.Options{
-		AWS: awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url,
-			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
+		AWS: awssdk.Config{
+			Region: "us-west-2", BaseEndpoint: &p.url,
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		},
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"), ServiceCIDR: "10.100.0.0/16",
 		KubernetesVersion: "1.36", Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
 	}

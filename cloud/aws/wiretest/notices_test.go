@@ -21,8 +21,10 @@ func (p *place) hearing(t *testing.T) *aws.Provider {
 		t.Fatal(err)
 	}
 	provider, err := aws.New(t.Context(), aws.Options{
-		AWS: awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url,
-			Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")},
+		AWS: awssdk.Config{
+			Region: "us-west-2", BaseEndpoint: &p.url,
+			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
+		},
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", KubernetesVersion: "1.36", InterruptionQueue: "demo",
 		Clock:   p.clock,
 		Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
@@ -106,6 +108,8 @@ func TestAilingMachinesAreFound(t *testing.T) {
 	}
 	want(map[string]cloud.InterruptionKind{ids[3]: cloud.MaintenanceDue})
 	p.clock.Advance(time.Minute)
-	want(map[string]cloud.InterruptionKind{ids[1]: cloud.InstanceFailed, ids[2]: cloud.SystemFailed,
-		ids[3]: cloud.MaintenanceDue})
+	want(map[string]cloud.InterruptionKind{
+		ids[1]: cloud.InstanceFailed, ids[2]: cloud.SystemFailed,
+		ids[3]: cloud.MaintenanceDue,
+	})
 }

@@ -63,8 +63,10 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 		strings.Contains(text, "ec2nodeclass") {
 		t.Errorf("the Node will not say its class: %s", text)
 	}
-	capacity, allocatable, err := nodesim.Resources(nodesim.Instance{Type: p.region.Type("big"),
-		UserData: instance.UserData})
+	capacity, allocatable, err := nodesim.Resources(nodesim.Instance{
+		Type:     p.region.Type("big"),
+		UserData: instance.UserData,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

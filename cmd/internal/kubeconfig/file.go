@@ -97,8 +97,10 @@ func load(path string) (*yaml.Node, error) {
 		return nil, malformed(err)
 	}
 	if doc.Kind == 0 || doc.Content[0].Tag == "!!null" {
-		doc = yaml.Node{Kind: yaml.DocumentNode,
-			Content: []*yaml.Node{mapping("apiVersion", scalar("v1"), "kind", scalar("Config"))}}
+		doc = yaml.Node{
+			Kind:    yaml.DocumentNode,
+			Content: []*yaml.Node{mapping("apiVersion", scalar("v1"), "kind", scalar("Config"))},
+		}
 		return &doc, nil
 	}
 	if doc.Content[0].Kind != yaml.MappingNode {

@@ -103,8 +103,10 @@ func TestTheContextComesAndGoesAndNothingElseChanges(t *testing.T) {
 		string(who.ClientCertificateData) != "certificate" || string(who.ClientKeyData) != "key" {
 		t.Errorf("cluster %+v, user %+v", cluster, who)
 	}
-	for _, kept := range []string{"# my clusters", "# do not touch", "some-new-field: kept",
-		"certificate-authority: certs/prod.crt", "namespace: shop"} {
+	for _, kept := range []string{
+		"# my clusters", "# do not touch", "some-new-field: kept",
+		"certificate-authority: certs/prod.crt", "namespace: shop",
+	} {
 		if !strings.Contains(read(t, path), kept) {
 			t.Errorf("lost: %s", kept)
 		}
@@ -150,8 +152,10 @@ func TestWithoutAKubeconfigOneIsMade(t *testing.T) {
 }
 
 func TestAnEmptyListOrFileIsNoObstacle(t *testing.T) {
-	for _, content := range []string{"\n", "# only a comment\n",
-		"apiVersion: v1\nkind: Config\nclusters: []\nusers: null\ncontexts:\n", `{"apiVersion":"v1","kind":"Config"}`} {
+	for _, content := range []string{
+		"\n", "# only a comment\n",
+		"apiVersion: v1\nkind: Config\nclusters: []\nusers: null\ncontexts:\n", `{"apiVersion":"v1","kind":"Config"}`,
+	} {
 		path := user(t, content)
 		merge(t, ours(t, "https://127.0.0.1:16443"))
 		if c, err := clientcmd.LoadFromFile(path); err != nil || c.Contexts["nodeless-a"] == nil ||
@@ -162,8 +166,10 @@ func TestAnEmptyListOrFileIsNoObstacle(t *testing.T) {
 }
 
 func TestAMalformedKubeconfigIsLeftAlone(t *testing.T) {
-	for _, content := range []string{"clusters: [", "- a list", "just text",
-		"apiVersion: v1\nkind: Config\nclusters: {a: b}\n", "\tx: y"} {
+	for _, content := range []string{
+		"clusters: [", "- a list", "just text",
+		"apiVersion: v1\nkind: Config\nclusters: {a: b}\n", "\tx: y",
+	} {
 		path := user(t, content)
 		err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing)
 		if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "malformed") {
@@ -179,8 +185,10 @@ func TestAMalformedKubeconfigIsLeftAlone(t *testing.T) {
 }
 
 func TestAContextOfSomebodyElseIsRespected(t *testing.T) {
-	for _, content := range []string{strings.ReplaceAll(theirs, "name: prod", "name: nodeless-a"),
-		strings.ReplaceAll(theirs, "name: me", "name: nodeless-a")} {
+	for _, content := range []string{
+		strings.ReplaceAll(theirs, "name: prod", "name: nodeless-a"),
+		strings.ReplaceAll(theirs, "name: me", "name: nodeless-a"),
+	} {
 		path := user(t, content)
 		err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing)
 		if err == nil || !strings.Contains(err.Error(), `"nodeless-a"`) || !strings.Contains(err.Error(), "--name") {

@@ -102,8 +102,10 @@ func compile(output string) (print printer, err error) {
 		return nil, nil
 	}
 	if of == "" {
-		such := map[string]string{"jsonpath": "jsonpath={.kind}", "custom-columns": "custom-columns=NAME:.name",
-			"go-template": "go-template={{.kind}}"}
+		such := map[string]string{
+			"jsonpath": "jsonpath={.kind}", "custom-columns": "custom-columns=NAME:.name",
+			"go-template": "go-template={{.kind}}",
+		}
 		return nil, fmt.Errorf("-o %s: say what to print, such as -o '%s'; -o yaml shows which fields there are", form,
 			such[form])
 	}

@@ -6,9 +6,13 @@ import (
 )
 
 func TestListsInEveryForm(t *testing.T) {
-	data := map[string]any{"kind": "L",
-		"items": []any{map[string]any{"id": "a", "n": 1000000, "of": map[string]any{"x": "y\x1b[2J"}},
-			map[string]any{"id": "b"}}}
+	data := map[string]any{
+		"kind": "L",
+		"items": []any{
+			map[string]any{"id": "a", "n": 1000000, "of": map[string]any{"x": "y\x1b[2J"}},
+			map[string]any{"id": "b"},
+		},
+	}
 	for output, want := range map[string]string{
 		"jsonpath={.items[*].id}":                     "a b",
 		"jsonpath=kind":                               "L",

@@ -31,8 +31,10 @@ type Printer struct {
 // New prints to f; lines are redrawn only if f is a terminal.
 func New(f *os.File) *Printer {
 	tty := term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-	p := &Printer{w: f, live: tty, color: tty && os.Getenv("NO_COLOR") == "", now: time.Now,
-		width: func() int { return 0 }}
+	p := &Printer{
+		w: f, live: tty, color: tty && os.Getenv("NO_COLOR") == "", now: time.Now,
+		width: func() int { return 0 },
+	}
 	if tty {
 		p.width = func() int {
 			columns, _, err := term.GetSize(int(f.Fd()))

@@ -29,6 +29,7 @@ func held(p *Pod)     { p.BlockedUntil = noon.Add(time.Hour) }
 func endsIn(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.Ends = noon.Add(d) }
 }
+
 func refusedFor(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.NotBefore = noon.Add(d) }
 }
@@ -62,40 +63,68 @@ func TestStep(t *testing.T) {
 		want     string
 	}{
 		{name: "an empty machine is drained at once", want: "done"},
-		{name: "pods that stay to the end are not waited for",
-			pods: []Pod{pod("a", static), pod("b", terminal), pod("c", tolerant)}, want: "done"},
-		{name: "normal pods go first",
+		{
+			name: "pods that stay to the end are not waited for",
+			pods: []Pod{pod("a", static), pod("b", terminal), pod("c", tolerant)}, want: "done",
+		},
+		{
+			name: "normal pods go first",
 			pods: []Pod{pod("agent", daemon), pod("dns", critical), pod("proxy", daemon, critical), pod("web")},
-			want: "evict web; wait for agent: other pods leave first; wait for dns: other pods leave first; wait for proxy: other pods leave first"},
-		{name: "then daemons", pods: []Pod{pod("agent", daemon), pod("dns", critical)},
-			want: "evict agent; wait for dns: other pods leave first"},
-		{name: "then critical pods", pods: []Pod{pod("dns", critical), pod("proxy", daemon, critical)},
-			want: "evict dns; wait for proxy: other pods leave first"},
+			want: "evict web; wait for agent: other pods leave first; wait for dns: other pods leave first; wait for proxy: other pods leave first",
+		},
+		{
+			name: "then daemons", pods: []Pod{pod("agent", daemon), pod("dns", critical)},
+			want: "evict agent; wait for dns: other pods leave first",
+		},
+		{
+			name: "then critical pods", pods: []Pod{pod("dns", critical), pod("proxy", daemon, critical)},
+			want: "evict dns; wait for proxy: other pods leave first",
+		},
 		{name: "then critical daemons", pods: []Pod{pod("proxy", daemon, critical)}, want: "evict proxy"},
-		{name: "a group that is ending holds up the next",
+		{
+			name: "a group that is ending holds up the next",
 			pods: []Pod{pod("web", endsIn(10*time.Second)), pod("agent", daemon)},
-			want: "wait for agent: other pods leave first; wait for web: it is terminating; again in 1m10s"},
-		{name: "a pod stuck for a minute is given up",
-			pods: []Pod{pod("web", endsIn(-time.Minute)), pod("agent", daemon)}, want: "evict agent"},
-		{name: "a held pod stalls the drain", pods: []Pod{pod("job", held), pod("agent", daemon)},
-			want: "wait for agent: other pods leave first; wait for job: karpenter.sh/do-not-disrupt; again in 1h0m0s"},
-		{name: "a refused eviction is tried again later",
+			want: "wait for agent: other pods leave first; wait for web: it is terminating; again in 1m10s",
+		},
+		{
+			name: "a pod stuck for a minute is given up",
+			pods: []Pod{pod("web", endsIn(-time.Minute)), pod("agent", daemon)}, want: "evict agent",
+		},
+		{
+			name: "a held pod stalls the drain", pods: []Pod{pod("job", held), pod("agent", daemon)},
+			want: "wait for agent: other pods leave first; wait for job: karpenter.sh/do-not-disrupt; again in 1h0m0s",
+		},
+		{
+			name: "a refused eviction is tried again later",
 			pods: []Pod{pod("db", refusedFor(200*time.Millisecond)), pod("web")},
-			want: "evict web; wait for db: its eviction was refused; again in 200ms"},
-		{name: "before the deadline pods are evicted as usual", deadline: time.Minute, pods: []Pod{pod("web")},
-			want: "evict web; again in 30s"},
-		{name: "at the deadline less its grace a pod is deleted, held or not, of any group", deadline: 30 * time.Second,
+			want: "evict web; wait for db: its eviction was refused; again in 200ms",
+		},
+		{
+			name: "before the deadline pods are evicted as usual", deadline: time.Minute, pods: []Pod{pod("web")},
+			want: "evict web; again in 30s",
+		},
+		{
+			name: "at the deadline less its grace a pod is deleted, held or not, of any group", deadline: 30 * time.Second,
 			pods: []Pod{pod("job", held), pod("agent", daemon), pod("web", refusedFor(time.Second))},
-			want: "delete agent in 30s; delete job in 30s; delete web in 30s"},
-		{name: "past the deadline one second is left", deadline: -time.Hour, pods: []Pod{pod("web")},
-			want: "delete web in 1s"},
-		{name: "a deletion with too much grace is shortened", deadline: 10 * time.Second,
-			pods: []Pod{pod("web", endsIn(time.Hour))}, want: "delete web in 10s"},
-		{name: "a deletion in time is left alone", deadline: 10 * time.Second,
+			want: "delete agent in 30s; delete job in 30s; delete web in 30s",
+		},
+		{
+			name: "past the deadline one second is left", deadline: -time.Hour, pods: []Pod{pod("web")},
+			want: "delete web in 1s",
+		},
+		{
+			name: "a deletion with too much grace is shortened", deadline: 10 * time.Second,
+			pods: []Pod{pod("web", endsIn(time.Hour))}, want: "delete web in 10s",
+		},
+		{
+			name: "a deletion in time is left alone", deadline: 10 * time.Second,
 			pods: []Pod{pod("web", endsIn(10*time.Second))},
-			want: "wait for web: it is terminating; again in 1m10s"},
-		{name: "pods that stay outlive the deadline too", deadline: -time.Second,
-			pods: []Pod{pod("a", static), pod("b", tolerant)}, want: "done"},
+			want: "wait for web: it is terminating; again in 1m10s",
+		},
+		{
+			name: "pods that stay outlive the deadline too", deadline: -time.Second,
+			pods: []Pod{pod("a", static), pod("b", tolerant)}, want: "done",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var deadline time.Time

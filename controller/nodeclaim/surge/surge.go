@@ -57,9 +57,11 @@ func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decisio
 		if now.Before(until) {
 			return Decision{Asked: true, Until: until}
 		}
-		return Decision{Asked: true,
+		return Decision{
+			Asked: true,
 			Problem: fmt.Sprintf("no other pod was ready within %s; check its new pod, or allow more time in annotation %s",
-				wait, Annotation)}
+				wait, Annotation),
+		}
 	}
 	if why := cannot(d); why != "" {
 		return Decision{Asked: true, Problem: why}

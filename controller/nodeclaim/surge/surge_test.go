@@ -29,8 +29,10 @@ func deployment(change func(*appsv1.Deployment)) *appsv1.Deployment {
 func rolling(surge, unavailable string) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) {
 		s, u := intstr.Parse(surge), intstr.Parse(unavailable)
-		d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType,
-			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &s, MaxUnavailable: &u}}
+		d.Spec.Strategy = appsv1.DeploymentStrategy{
+			Type:          appsv1.RollingUpdateDeploymentStrategyType,
+			RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: &s, MaxUnavailable: &u},
+		}
 	}
 }
 
@@ -48,8 +50,10 @@ func TestADeploymentsOnlyPodWaitsForTheNext(t *testing.T) {
 		problem string
 	}{
 		"it is asked for": {nil, true, 5 * time.Minute, ""},
-		"for so long": {func(d *appsv1.Deployment) { d.Annotations[Annotation] = "90s" }, true,
-			90 * time.Second, ""},
+		"for so long": {
+			func(d *appsv1.Deployment) { d.Annotations[Annotation] = "90s" }, true,
+			90 * time.Second, "",
+		},
 		"the defaults let it":    {rolling("25%", "25%"), true, 5 * time.Minute, ""},
 		"it is under way":        {marked("pod-1 2026-06-03T11:58:00Z"), false, 3 * time.Minute, ""},
 		"it took too long":       {marked("pod-1 2026-06-03T11:54:00Z"), false, 0, "within 5m0s"},
@@ -58,16 +62,24 @@ func TestADeploymentsOnlyPodWaitsForTheNext(t *testing.T) {
 		"it is not asked for":    {func(d *appsv1.Deployment) { d.Annotations = nil }, false, 0, ""},
 		"it is declined":         {func(d *appsv1.Deployment) { d.Annotations[Annotation] = "false" }, false, 0, ""},
 		"there are two":          {func(d *appsv1.Deployment) { d.Spec.Replicas = &two }, false, 0, ""},
-		"it is going itself": {func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: noon} },
-			false, 0, ""},
-		"the pod is somebody else's": {func(d *appsv1.Deployment) { d.Spec.Selector.MatchLabels["app"] = "web" }, false,
-			0, ""},
-		"nobody can read it": {func(d *appsv1.Deployment) { d.Annotations[Annotation] = "soon" }, false, 0,
-			`nodeless.sh/surge-before-eviction: "soon"`},
+		"it is going itself": {
+			func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: noon} },
+			false, 0, "",
+		},
+		"the pod is somebody else's": {
+			func(d *appsv1.Deployment) { d.Spec.Selector.MatchLabels["app"] = "web" }, false,
+			0, "",
+		},
+		"nobody can read it": {
+			func(d *appsv1.Deployment) { d.Annotations[Annotation] = "soon" }, false, 0,
+			`nodeless.sh/surge-before-eviction: "soon"`,
+		},
 		"that is too long": {func(d *appsv1.Deployment) { d.Annotations[Annotation] = "48h" }, false, 0, "1h0m0s"},
 		"it is paused":     {func(d *appsv1.Deployment) { d.Spec.Paused = true }, false, 0, "resume it"},
-		"it recreates": {func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, false, 0,
-			"RollingUpdate"},
+		"it recreates": {
+			func(d *appsv1.Deployment) { d.Spec.Strategy.Type = "Recreate" }, false, 0,
+			"RollingUpdate",
+		},
 		"it may not surge":           {rolling("0", "1"), false, 0, "maxSurge"},
 		"its only pod may end first": {rolling("1", "1"), false, 0, "maxUnavailable"},
 	} {
@@ -116,8 +128,10 @@ func TestOnlyErrorsThatPassAreTriedAgain(t *testing.T) {
 func TestTheDeploymentOfAPodIsFoundByName(t *testing.T) {
 	yes := true
 	pod := func(kind, owner, hash string) *metav1.ObjectMeta {
-		return &metav1.ObjectMeta{Labels: map[string]string{"pod-template-hash": hash},
-			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: owner, Controller: &yes}}}
+		return &metav1.ObjectMeta{
+			Labels:          map[string]string{"pod-template-hash": hash},
+			OwnerReferences: []metav1.OwnerReference{{Kind: kind, Name: owner, Controller: &yes}},
+		}
 	}
 	for _, c := range []struct {
 		pod  *metav1.ObjectMeta

@@ -72,8 +72,10 @@ func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
 	}
 	return record.Machine{
 		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-		Offer: record.Offer{Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone],
-			CapacityType: claim.Labels[model.LabelCapacityType]},
+		Offer: record.Offer{
+			Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone],
+			CapacityType: claim.Labels[model.LabelCapacityType],
+		},
 	}
 }
 

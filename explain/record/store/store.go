@@ -116,8 +116,10 @@ func (s *store) append(ctx context.Context, entries []record.Entry) (int, error)
 // write makes a piece, or puts it in the place of what is there under its name, if that is as it was read.
 func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, data []byte) error {
 	log := &v1alpha1.DecisionLog{
-		ObjectMeta: metav1.ObjectMeta{Name: name(piece, s.pieces),
-			Labels: map[string]string{"app.kubernetes.io/managed-by": "nodeless"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   name(piece, s.pieces),
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "nodeless"},
+		},
 		Piece: piece, Entries: int32(len(entries)), Data: data,
 		From: metav1.NewTime(entries[0].When()), To: metav1.NewTime(entries[len(entries)-1].When()),
 	}

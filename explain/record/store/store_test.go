@@ -73,8 +73,10 @@ func decisions(from, to int) []record.Entry {
 			why[j] = byte('!' + noise.IntN(90))
 		}
 		at := time.Date(2026, 11, 22, 12, 0, i, 0, time.UTC)
-		out = append(out, record.Entry{Decision: &record.Decision{ID: fmt.Sprintf("d%03d", i), Time: at,
-			Kind: record.Launch, Why: string(why)}})
+		out = append(out, record.Entry{Decision: &record.Decision{
+			ID: fmt.Sprintf("d%03d", i), Time: at,
+			Kind: record.Launch, Why: string(why),
+		}})
 	}
 	return out
 }
@@ -200,17 +202,23 @@ func life(n int, at time.Time) []record.Entry {
 	id, claim, node := fmt.Sprintf("%010x", uint64(n)*2654435761), fmt.Sprintf("general-%05x", n),
 		fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", n>>16&255, n>>8&255, n&255)
 	offer := record.Offer{Type: "m5.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.0361}
-	d := &record.Decision{ID: id, Time: at, Snapshot: id, Kind: record.Launch,
+	d := &record.Decision{
+		ID: id, Time: at, Snapshot: id, Kind: record.Launch,
 		Why:   "m5.large spot in us-west-2a at $0.0361/h for 10 pods of general",
-		Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}}}
+		Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}},
+	}
 	for p := range 10 {
 		d.Pods = append(d.Pods, fmt.Sprintf("shop/web-7fb4c9-%05x", n*10+p))
 	}
 	return []record.Entry{
 		{Decision: d},
-		{Outcome: &record.Outcome{Of: id, What: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node,
-			Seconds: 40, Offer: &offer}},
-		{Outcome: &record.Outcome{Of: id, What: record.Gone, Time: at.Add(time.Minute), Claim: claim, Node: node,
-			Seconds: 60}},
+		{Outcome: &record.Outcome{
+			Of: id, What: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node,
+			Seconds: 40, Offer: &offer,
+		}},
+		{Outcome: &record.Outcome{
+			Of: id, What: record.Gone, Time: at.Add(time.Minute), Claim: claim, Node: node,
+			Seconds: 60,
+		}},
 	}
 }

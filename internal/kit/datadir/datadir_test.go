@@ -153,8 +153,10 @@ func TestAnotherVersion(t *testing.T) {
 	}{
 		"before marks said anything": {"", ""},
 		"of an older Kubernetes":     {`{"format": 1, "version": "v0.1", "kubernetes": "v1.35.9"}`, ""},
-		"of a newer Kubernetes": {`{"format": 1, "version": "v9.9", "kubernetes": "v1.37.0"}`,
-			"v9.9 with Kubernetes v1.37.0"},
+		"of a newer Kubernetes": {
+			`{"format": 1, "version": "v9.9", "kubernetes": "v1.37.0"}`,
+			"v9.9 with Kubernetes v1.37.0",
+		},
 		"of a newer format": {`{"format": 2, "version": "v9.9"}`, "v9.9"},
 		"damaged":           {`{"format`, "damaged"},
 	} {

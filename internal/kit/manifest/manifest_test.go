@@ -164,8 +164,10 @@ func (e *endless) Read(p []byte) (int, error) {
 
 // Of an object without end no more is read than one may have.
 func TestAnObjectWithoutEndDoesNotFillTheMemory(t *testing.T) {
-	for _, begin := range []string{`{"items": [{"a": "`, `{"kind": "Pod", "a": "`,
-		`{"kind": "List", "metadata": {"a": [`} {
+	for _, begin := range []string{
+		`{"items": [{"a": "`, `{"kind": "Pod", "a": "`,
+		`{"kind": "List", "metadata": {"a": [`,
+	} {
 		in := &endless{item: bytes.Repeat([]byte("1,"), 1<<19), left: 4096, now: bytes.NewReader([]byte(begin))}
 		err := manifest.Each(in, func(manifest.Item) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "line 1: an object is larger than 16 MiB") || in.left < 4096-80 {

@@ -17,10 +17,14 @@ func ladder() []model.InstanceType {
 	var out []model.InstanceType
 	add := func(name string, cores int64, dollars float64) {
 		r := model.Resources{model.CPU: cores * 1000, model.Memory: cores * 4 << 30, model.Pods: 110}
-		out = append(out, model.InstanceType{Name: name, Capacity: r, Allocatable: r,
+		out = append(out, model.InstanceType{
+			Name: name, Capacity: r, Allocatable: r,
 			Requirements: model.NewRequirements(model.OneOf(model.LabelInstanceType, name)),
-			Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand, Price: model.Price(dollars * 1e6),
-				Available: true}}})
+			Offerings: []model.Offering{{
+				Zone: "a", CapacityType: model.OnDemand, Price: model.Price(dollars * 1e6),
+				Available: true,
+			}},
+		})
 	}
 	add("m.16", 16, 1.6)
 	add("m.2", 2, 0.2)
@@ -35,10 +39,13 @@ var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func cluster(cores ...int64) *model.Snapshot {
 	s := &model.Snapshot{Now: now, ResourceNames: model.WellKnownResources, Pools: []model.Pool{{
 		Name: "default", Types: ladder(), Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "default")),
-		Disruption: model.DisruptionPolicy{AllowedEmpty: 10, AllowedUnderused: 10}}}}
+		Disruption: model.DisruptionPolicy{AllowedEmpty: 10, AllowedUnderused: 10},
+	}}}
 	for i := range int64(32) {
-		s.Shapes = append(s.Shapes, model.Shape{Key: fmt.Sprintf("%02d cores", i+1),
-			Requests: model.Resources{model.CPU: (i + 1) * 1000, model.Memory: (i + 1) << 30, model.Pods: 1}})
+		s.Shapes = append(s.Shapes, model.Shape{
+			Key:      fmt.Sprintf("%02d cores", i+1),
+			Requests: model.Resources{model.CPU: (i + 1) * 1000, model.Memory: (i + 1) << 30, model.Pods: 1},
+		})
 	}
 	for i, c := range cores {
 		s.Pending = append(s.Pending, pod(fmt.Sprintf("pod-%03d", i), c))
@@ -47,14 +54,18 @@ func cluster(cores ...int64) *model.Snapshot {
 }
 
 func pod(name string, cores int64) model.Pod {
-	return model.Pod{PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: int(cores - 1),
-		Created: now.Add(-time.Hour)}
+	return model.Pod{
+		PodKey: model.PodKey{Namespace: "default", Name: name, UID: name}, Shape: int(cores - 1),
+		Created: now.Add(-time.Hour),
+	}
 }
 
 // node adds a machine of a type with pods of so many cores.
 func node(s *model.Snapshot, typ string, cores ...int64) *model.Node {
-	n := model.Node{Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized,
-		Initialized: now.Add(-time.Hour)}
+	n := model.Node{
+		Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized,
+		Initialized: now.Add(-time.Hour),
+	}
 	n.Name = fmt.Sprintf("node-%02d", len(s.Nodes))
 	n.Claim = n.Name
 	for _, t := range s.Pools[0].Types {

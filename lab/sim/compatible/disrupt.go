@@ -136,8 +136,10 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 		c.Cost += int64(1000 * cost(n))
 		for i := range n.Pods {
 			p := &n.Pods[i]
-			items = append(items, item{key: p.PodKey, ask: vectorOf(&d.s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
-				from: n.Name})
+			items = append(items, item{
+				key: p.PodKey, ask: vectorOf(&d.s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
+				from: n.Name,
+			})
 		}
 	}
 	nodes := slices.DeleteFunc(slices.Clone(d.base), func(r room) bool { return gone[r.name] })

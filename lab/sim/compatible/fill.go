@@ -208,8 +208,10 @@ func (f *filling) launch(c *claim, items []item, pool *model.Pool) model.Launch 
 	best := &f.offers[c.types[0]]
 	l := model.Launch{
 		Pool: pool.Name, Requirements: pool.Requirements,
-		Chosen: model.Candidate{OfferingKey: model.OfferingKey{Type: best.typ.Name, Zone: best.at.Zone,
-			CapacityType: best.at.CapacityType}, Price: best.price},
+		Chosen: model.Candidate{OfferingKey: model.OfferingKey{
+			Type: best.typ.Name, Zone: best.at.Zone,
+			CapacityType: best.at.CapacityType,
+		}, Price: best.price},
 	}
 	for _, k := range c.types[:min(len(c.types), mostTypes)] {
 		l.Types = append(l.Types, f.offers[k].typ.Name)

@@ -30,8 +30,10 @@ func waiting(s *model.Snapshot) []item {
 	out := make([]item, 0, len(s.Pending))
 	for i := range s.Pending {
 		p := &s.Pending[i]
-		out = append(out, item{key: p.PodKey, ask: vectorOf(&s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
-			from: p.From})
+		out = append(out, item{
+			key: p.PodKey, ask: vectorOf(&s.Shapes[p.Shape].Requests), at: p.Created.UnixNano(),
+			from: p.From,
+		})
 	}
 	return out
 }

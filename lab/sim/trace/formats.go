@@ -42,8 +42,10 @@ func formatOf(head []string) (format, error) {
 func openb(column map[string]int) format {
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
-		p := Pod{CPU: int64(c.number("cpu_milli")), Memory: int64(c.number("memory_mib")) << 20,
-			GPUs: int64(c.number("num_gpu"))}
+		p := Pod{
+			CPU: int64(c.number("cpu_milli")), Memory: int64(c.number("memory_mib")) << 20,
+			GPUs: int64(c.number("num_gpu")),
+		}
 		p.Start = c.seconds("creation_time")
 		p.Life = c.seconds("deletion_time") - p.Start
 		return p, 1, c.err
@@ -72,8 +74,10 @@ func own(column map[string]int) format {
 	_, ends := column["end"]
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
-		p := Pod{CPU: int64(math.Round(c.quantity("cpu") * 1000)), Memory: int64(math.Round(c.quantity("memory"))),
-			Start: c.seconds("start")}
+		p := Pod{
+			CPU: int64(math.Round(c.quantity("cpu") * 1000)), Memory: int64(math.Round(c.quantity("memory"))),
+			Start: c.seconds("start"),
+		}
 		if ends {
 			p.Life = c.seconds("end") - p.Start
 		} else {

@@ -25,8 +25,10 @@ func (e *Entry) makeRoot() error {
 	if e.HostKernel {
 		flags = unix.MS_NODEV
 	}
-	if err := (FS{"overlay", rootDir, "overlay", flags,
-		"lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work}).Do(); err != nil {
+	if err := (FS{
+		"overlay", rootDir, "overlay", flags,
+		"lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work,
+	}).Do(); err != nil {
 		return fmt.Errorf("put the image and the writable layer together: %w", err)
 	}
 	if err := e.mountSystem(); err != nil {

@@ -27,12 +27,15 @@ func file(name, content string) item {
 func dir(name string) item {
 	return item{Header: tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}}
 }
+
 func symlink(name, to string) item {
 	return item{Header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}}
 }
+
 func hardlink(name, to string) item {
 	return item{Header: tar.Header{Typeflag: tar.TypeLink, Name: name, Linkname: to}}
 }
+
 func device(name string) item {
 	return item{Header: tar.Header{Typeflag: tar.TypeBlock, Name: name, Devmajor: 254, Mode: 0o666}}
 }

@@ -38,22 +38,37 @@ func TestHostileLayersAreRefused(t *testing.T) {
 		items  []item
 		want   []string
 	}{
-		{"path traversal", small, []item{file("../../etc/cron.d/x", "")},
-			[]string{`entry "../../etc/cron.d/x"`, "path traversal", "rebuild"}},
+		{
+			"path traversal", small,
+			[]item{file("../../etc/cron.d/x", "")},
+			[]string{`entry "../../etc/cron.d/x"`, "path traversal", "rebuild"},
+		},
 		{"path traversal in the middle", small, []item{file("a/../../b", "")}, []string{"path traversal"}},
 		{"path traversal of a whiteout", small, []item{file("../.wh.etc", "")}, []string{"path traversal"}},
 		{"a whiteout of the parent", small, []item{file("a/.wh...", "")}, []string{`whiteout of ".."`}},
-		{"a hard link out of the tree", small, []item{hardlink("shadow", "../../etc/shadow")},
-			[]string{"hard link", "path traversal"}},
-		{"a hard link to the host's file", small, []item{hardlink("shadow", "/etc/shadow")},
-			[]string{`hard link's target "/etc/shadow"`, "does not exist"}},
+		{
+			"a hard link out of the tree", small,
+			[]item{hardlink("shadow", "../../etc/shadow")},
+			[]string{"hard link", "path traversal"},
+		},
+		{
+			"a hard link to the host's file", small,
+			[]item{hardlink("shadow", "/etc/shadow")},
+			[]string{`hard link's target "/etc/shadow"`, "does not exist"},
+		},
 		{"a hard link to a directory", small, []item{dir("d"), hardlink("l", "d")}, []string{"is a directory"}},
 		{"a hard link to the root", small, []item{hardlink("l", "/")}, []string{"root directory"}},
 		{"a device node", small, []item{device("disk")}, []string{`entry "disk"`, "device node (254:0)"}},
-		{"a device node behind a link to /dev", small, []item{symlink("d", "/dev"), device("d/vda")},
-			[]string{"device node"}},
-		{"a loop of symbolic links", small, []item{symlink("a", "b"), symlink("b", "a"), file("a/x", "")},
-			[]string{"symbolic links"}},
+		{
+			"a device node behind a link to /dev", small,
+			[]item{symlink("d", "/dev"), device("d/vda")},
+			[]string{"device node"},
+		},
+		{
+			"a loop of symbolic links", small,
+			[]item{symlink("a", "b"), symlink("b", "a"), file("a/x", "")},
+			[]string{"symbolic links"},
+		},
 		{"a path through a file", small, []item{file("a", ""), file("a/b", "")}, []string{"not a directory"}},
 		{"a root that is a file", small, []item{file(".", "")}, []string{"root of the image is not a directory"}},
 		{"a file where ext4 keeps a directory", small, []item{file("lost+found", "")}, []string{"every ext4"}},
@@ -64,14 +79,23 @@ func TestHostileLayersAreRefused(t *testing.T) {
 		{"a large attribute", small, []item{xattr}, []string{"extended attributes", "user.big", "room for 3900"}},
 		{"an owner that is none", small, []item{owner}, []string{"owner -5:0"}},
 		{"too many entries", small, many, []string{"more than 50 entries", "raise the limit"}},
-		{"too many directories in one name", small, []item{file(strings.Repeat("d/", 60)+"f", "")},
-			[]string{"more than 50 entries", "raise the limit"}},
+		{
+			"too many directories in one name", small,
+			[]item{file(strings.Repeat("d/", 60)+"f", "")},
+			[]string{"more than 50 entries", "raise the limit"},
+		},
 		{"too many names", small, long, []string{"names and attributes take more than 8192", "raise the limit"}},
-		{"a giant file", small, []item{file("a", strings.Repeat("x", 1<<20+1))},
-			[]string{"more than 1048576 bytes", "raise the limit"}},
-		{"many files that are giant together", Limits{Bytes: 1 << 20},
+		{
+			"a giant file", small,
+			[]item{file("a", strings.Repeat("x", 1<<20+1))},
+			[]string{"more than 1048576 bytes", "raise the limit"},
+		},
+		{
+			"many files that are giant together",
+			Limits{Bytes: 1 << 20},
 			[]item{file("a", strings.Repeat("x", 600<<10)), file("b", strings.Repeat("x", 600<<10))},
-			[]string{"more than 1048576 bytes"}},
+			[]string{"more than 1048576 bytes"},
+		},
 		{"a zip bomb", small, []item{file("a", strings.Repeat("\x00", 900<<10))}, []string{"zip bomb", "raise the limit"}},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
@@ -153,8 +177,11 @@ func TestDamagedLayersAreRefused(t *testing.T) {
 		{"missing", Layer{Name: good.Name, Open: func() (io.ReadCloser, error) { return nil, fs.ErrNotExist }}, "is missing"},
 		{"cut off", Layer{Name: good.Name, Open: opener(data[:len(data)/2])}, "unexpected EOF"},
 		{"a flipped bit", Layer{Name: good.Name, Open: opener(flipped)}, "cannot be uncompressed"},
-		{"another layer's content", Layer{Name: good.Name, DiffID: layer(t, file("b", "")).DiffID, Open: good.Open},
-			"uncompressed digest is"},
+		{
+			"another layer's content",
+			Layer{Name: good.Name, DiffID: layer(t, file("b", "")).DiffID, Open: good.Open},
+			"uncompressed digest is",
+		},
 		{"no archive", Layer{Name: good.Name, Open: opener(bytes.Repeat([]byte("no tar"), 500))}, "is not a tar archive"},
 		{"nothing but a gzip header", Layer{Name: good.Name, Open: opener([]byte{0x1f, 0x8b, 8})}, "cannot be uncompressed"},
 	} {

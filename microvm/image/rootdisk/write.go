@@ -45,8 +45,10 @@ func (n *node) path() string {
 }
 
 func (n *node) header() *tar.Header {
-	h := &tar.Header{Typeflag: n.kind, Name: n.path(), Linkname: n.link, Size: n.size, Mode: n.mode, Uid: n.uid,
-		Gid: n.gid, ModTime: n.mtime, Format: tar.FormatPAX}
+	h := &tar.Header{
+		Typeflag: n.kind, Name: n.path(), Linkname: n.link, Size: n.size, Mode: n.mode, Uid: n.uid,
+		Gid: n.gid, ModTime: n.mtime, Format: tar.FormatPAX,
+	}
 	if n.kind == tar.TypeDir {
 		h.Name += "/"
 	}
@@ -138,8 +140,10 @@ func (w *writer) layer(s *stream, nodes []*node) error {
 func (w *writer) links() error {
 	for _, l := range w.further {
 		at := &node{parent: l.parent, name: l.name}
-		if err := w.header(&tar.Header{Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(),
-			Format: tar.FormatPAX}); err != nil {
+		if err := w.header(&tar.Header{
+			Typeflag: tar.TypeLink, Name: at.path(), Linkname: l.to.path(),
+			Format: tar.FormatPAX,
+		}); err != nil {
 			return err
 		}
 	}
@@ -148,8 +152,10 @@ func (w *writer) links() error {
 
 // write gives the whole tree as a tar, and copies the account files on the way.
 func (t *tree) write(ctx context.Context, layers []Layer, out io.Writer) (accounts Accounts, err error) {
-	w := &writer{ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)),
-		copies: map[*node]*bytes.Buffer{}}
+	w := &writer{
+		ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)),
+		copies: map[*node]*bytes.Buffer{},
+	}
 	var passwd, group bytes.Buffer
 	for p, buffer := range map[string]*bytes.Buffer{"etc/passwd": &passwd, "etc/group": &group} {
 		if n := t.file(p); n != nil && n.size <= maxAccounts {

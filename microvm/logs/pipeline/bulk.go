@@ -15,8 +15,10 @@ func (o *Output) bulk(s *section) error {
 	if err != nil {
 		return err
 	}
-	b := bulkLines{index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"),
-		tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp")}
+	b := bulkLines{
+		index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"),
+		tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp"),
+	}
 	if err := s.ons(map[string]*bool{
 		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped,
 		"replace_dots": &b.dots,

@@ -125,8 +125,10 @@ func validText(b []byte) string {
 	return strings.ToValidUTF8(string(b), "�")
 }
 
-var contentTypes = map[string]string{"json": "application/json", "json_stream": "application/json",
-	"json_lines": "application/x-ndjson"}
+var contentTypes = map[string]string{
+	"json": "application/json", "json_stream": "application/json",
+	"json_lines": "application/x-ndjson",
+}
 
 // http configures an output that posts records as JSON.
 func (o *Output) http(s *section) error {

@@ -88,8 +88,10 @@ func (o *Output) loki(s *section) error {
 	if err != nil {
 		return err
 	}
-	l := lokiLines{labels: append(labels, keys...), taken: keys, remove: remove, keyValue: format == "key_value",
-		single: single, auto: auto}
+	l := lokiLines{
+		labels: append(labels, keys...), taken: keys, remove: remove, keyValue: format == "key_value",
+		single: single, auto: auto,
+	}
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		body, err := l.encode(records)
 		return []Delivery{e.post(uri, "application/json", body, len(records))}, err

@@ -59,8 +59,10 @@ func (o *Output) String() string { return o.Name + " (" + o.At + ")" }
 
 // newOutput parses an output section.
 func newOutput(s *section) (*Output, error) {
-	o := &Output{Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line),
-		ID: identity(s.LogSection), match: matcher(s.Value("match"))}
+	o := &Output{
+		Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line),
+		ID: identity(s.LogSection), match: matcher(s.Value("match")),
+	}
 	var err error
 	if o.Retries, err = retries(s); err != nil {
 		return nil, err

@@ -156,7 +156,8 @@ func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, erro
 // and its aws-logging, nil if they do not exist. A section that EKS accepts and that is not supported here disables
 // logging altogether: a filter that is left out might have removed secrets.
 func State(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap,
-	able fargate.Abilities) (fargate.LogState, *Pipeline) {
+	able fargate.Abilities,
+) (fargate.LogState, *Pipeline) {
 	state := fargate.LogRouting(spec, namespace, configMap, able)
 	if !state.Enabled {
 		return state, nil

@@ -60,16 +60,26 @@ func TestFilters(t *testing.T) {
 		filters, parsers, line, want string
 	}{
 		"none: the line as a node stores it": {"", "", "hello", `{"log":"` + stamp + ` stdout F hello"}`},
-		"the guide's parser": {parse, crio, "hello <b>",
-			`{"log":"hello <b>","logtag":"F","stream":"stdout"}`},
-		"a parser that does not fit": {filterOf("Name parser", "Match *", "Key_Name log", "Parser j"),
-			"[PARSER]\n Name j\n Format json\n", "x", `{"log":"` + stamp + ` stdout F x"}`},
-		"another tag": {filterOf("Name grep", "Match host.*", "Regex log never"), "", "x",
-			`{"log":"` + stamp + ` stdout F x"}`},
-		"grep keeps": {parse + filterOf("Name grep", "Match kube.*", "Regex log ^err"), crio,
-			"error", `{"log":"error","logtag":"F","stream":"stdout"}`},
-		"grep drops": {parse + filterOf("Name grep", "Match kube.*", "Regex log ^err"), crio,
-			"fine", ""},
+		"the guide's parser": {
+			parse, crio, "hello <b>",
+			`{"log":"hello <b>","logtag":"F","stream":"stdout"}`,
+		},
+		"a parser that does not fit": {
+			filterOf("Name parser", "Match *", "Key_Name log", "Parser j"),
+			"[PARSER]\n Name j\n Format json\n", "x", `{"log":"` + stamp + ` stdout F x"}`,
+		},
+		"another tag": {
+			filterOf("Name grep", "Match host.*", "Regex log never"), "", "x",
+			`{"log":"` + stamp + ` stdout F x"}`,
+		},
+		"grep keeps": {
+			parse + filterOf("Name grep", "Match kube.*", "Regex log ^err"), crio,
+			"error", `{"log":"error","logtag":"F","stream":"stdout"}`,
+		},
+		"grep drops": {
+			parse + filterOf("Name grep", "Match kube.*", "Regex log ^err"), crio,
+			"fine", "",
+		},
 		"grep excludes": {parse + filterOf("Name grep", "Match *web-1_shop_app*",
 			"Exclude $log /health/"), crio, "GET /healthz", ""},
 		"grep, all of them": {parse + filterOf("Name grep", "Match *", "Logical_Op and",
@@ -82,30 +92,40 @@ func TestFilters(t *testing.T) {
 			"Record cluster demo one", "Remove_key stream"), crio, "x", `{"cluster":"demo one","log":"x","logtag":"F"}`},
 		"record_modifier, allowed keys": {parse + filterOf("Name record_modifier", "Match *",
 			"Allowlist_key log"), crio, "x", `{"log":"x"}`},
-		"modify": {parse + filterOf("Name modify", "Match *", "Condition Key_Value_Equals stream stdout",
-			"Rename log message", "Remove logtag", "Add stream no", "Set env prod", "Hard_copy env stream"),
-			crio, "x", `{"env":"prod","message":"x","stream":"prod"}`},
+		"modify": {
+			parse + filterOf("Name modify", "Match *", "Condition Key_Value_Equals stream stdout",
+				"Rename log message", "Remove logtag", "Add stream no", "Set env prod", "Hard_copy env stream"),
+			crio, "x", `{"env":"prod","message":"x","stream":"prod"}`,
+		},
 		"modify, a condition that is not true": {parse + filterOf("Name modify", "Match *", "Condition Key_exists none",
 			"Remove log"), crio, "x", `{"log":"x","logtag":"F","stream":"stdout"}`},
 		"modify, patterns": {parse + filterOf("Name modify", "Match *", "Remove_wildcard log",
 			"Remove_regex ^str"), crio, "x", `{}`},
 		"nest": {parse + filterOf("Name nest", "Match *", "Operation nest",
 			"Wildcard lo*", "Nest_under cri"), crio, "x", `{"cri":{"log":"x","logtag":"F"},"stream":"stdout"}`},
-		"lift": {parse + filterOf("Name nest", "Match *", "Operation nest", "Wildcard lo*",
-			"Nest_under cri") + filterOf("Name nest", "Match *", "Operation lift", "Nested_under cri", "Add_prefix c_"),
-			crio, "x", `{"c_log":"x","c_logtag":"F","stream":"stdout"}`},
-		"types, and the other values kept": {parse + filterOf("Name parser", "Match *", "Key_Name log", "Parser kv",
-			"Reserve_Data On"),
+		"lift": {
+			parse + filterOf("Name nest", "Match *", "Operation nest", "Wildcard lo*",
+				"Nest_under cri") + filterOf("Name nest", "Match *", "Operation lift", "Nested_under cri", "Add_prefix c_"),
+			crio, "x", `{"c_log":"x","c_logtag":"F","stream":"stdout"}`,
+		},
+		"types, and the other values kept": {
+			parse + filterOf("Name parser", "Match *", "Key_Name log", "Parser kv",
+				"Reserve_Data On"),
 			crio + "[PARSER]\n    Name kv\n    Format regex\n    Regex ^(?<code>\\d+) (?<took>\\S+) (?<ok>\\S+)$\n    Types code:integer took:float ok:bool\n", "200 1.5 true",
-			`{"code":200,"logtag":"F","ok":true,"stream":"stdout","took":1.5}`},
-		"JSON within a line": {parse + filterOf("Name parser", "Match *", "Key_Name log", "Parser j", "Preserve_Key On"),
+			`{"code":200,"logtag":"F","ok":true,"stream":"stdout","took":1.5}`,
+		},
+		"JSON within a line": {
+			parse + filterOf("Name parser", "Match *", "Key_Name log", "Parser j", "Preserve_Key On"),
 			crio + "[PARSER]\n    Name j\n    Format json\n", `{"n":12345678901234567890}`,
-			`{"log":"{\"n\":12345678901234567890}","n":12345678901234567890}`},
-		"kubernetes": {parse + filterOf("Name kubernetes", "Match kube.*", "Merge_Log On", "Keep_Log Off", "Labels Off",
-			"Annotations Off", "Kube_Meta_Cache_TTL 300s"), crio, `{"level":"info"}`,
+			`{"log":"{\"n\":12345678901234567890}","n":12345678901234567890}`,
+		},
+		"kubernetes": {
+			parse + filterOf("Name kubernetes", "Match kube.*", "Merge_Log On", "Keep_Log Off", "Labels Off",
+				"Annotations Off", "Kube_Meta_Cache_TTL 300s"), crio, `{"level":"info"}`,
 			`{"kubernetes":{"container_image":"shop/web:1","container_name":"app","docker_id":"` +
 				from.Tag()[len("kube.var.log.containers.web-1_shop_app-"):len(from.Tag())-4] +
-				`","host":"fargate-ip-10-0-0-1","namespace_name":"shop","pod_id":"u1","pod_ip":"10.0.0.1","pod_name":"web-1"},"level":"info","logtag":"F","stream":"stdout"}`},
+				`","host":"fargate-ip-10-0-0-1","namespace_name":"shop","pod_id":"u1","pod_ip":"10.0.0.1","pod_name":"web-1"},"level":"info","logtag":"F","stream":"stdout"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := compile(t, map[string]string{"filters.conf": c.filters, "parsers.conf": c.parsers})
@@ -150,22 +170,30 @@ func TestWhatCannotBeCarriedOut(t *testing.T) {
 		data map[string]string
 		want string
 	}{
-		"a filter that is not here": {map[string]string{"filters.conf": filterOf("Name throttle", "Match *")},
-			"filters.conf line 1: filter throttle is not carried out here"},
+		"a filter that is not here": {
+			map[string]string{"filters.conf": filterOf("Name throttle", "Match *")},
+			"filters.conf line 1: filter throttle is not carried out here",
+		},
 		"a key that is not known": {map[string]string{"filters.conf": filterOf("Name grep", "Match *",
 			"Regex log x", "Colour s3cret")}, "filters.conf line 1: the key colour is not carried out here of grep"},
 		"an expression of another kind": {map[string]string{"filters.conf": filterOf("Name grep", "Match *",
 			"Regex log (?=x)")}, "is not a regular expression of the RE2 kind"},
-		"a parser that is missing": {map[string]string{"filters.conf": parse},
-			"there is no [PARSER] with the name crio"},
-		"a format of parsers": {map[string]string{"parsers.conf": "[PARSER]\n    Name l\n    Format ltsv\n"},
-			"parsers.conf line 1: format is none of json, regex"},
+		"a parser that is missing": {
+			map[string]string{"filters.conf": parse},
+			"there is no [PARSER] with the name crio",
+		},
+		"a format of parsers": {
+			map[string]string{"parsers.conf": "[PARSER]\n    Name l\n    Format ltsv\n"},
+			"parsers.conf line 1: format is none of json, regex",
+		},
 		"a time that is not known": {map[string]string{"parsers.conf": "[PARSER]\n    Name l\n    Format json\n    Time_Key t\n    Time_Format %s\n"}, "%s is not known"},
 		"msgpack":                  {map[string]string{"output.conf": "[OUTPUT]\n    Name http\n    Match *\n    HTTP_User u\n    HTTP_Passwd s3cret\n"}, "use json, json_lines or json_stream"},
 		"a port":                   {map[string]string{"output.conf": "[OUTPUT]\n    Name loki\n    Match *\n    Port 70000\n    Bearer_Token s3cret\n"}, "port is not a number from 1 to 65535"},
 		"a host with a password":   {map[string]string{"output.conf": "[OUTPUT]\n    Name es\n    Match *\n    Host me:s3cret@there/x\n"}, "Host is no name or address"},
-		"AWS alone": {map[string]string{"output.conf": "[OUTPUT]\n    Name firehose\n    Match *\n"},
-			"output plugin firehose needs AWS"},
+		"AWS alone": {
+			map[string]string{"output.conf": "[OUTPUT]\n    Name firehose\n    Match *\n"},
+			"output plugin firehose needs AWS",
+		},
 		"a file of the machine's": {map[string]string{"output.conf": "[OUTPUT]\n    Name loki\n    Match *\n    tls On\n    tls.key_passwd s3cret\n"}, "the key tls.key_passwd is not carried out here"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,8 +227,10 @@ func FuzzConfigurations(f *testing.F) {
 	f.Add(filterOf("Name nest", "Match *", "Operation lift", "Nested_under a"), "",
 		"[OUTPUT]\n Name file\n Match *\n Path ../../..\n File ../x", "\xff")
 	f.Fuzz(func(t *testing.T, filters, parsers, output, line string) {
-		sections, err := fargate.ParseLogging(map[string]string{"filters.conf": filters, "parsers.conf": parsers,
-			"output.conf": output})
+		sections, err := fargate.ParseLogging(map[string]string{
+			"filters.conf": filters, "parsers.conf": parsers,
+			"output.conf": output,
+		})
 		if err != nil {
 			return
 		}

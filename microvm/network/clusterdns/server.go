@@ -31,7 +31,8 @@ type Server struct {
 
 // Listen takes the first port that is free at an address, of 53 and any other. The caller calls Run, or Close.
 func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *services.Snapshot,
-	others *Resolvers) (*Server, error) {
+	others *Resolvers,
+) (*Server, error) {
 	var failed error
 	for _, port := range []uint16{53, 0, 0, 0} { // a port that is free for UDP may be taken for TCP
 		s := &Server{zone: zone, services: snapshot, others: others}
@@ -44,7 +45,8 @@ func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *serv
 
 // ListenAt takes one address and port. The caller calls Run, or Close.
 func ListenAt(ctx context.Context, at netip.AddrPort, zone Zone, snapshot func() *services.Snapshot,
-	others *Resolvers) (*Server, error) {
+	others *Resolvers,
+) (*Server, error) {
 	s := &Server{zone: zone, services: snapshot, others: others}
 	if err := s.listen(ctx, at); err != nil {
 		return nil, fmt.Errorf("cluster DNS: %w", err)

@@ -83,8 +83,10 @@ func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	case service.ExternalName != "":
 		return found{exists: len(before) == 0, alias: service.ExternalName + "."}
 	case len(before) == 0:
-		return found{exists: true, addresses: addressesOf(service),
-			ports: z.ports(service, func(services.Port) bool { return true })}
+		return found{
+			exists: true, addresses: addressesOf(service),
+			ports: z.ports(service, func(services.Port) bool { return true }),
+		}
 	case len(before) == 2 && strings.HasPrefix(before[0], "_") && strings.HasPrefix(before[1], "_"):
 		ports := z.ports(service, func(p services.Port) bool {
 			return p.Name == before[0][1:] && strings.EqualFold(string(p.Protocol), before[1][1:])

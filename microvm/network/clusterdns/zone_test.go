@@ -73,8 +73,10 @@ func parse(t testing.TB, text string) *services.Snapshot {
 	return services.New(all, slices)
 }
 
-var zone = Zone{Domain: "cluster.local.",
-	Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("172.29.0.0/16")}}
+var zone = Zone{
+	Domain: "cluster.local.",
+	Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("172.29.0.0/16")},
+}
 
 // answer is what dig would show: the code, and the records of answer and additional section, sorted.
 func answer(t testing.TB, s *services.Snapshot, name string, kind uint16) string {
@@ -117,25 +119,35 @@ func TestAnswers(t *testing.T) {
 		{"WEB.shop.Svc.cluster.LOCAL.", dns.TypeA, "WEB.shop.Svc.cluster.LOCAL. A 10.96.7.7"},
 		{"web.shop.svc.cluster.local.", dns.TypeAAAA, "web.shop.svc.cluster.local. AAAA fd00::7"},
 		{"web.shop.svc.cluster.local.", dns.TypeMX, "nothing of the kind"},
-		{"_http._tcp.web.shop.svc.cluster.local.", dns.TypeSRV,
-			"_http._tcp.web.shop.svc.cluster.local. SRV 0 100 80 web.shop.svc.cluster.local. + web.shop.svc.cluster.local. A 10.96.7.7; web.shop.svc.cluster.local. AAAA fd00::7"},
-		{"_dns._udp.web.shop.svc.cluster.local.", dns.TypeSRV,
-			"_dns._udp.web.shop.svc.cluster.local. SRV 0 100 53 web.shop.svc.cluster.local. + web.shop.svc.cluster.local. A 10.96.7.7; web.shop.svc.cluster.local. AAAA fd00::7"},
+		{
+			"_http._tcp.web.shop.svc.cluster.local.", dns.TypeSRV,
+			"_http._tcp.web.shop.svc.cluster.local. SRV 0 100 80 web.shop.svc.cluster.local. + web.shop.svc.cluster.local. A 10.96.7.7; web.shop.svc.cluster.local. AAAA fd00::7",
+		},
+		{
+			"_dns._udp.web.shop.svc.cluster.local.", dns.TypeSRV,
+			"_dns._udp.web.shop.svc.cluster.local. SRV 0 100 53 web.shop.svc.cluster.local. + web.shop.svc.cluster.local. A 10.96.7.7; web.shop.svc.cluster.local. AAAA fd00::7",
+		},
 		{"_dns._tcp.web.shop.svc.cluster.local.", dns.TypeSRV, "no such name"},
 		{"_tcp.web.shop.svc.cluster.local.", dns.TypeA, "nothing of the kind"},
 		{"_sctp.web.shop.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"7.7.96.10.in-addr.arpa.", dns.TypePTR, "7.7.96.10.in-addr.arpa. PTR web.shop.svc.cluster.local."},
-		{"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR,
-			"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. PTR web.shop.svc.cluster.local."},
+		{
+			"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR,
+			"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. PTR web.shop.svc.cluster.local.",
+		},
 		// A headless one: its name is its endpoints', and each that has a host name has one of its own.
-		{"db.shop.svc.cluster.local.", dns.TypeA,
-			"db.shop.svc.cluster.local. A 172.29.0.4; db.shop.svc.cluster.local. A 172.29.0.6"},
+		{
+			"db.shop.svc.cluster.local.", dns.TypeA,
+			"db.shop.svc.cluster.local. A 172.29.0.4; db.shop.svc.cluster.local. A 172.29.0.6",
+		},
 		{"db.shop.svc.cluster.local.", dns.TypeAAAA, "db.shop.svc.cluster.local. AAAA fd00::4"},
 		{"db-0.db.shop.svc.cluster.local.", dns.TypeA, "db-0.db.shop.svc.cluster.local. A 172.29.0.4"},
 		{"db-1.db.shop.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"172-29-0-6.db.shop.svc.cluster.local.", dns.TypeA, "172-29-0-6.db.shop.svc.cluster.local. A 172.29.0.6"},
-		{"_sql._tcp.db.shop.svc.cluster.local.", dns.TypeSRV,
-			"_sql._tcp.db.shop.svc.cluster.local. SRV 0 100 5433 172-29-0-6.db.shop.svc.cluster.local.; _sql._tcp.db.shop.svc.cluster.local. SRV 0 100 5433 db-0.db.shop.svc.cluster.local. + 172-29-0-6.db.shop.svc.cluster.local. A 172.29.0.6; db-0.db.shop.svc.cluster.local. A 172.29.0.4; db-0.db.shop.svc.cluster.local. AAAA fd00::4"},
+		{
+			"_sql._tcp.db.shop.svc.cluster.local.", dns.TypeSRV,
+			"_sql._tcp.db.shop.svc.cluster.local. SRV 0 100 5433 172-29-0-6.db.shop.svc.cluster.local.; _sql._tcp.db.shop.svc.cluster.local. SRV 0 100 5433 db-0.db.shop.svc.cluster.local. + 172-29-0-6.db.shop.svc.cluster.local. A 172.29.0.6; db-0.db.shop.svc.cluster.local. A 172.29.0.4; db-0.db.shop.svc.cluster.local. AAAA fd00::4",
+		},
 		{"4.0.29.172.in-addr.arpa.", dns.TypePTR, "4.0.29.172.in-addr.arpa. PTR db-0.db.shop.svc.cluster.local."},
 		{"empty.shop.svc.cluster.local.", dns.TypeA, "nothing of the kind"},
 		// An alias.
@@ -171,8 +183,10 @@ func TestAnswers(t *testing.T) {
 // Whatever is asked, there is an answer that can be sent.
 func FuzzAnswer(f *testing.F) {
 	s := parse(f, objects)
-	for _, name := range []string{"web.shop.svc.cluster.local.", "_http._tcp.db.shop.svc.cluster.local.",
-		"4.0.29.172.in-addr.arpa.", "1-2-3-4.a.pod.cluster.local.", "..svc.cluster.local.", "f.f.ip6.arpa."} {
+	for _, name := range []string{
+		"web.shop.svc.cluster.local.", "_http._tcp.db.shop.svc.cluster.local.",
+		"4.0.29.172.in-addr.arpa.", "1-2-3-4.a.pod.cluster.local.", "..svc.cluster.local.", "f.f.ip6.arpa.",
+	} {
 		f.Add(name, dns.TypeA)
 		f.Add(name, dns.TypeSRV)
 	}

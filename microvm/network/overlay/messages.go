@@ -19,8 +19,10 @@ func do(f func(*netlink.Conn) error) error {
 }
 
 func execute(k *netlink.Conn, kind netlink.HeaderType, flags netlink.HeaderFlags, body []byte) error {
-	_, err := k.Execute(netlink.Message{Header: netlink.Header{Type: kind,
-		Flags: netlink.Request | netlink.Acknowledge | flags}, Data: body})
+	_, err := k.Execute(netlink.Message{Header: netlink.Header{
+		Type:  kind,
+		Flags: netlink.Request | netlink.Acknowledge | flags,
+	}, Data: body})
 	return err
 }
 
@@ -127,8 +129,10 @@ func (t *Tunnel) route(pods netip.Prefix) []byte {
 func (t *Tunnel) routes(k *netlink.Conn) ([]netip.Prefix, error) {
 	query := make([]byte, unix.SizeofRtMsg)
 	query[0] = unix.AF_INET
-	all, err := k.Execute(netlink.Message{Header: netlink.Header{Type: unix.RTM_GETROUTE,
-		Flags: netlink.Request | netlink.Dump}, Data: query})
+	all, err := k.Execute(netlink.Message{Header: netlink.Header{
+		Type:  unix.RTM_GETROUTE,
+		Flags: netlink.Request | netlink.Dump,
+	}, Data: query})
 	if err != nil {
 		return nil, err
 	}

@@ -109,8 +109,10 @@ func Delete(name string) error {
 
 // prepare sets up what there is: as the pods' taps are (host.Routed).
 func (t *Tunnel) prepare() error {
-	for setting, value := range map[string]string{"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1",
-		"ipv6/conf/%s/disable_ipv6": "1"} {
+	for setting, value := range map[string]string{
+		"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1",
+		"ipv6/conf/%s/disable_ipv6": "1",
+	} {
 		err := os.WriteFile(filepath.Join("/proc/sys/net", fmt.Sprintf(setting, t.c.Name)), []byte(value), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel may have no IPv6
 			return err
@@ -165,8 +167,11 @@ func (t *Tunnel) forget(k *netlink.Conn, pods netip.Prefix) error {
 	for _, e := range []struct {
 		kind netlink.HeaderType
 		body []byte
-	}{{unix.RTM_DELROUTE, t.route(pods)}, {unix.RTM_DELNEIGH, t.neighbour(pods)},
-		{unix.RTM_DELNEIGH, t.forwardingEntry(Peer{Pods: pods})}} {
+	}{
+		{unix.RTM_DELROUTE, t.route(pods)},
+		{unix.RTM_DELNEIGH, t.neighbour(pods)},
+		{unix.RTM_DELNEIGH, t.forwardingEntry(Peer{Pods: pods})},
+	} {
 		if err := execute(k, e.kind, 0, e.body); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
 			failed = append(failed, fmt.Errorf("remove the way to the pods %s: %w", pods, err))
 		}

@@ -20,12 +20,16 @@ func TestMain(m *testing.M) {
 // tunnel opens one on a machine, or takes up what is there, and makes the ways to peers: pods, local address, then
 // pods and address of each peer.
 func tunnel(args []string) (string, error) {
-	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
-		Port: 8476, MTU: 1450}
+	c := Config{
+		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
+		Port: 8476, MTU: 1450,
+	}
 	var peers []Peer
 	for i := 2; i < len(args); i += 2 {
-		peers = append(peers, Peer{Pods: netip.MustParsePrefix(args[i]),
-			At: netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port)})
+		peers = append(peers, Peer{
+			Pods: netip.MustParsePrefix(args[i]),
+			At:   netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port),
+		})
 	}
 	t, err := Find(c)
 	if err != nil {
@@ -38,8 +42,10 @@ func tunnel(args []string) (string, error) {
 
 // halfATunnel is what somebody leaves who is killed while it is made.
 func halfATunnel(args []string) (string, error) {
-	c := Config{Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
-		Port: 8476, MTU: 1450}
+	c := Config{
+		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
+		Port: 8476, MTU: 1450,
+	}
 	return "", do(c.create)
 }
 

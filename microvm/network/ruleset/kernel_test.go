@@ -118,12 +118,18 @@ func TestPacketsInTheKernel(t *testing.T) {
 	c.Destinations[1].To = c.Destinations[1].To[:2]
 	at := netip.MustParseAddrPort
 	c.Destinations = append(c.Destinations,
-		Destination{Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP,
-			To: []netip.AddrPort{at("172.29.0.3:8053")}},
-		Destination{Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP,
-			To: []netip.AddrPort{at("172.29.0.2:8080")}},
-		Destination{Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP,
-			To: []netip.AddrPort{at("192.0.2.7:5432")}})
+		Destination{
+			Name: "service/default/names/udp/53", At: at("10.96.0.52:53"), Protocol: UDP,
+			To: []netip.AddrPort{at("172.29.0.3:8053")},
+		},
+		Destination{
+			Name: "service/default/self/tcp/80", At: at("10.96.0.53:80"), Protocol: TCP,
+			To: []netip.AddrPort{at("172.29.0.2:8080")},
+		},
+		Destination{
+			Name: "service/default/outside/tcp/80", At: at("10.96.0.54:80"), Protocol: TCP,
+			To: []netip.AddrPort{at("192.0.2.7:5432")},
+		})
 	c.NodePorts = []Destination{
 		{Name: "node-port/tcp/30080", At: at("0.0.0.0:30080"), Protocol: TCP, To: []netip.AddrPort{at("172.29.0.2:8080")}},
 		{Name: "node-port/udp/30053", At: at("0.0.0.0:30053"), Protocol: UDP, To: []netip.AddrPort{at("172.29.0.3:8053")}},
@@ -248,8 +254,10 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	}
 	l := build(t)
 	here, there := netip.MustParsePrefix("172.29.0.0/16"), netip.MustParsePrefix("172.31.0.0/16")
-	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: here, Local: netip.MustParseAddr("192.0.2.1"),
-		Port: 8476, MTU: 1450})
+	tunnel, err := overlay.Open(overlay.Config{
+		Name: "nl-test-x", Pods: here, Local: netip.MustParseAddr("192.0.2.1"),
+		Port: 8476, MTU: 1450,
+	})
 	if err != nil {
 		t.Skip(err)
 	}
@@ -272,8 +280,10 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	c := example()
-	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: overlay.Identifier(here),
-		Peers: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
+	c.Tunnel = Tunnel{
+		Name: "nl-test-x", Port: 8476, Identifier: overlay.Identifier(here),
+		Peers: []netip.Addr{netip.MustParseAddr("192.0.2.7")},
+	}
 	c.Overlay = []uint32{overlay.Identifier(there)}
 	if err := New(c).Program(); err != nil {
 		t.Fatal(err)
@@ -301,13 +311,17 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 
 // elsewhere opens a tunnel on another machine: its pods and address, then those of this one.
 func elsewhere(args []string) (string, error) {
-	tunnel, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]),
-		Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450})
+	tunnel, err := overlay.Open(overlay.Config{
+		Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]),
+		Local: netip.MustParseAddr(args[1]), Port: 8476, MTU: 1450,
+	})
 	if err != nil {
 		return "", err
 	}
-	return "", tunnel.Sync([]overlay.Peer{{Pods: netip.MustParsePrefix(args[2]),
-		At: netip.AddrPortFrom(netip.MustParseAddr(args[3]), 8476)}})
+	return "", tunnel.Sync([]overlay.Peer{{
+		Pods: netip.MustParsePrefix(args[2]),
+		At:   netip.AddrPortFrom(netip.MustParseAddr(args[3]), 8476),
+	}})
 }
 
 func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
@@ -356,8 +370,10 @@ func TestOthersRulesStay(t *testing.T) {
 	}
 	policy := nftables.ChainPolicyDrop
 	other := kernel.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "other"})
-	kernel.AddChain(&nftables.Chain{Name: "forward", Table: other, Type: nftables.ChainTypeFilter,
-		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy})
+	kernel.AddChain(&nftables.Chain{
+		Name: "forward", Table: other, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter, Policy: &policy,
+	})
 	if err := kernel.Flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -116,22 +116,38 @@ type hook struct {
 }
 
 var (
-	before = &hook{"type filter hook prerouting priority -300", nftables.ChainTypeFilter,
-		nftables.ChainHookPrerouting, nftables.ChainPriorityRaw}
-	after = &hook{"type filter hook postrouting priority 300", nftables.ChainTypeFilter,
-		nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300)}
-	dstnat = &hook{"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting,
-		nftables.ChainPriorityNATDest}
-	localDstnat = &hook{"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput,
-		nftables.ChainPriorityNATDest}
-	srcnat = &hook{"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
-		nftables.ChainPriorityNATSource}
-	forward = &hook{"type filter hook forward priority 0", nftables.ChainTypeFilter, nftables.ChainHookForward,
-		nftables.ChainPriorityFilter}
-	input = &hook{"type filter hook input priority 0", nftables.ChainTypeFilter, nftables.ChainHookInput,
-		nftables.ChainPriorityFilter}
-	output = &hook{"type filter hook output priority 0", nftables.ChainTypeFilter, nftables.ChainHookOutput,
-		nftables.ChainPriorityFilter}
+	before = &hook{
+		"type filter hook prerouting priority -300", nftables.ChainTypeFilter,
+		nftables.ChainHookPrerouting, nftables.ChainPriorityRaw,
+	}
+	after = &hook{
+		"type filter hook postrouting priority 300", nftables.ChainTypeFilter,
+		nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300),
+	}
+	dstnat = &hook{
+		"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting,
+		nftables.ChainPriorityNATDest,
+	}
+	localDstnat = &hook{
+		"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput,
+		nftables.ChainPriorityNATDest,
+	}
+	srcnat = &hook{
+		"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
+		nftables.ChainPriorityNATSource,
+	}
+	forward = &hook{
+		"type filter hook forward priority 0", nftables.ChainTypeFilter, nftables.ChainHookForward,
+		nftables.ChainPriorityFilter,
+	}
+	input = &hook{
+		"type filter hook input priority 0", nftables.ChainTypeFilter, nftables.ChainHookInput,
+		nftables.ChainPriorityFilter,
+	}
+	output = &hook{
+		"type filter hook output priority 0", nftables.ChainTypeFilter, nftables.ChainHookOutput,
+		nftables.ChainPriorityFilter,
+	}
 )
 
 // Names of sets.
@@ -155,8 +171,10 @@ func New(c Config) Ruleset {
 		// does.
 		{"whose", before, []rule{{inLinks(c.Links), noWayBack(), verdict(drop)}}},
 		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}, toNodePorts(c)}},
-		{"to-services-from-here", localDstnat,
-			[]rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}}},
+		{
+			"to-services-from-here", localDstnat,
+			[]rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}},
+		},
 		{"from-pods", srcnat, fromPods(c)},
 		{"in-this-name", after, inThisName(c)},
 		{"through", forward, through(c)},
@@ -177,8 +195,10 @@ func New(c Config) Ruleset {
 }
 
 func destinationMap(c Config) set {
-	s := set{name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict", keys: destinationKey,
-		isMap: true}
+	s := set{
+		name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict", keys: destinationKey,
+		isMap: true,
+	}
 	for _, d := range c.Destinations {
 		if len(d.To) == 0 {
 			continue // refused, as all that is in no set

@@ -14,14 +14,22 @@ func example() Config {
 		Services: netip.MustParsePrefix("10.96.0.0/16"), Opened: []string{"eth0"},
 		Destinations: []Destination{
 			{Name: "service/default/none/tcp/80", At: at("10.96.0.9:80"), Protocol: TCP},
-			{Name: "service/default/web/tcp/80", At: at("10.96.0.50:80"), Protocol: TCP,
-				To: []netip.AddrPort{at("172.29.0.2:8080"), at("172.29.0.3:8080"), at("172.29.0.4:8080")}},
-			{Name: "service/default/sticky/tcp/80", At: at("10.96.0.51:80"), Protocol: TCP, Sticky: true,
-				To: []netip.AddrPort{at("172.29.0.2:8080"), at("172.29.0.3:8080")}},
-			{Name: "service/kube-system/kube-dns/udp/53", At: at("10.96.0.10:53"), Protocol: UDP,
-				To: []netip.AddrPort{at("172.29.0.1:53")}},
-			{Name: "service/shop/db/tcp/5432", At: at("10.96.0.60:5432"), Protocol: TCP,
-				To: []netip.AddrPort{at("192.0.2.7:5432")}},
+			{
+				Name: "service/default/web/tcp/80", At: at("10.96.0.50:80"), Protocol: TCP,
+				To: []netip.AddrPort{at("172.29.0.2:8080"), at("172.29.0.3:8080"), at("172.29.0.4:8080")},
+			},
+			{
+				Name: "service/default/sticky/tcp/80", At: at("10.96.0.51:80"), Protocol: TCP, Sticky: true,
+				To: []netip.AddrPort{at("172.29.0.2:8080"), at("172.29.0.3:8080")},
+			},
+			{
+				Name: "service/kube-system/kube-dns/udp/53", At: at("10.96.0.10:53"), Protocol: UDP,
+				To: []netip.AddrPort{at("172.29.0.1:53")},
+			},
+			{
+				Name: "service/shop/db/tcp/5432", At: at("10.96.0.60:5432"), Protocol: TCP,
+				To: []netip.AddrPort{at("192.0.2.7:5432")},
+			},
 		},
 	}
 }
@@ -158,6 +166,8 @@ func TestTheRulesBetweenHosts(t *testing.T) {
 func (c *Config) between() {
 	c.Near = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/16")}
 	c.Overlay = []uint32{0xc1f00}
-	c.Tunnel = Tunnel{Name: "nl-test-x", Port: 8476, Identifier: 0xc1d00,
-		Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")}}
+	c.Tunnel = Tunnel{
+		Name: "nl-test-x", Port: 8476, Identifier: 0xc1d00,
+		Peers: []netip.Addr{netip.MustParseAddr("192.0.2.8")},
+	}
 }

@@ -71,8 +71,10 @@ func interfaceName(name string) []byte {
 
 // links compares the beginning of an interface's name.
 func links(key expr.MetaKey, op expr.CmpOp, prefix string) []expr.Any {
-	return []expr.Any{&expr.Meta{Key: key, Register: register},
-		&expr.Cmp{Op: op, Register: register, Data: []byte(prefix)}}
+	return []expr.Any{
+		&expr.Meta{Key: key, Register: register},
+		&expr.Cmp{Op: op, Register: register, Data: []byte(prefix)},
+	}
 }
 
 func inLinks(prefix string) term {
@@ -92,18 +94,24 @@ func notOutLinks(prefix string) term {
 }
 
 func in(name string) term {
-	return term{fmt.Sprintf("iifname %q", name),
-		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, is(interfaceName(name)...)}}
+	return term{
+		fmt.Sprintf("iifname %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, is(interfaceName(name)...)},
+	}
 }
 
 func notIn(name string) term {
-	return term{fmt.Sprintf("iifname != %q", name),
-		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, isNot(interfaceName(name)...)}}
+	return term{
+		fmt.Sprintf("iifname != %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register}, isNot(interfaceName(name)...)},
+	}
 }
 
 func out(name string) term {
-	return term{fmt.Sprintf("oifname %q", name),
-		[]expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, is(interfaceName(name)...)}}
+	return term{
+		fmt.Sprintf("oifname %q", name),
+		[]expr.Any{&expr.Meta{Key: expr.MetaKeyOIFNAME, Register: register}, is(interfaceName(name)...)},
+	}
 }
 
 // within says that the address at an offset of the header is of a prefix.
@@ -111,8 +119,10 @@ func within(offset uint32, a netip.Addr, bits int) []expr.Any {
 	mask := net.CIDRMask(bits, 32)
 	return []expr.Any{
 		address(offset, register),
-		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: addressLen, Mask: mask,
-			Xor: make([]byte, addressLen)},
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: addressLen, Mask: mask,
+			Xor: make([]byte, addressLen),
+		},
 		is(netip.PrefixFrom(a, bits).Masked().Addr().AsSlice()...),
 	}
 }
@@ -141,8 +151,10 @@ func notDestination(a netip.Addr) term {
 
 // noWayBack says that this machine would send nothing to the packet's source by the interface it has come from.
 func noWayBack() term {
-	return term{"fib saddr . iif oif missing",
-		[]expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)}}
+	return term{
+		"fib saddr . iif oif missing",
+		[]expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)},
+	}
 }
 
 func tcp() term {
@@ -246,8 +258,10 @@ func masqueraded() term {
 func status(name string, bit uint32) term {
 	return term{"ct status " + name, []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATUS, Register: register},
-		&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4),
-			Mask: binaryutil.NativeEndian.PutUint32(bit)},
+		&expr.Bitwise{
+			SourceRegister: register, DestRegister: register, Len: 4, Xor: make([]byte, 4),
+			Mask: binaryutil.NativeEndian.PutUint32(bit),
+		},
 		isNot(0, 0, 0, 0),
 	}}
 }
@@ -270,8 +284,10 @@ func oneIn(n int) term {
 func hashOfSource(n, i int) term {
 	return term{fmt.Sprintf("jhash ip saddr mod %d seed 0x1 %d", n, i), []expr.Any{
 		address(sourceOffset, first),
-		&expr.Hash{SourceRegister: first, DestRegister: second, Length: addressLen, Modulus: uint32(n), Seed: 1,
-			Type: expr.HashTypeJenkins},
+		&expr.Hash{
+			SourceRegister: first, DestRegister: second, Length: addressLen, Modulus: uint32(n), Seed: 1,
+			Type: expr.HashTypeJenkins,
+		},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: second, Data: binaryutil.NativeEndian.PutUint32(uint32(i))},
 	}}
 }

@@ -79,8 +79,10 @@ func (s *Snapshot) Namespace(name string) bool { return s.namespaces[name] }
 
 // New makes a Snapshot. The objects must not be changed afterwards.
 func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapshot {
-	s := &Snapshot{byName: map[Name]*Service{}, byIP: map[netip.Addr]*Service{}, behind: map[netip.Addr][]*Service{},
-		namespaces: map[string]bool{}}
+	s := &Snapshot{
+		byName: map[Name]*Service{}, byIP: map[netip.Addr]*Service{}, behind: map[netip.Addr][]*Service{},
+		namespaces: map[string]bool{},
+	}
 	for _, from := range all {
 		service := fromService(from)
 		s.All = append(s.All, service)
@@ -109,8 +111,10 @@ func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapsho
 }
 
 func fromService(from *corev1.Service) *Service {
-	s := &Service{Name: Name{from.Namespace, from.Name},
-		Sticky: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP}
+	s := &Service{
+		Name:   Name{from.Namespace, from.Name},
+		Sticky: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
+	}
 	s.InternalLocal = from.Spec.InternalTrafficPolicy != nil &&
 		*from.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	s.ExternalLocal = from.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
@@ -125,8 +129,10 @@ func fromService(from *corev1.Service) *Service {
 	}
 	for _, p := range from.Spec.Ports {
 		s.Ports = append(s.Ports,
-			Port{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port),
-				NodePort: uint16(p.NodePort)})
+			Port{
+				Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port),
+				NodePort: uint16(p.NodePort),
+			})
 	}
 	return s
 }

@@ -32,13 +32,17 @@ type Watch struct {
 // New is a Watch that sees nothing yet. Its snapshots are without the slices that are said to be; nil: with all.
 func New(kube kubernetes.Interface, without func(*discoveryv1.EndpointSlice) bool) *Watch {
 	f := informers.NewSharedInformerFactory(kube, 0)
-	w := &Watch{without: without, factory: f, Services: f.Core().V1().Services().Lister(),
-		Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: make(chan struct{}, 1)}
+	w := &Watch{
+		without: without, factory: f, Services: f.Core().V1().Services().Lister(),
+		Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: make(chan struct{}, 1),
+	}
 	seen := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.kick() }, UpdateFunc: func(_, _ any) { w.kick() }, DeleteFunc: func(any) { w.kick() },
 	}
-	for _, i := range []cache.SharedIndexInformer{f.Core().V1().Services().Informer(),
-		f.Discovery().V1().EndpointSlices().Informer()} {
+	for _, i := range []cache.SharedIndexInformer{
+		f.Core().V1().Services().Informer(),
+		f.Discovery().V1().EndpointSlices().Informer(),
+	} {
 		if handler, err := i.AddEventHandler(seen); err == nil { // it fails only when stopped
 			w.has = append(w.has, handler.HasSynced)
 		}

@@ -29,15 +29,19 @@ func TestWhatACommandEchoes(t *testing.T) {
 func TestALogGrowsAndGoesWithItsPod(t *testing.T) {
 	pod := func(name string, state corev1.ContainerState) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
-		p.Spec = corev1.PodSpec{NodeName: "n",
-			Containers: []corev1.Container{{Name: "c", Image: "busybox", Command: []string{"echo", "hi"}}}}
+		p.Spec = corev1.PodSpec{
+			NodeName:   "n",
+			Containers: []corev1.Container{{Name: "c", Image: "busybox", Command: []string{"echo", "hi"}}},
+		}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: state}}
 		return p
 	}
 	at := metav1.NewTime(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	running := pod("job", corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}})
-	ended := pod("job", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: at,
-		FinishedAt: metav1.NewTime(at.Add(time.Second))}})
+	ended := pod("job", corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		StartedAt:  at,
+		FinishedAt: metav1.NewTime(at.Add(time.Second)),
+	}})
 	nodes := fixed{pods: map[string]*corev1.Pod{"job": running}}
 	l, err := newLogs(t.TempDir(), nodes)
 	if err != nil {

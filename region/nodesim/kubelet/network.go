@@ -25,8 +25,10 @@ type Network struct {
 
 // NewNetwork makes a network without nodes.
 func NewNetwork() *Network {
-	return &Network{came: make(chan net.Conn), closed: make(chan struct{}), open: map[netip.AddrPort]string{},
-		next: map[netip.Addr]uint16{}}
+	return &Network{
+		came: make(chan net.Conn), closed: make(chan struct{}), open: map[netip.AddrPort]string{},
+		next: map[netip.Addr]uint16{},
+	}
 }
 
 func (n *Network) join(nodes Nodes) {

@@ -9,8 +9,10 @@ import (
 
 // eks-node-viewer knows what AWS's types cost; of others the Node has to tell it.
 func TestAMachineOfOnesOwnTypeTellsItsPrice(t *testing.T) {
-	own := catalog.Own{Zones: []string{"lab"},
-		Types: []catalog.OwnType{{Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: 0.05}}}
+	own := catalog.Own{
+		Zones: []string{"lab"},
+		Types: []catalog.OwnType{{Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: 0.05}},
+	}
 	offers, err := own.Region()
 	if err != nil {
 		t.Fatal(err)

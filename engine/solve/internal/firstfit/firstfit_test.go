@@ -86,83 +86,141 @@ pool general
 
 func TestStories(t *testing.T) {
 	for _, story := range []struct{ name, cluster, want string }{
-		{"a planned node keeps every type that holds its load", types + "pods 2 web cpu=1",
-			"general c2|c4 in a|b|c: web-1 web-2"},
-		{"it grows while some type is large enough, then another is opened", types + "pods 5 web cpu=1",
-			"general c4 in a|b|c: web-1 web-2 web-3 web-4\ngeneral c2|c4 in a|b|c: web-5"},
-		{"large pods come first", types + "pod small cpu=1\npod large cpu=3",
-			"general c4 in a|b|c: large small"},
-		{"initialized nodes before others, both before planned ones", types +
-			"node n1 pool=general type=c2 zone=a state=registered\nnode n2 pool=general type=c2 zone=a\npods 5 web cpu=1",
-			"n1: web-3 web-4\nn2: web-1 web-2\ngeneral c2|c4 in a|b|c: web-5"},
-		{"the planned node with the fewest pods takes the next", types + "pods 2 big cpu=3\npods 2 tiny cpu=1",
-			"general c4 in a|b|c: big-1 tiny-1\ngeneral c4 in a|b|c: big-2 tiny-2"},
-		{"the heaviest pool that can",
+		{
+			"a planned node keeps every type that holds its load", types + "pods 2 web cpu=1",
+			"general c2|c4 in a|b|c: web-1 web-2",
+		},
+		{
+			"it grows while some type is large enough, then another is opened", types + "pods 5 web cpu=1",
+			"general c4 in a|b|c: web-1 web-2 web-3 web-4\ngeneral c2|c4 in a|b|c: web-5",
+		},
+		{
+			"large pods come first", types + "pod small cpu=1\npod large cpu=3",
+			"general c4 in a|b|c: large small",
+		},
+		{
+			"initialized nodes before others, both before planned ones", types +
+				"node n1 pool=general type=c2 zone=a state=registered\nnode n2 pool=general type=c2 zone=a\npods 5 web cpu=1",
+			"n1: web-3 web-4\nn2: web-1 web-2\ngeneral c2|c4 in a|b|c: web-5",
+		},
+		{
+			"the planned node with the fewest pods takes the next", types + "pods 2 big cpu=3\npods 2 tiny cpu=1",
+			"general c4 in a|b|c: big-1 tiny-1\ngeneral c4 in a|b|c: big-2 tiny-2",
+		},
+		{
+			"the heaviest pool that can",
 			types + "pool dear weight=10 taint(x=y:NoSchedule)\npool zonal weight=5 require(zone=b)\n" +
 				"pod web cpu=1 require(zone=a)\npod any cpu=1",
-			"zonal c2|c4 in b: any\ngeneral c2|c4 in a: web"},
-		{"limits are charged with the largest type left",
+			"zonal c2|c4 in b: any\ngeneral c2|c4 in a: web",
+		},
+		{
+			"limits are charged with the largest type left",
 			types + "pool small weight=9 limit(cpu=5)\npods 2 web cpu=2 anti(hostname: *)",
-			"small c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2"},
-		{"spread over zones", types + "pods 4 web cpu=1 labels(app=web) spread(zone skew=1: app=web)",
-			"general c2|c4 in a: web-1 web-4\ngeneral c2|c4 in b: web-2\ngeneral c2 in c: web-3"},
-		{"spread over hosts", types + "pods 4 web cpu=1 labels(app=web) spread(hostname skew=2: app=web)",
-			"general c2|c4 in a|b|c: web-1 web-2\ngeneral c2|c4 in a|b|c: web-3 web-4"},
-		{"what runs is counted",
+			"small c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2",
+		},
+		{
+			"spread over zones", types + "pods 4 web cpu=1 labels(app=web) spread(zone skew=1: app=web)",
+			"general c2|c4 in a: web-1 web-4\ngeneral c2|c4 in b: web-2\ngeneral c2 in c: web-3",
+		},
+		{
+			"spread over hosts", types + "pods 4 web cpu=1 labels(app=web) spread(hostname skew=2: app=web)",
+			"general c2|c4 in a|b|c: web-1 web-2\ngeneral c2|c4 in a|b|c: web-3 web-4",
+		},
+		{
+			"what runs is counted",
 			types + "node n1 pool=general type=c2 zone=a runs(old as web)\n" +
 				"pods 3 web cpu=1 labels(app=web) spread(zone skew=1: app=web)",
-			"n1: web-3\ngeneral c2|c4 in b: web-1\ngeneral c2 in c: web-2"},
-		{"apart by host", types + "pods 2 web cpu=1 labels(app=web) anti(hostname: app=web)",
-			"general c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2"},
-		{"apart by zone, until none is left",
+			"n1: web-3\ngeneral c2|c4 in b: web-1\ngeneral c2 in c: web-2",
+		},
+		{
+			"apart by host", types + "pods 2 web cpu=1 labels(app=web) anti(hostname: app=web)",
+			"general c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2",
+		},
+		{
+			"apart by zone, until none is left",
 			types + "pods 4 web cpu=1 labels(app=web) spread(zone skew=1: app=web) anti(zone: app=web)",
-			"general c2|c4 in a: web-1\ngeneral c2|c4 in b: web-2\ngeneral c2 in c: web-3\nweb-4: TopologySpread"},
-		{"a zone is chosen, so that others can be elsewhere", types + "pods 2 web cpu=1 labels(app=web) anti(zone: app=web)",
-			"general c2|c4 in a: web-1\ngeneral c2|c4 in b: web-2"},
-		{"Karpenter leaves it open, and so keeps others out of all of them",
+			"general c2|c4 in a: web-1\ngeneral c2|c4 in b: web-2\ngeneral c2 in c: web-3\nweb-4: TopologySpread",
+		},
+		{
+			"a zone is chosen, so that others can be elsewhere", types + "pods 2 web cpu=1 labels(app=web) anti(zone: app=web)",
+			"general c2|c4 in a: web-1\ngeneral c2|c4 in b: web-2",
+		},
+		{
+			"Karpenter leaves it open, and so keeps others out of all of them",
 			types + "policy solver=first-fit\npods 2 web cpu=1 labels(app=web) anti(zone: app=web)",
-			"general c2|c4 in a: web-1\nweb-2: PodAntiAffinity"},
-		{"the cheapest of equal zones",
+			"general c2|c4 in a: web-1\nweb-2: PodAntiAffinity",
+		},
+		{
+			"the cheapest of equal zones",
 			"type c2 cpu=2 memory=8Gi pods=9 offers(a spot 0.3, b spot 0.2, c spot 0.1 out)\npool general\n" +
 				"pod web cpu=1 labels(app=web) spread(zone: app=web)",
-			"general c2 in b: web"},
-		{"others keep away from whom they do not know",
+			"general c2 in b: web",
+		},
+		{
+			"others keep away from whom they do not know",
 			types + "pod lone cpu=2 labels(app=lone) anti(hostname: *)\npod web cpu=1",
-			"general c2|c4 in a|b|c: lone\ngeneral c2|c4 in a|b|c: web"},
-		{"near the first of the group", types + "pods 3 web cpu=3 labels(app=web) require(zone=b) affinity(zone: app=web)",
-			"general c4 in b: web-1\ngeneral c4 in b: web-2\ngeneral c4 in b: web-3"},
-		{"near one that comes later",
+			"general c2|c4 in a|b|c: lone\ngeneral c2|c4 in a|b|c: web",
+		},
+		{
+			"near the first of the group", types + "pods 3 web cpu=3 labels(app=web) require(zone=b) affinity(zone: app=web)",
+			"general c4 in b: web-1\ngeneral c4 in b: web-2\ngeneral c4 in b: web-3",
+		},
+		{
+			"near one that comes later",
 			types + "pod cache cpu=2 affinity(zone: app=db)\npod db cpu=1 labels(app=db) require(zone=b)",
-			"general c4 in b: cache db"},
-		{"near nobody", types + "pod web cpu=1 affinity(zone: app=db)",
-			"web: PodAffinity"},
-		{"host ports", types + "pods 2 web cpu=1 ports(80)",
-			"general c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2"},
-		{"host ports of daemons", types + "daemon kube-system/dns ports(53) any(type=c2)\npod web cpu=1 ports(53)",
-			"general c4 in a|b|c: web"},
-		{"a volume's zone", types + "pod db cpu=1 volume(data: zone=b)",
-			"general c2|c4 in b: db"},
-		{"a volume for one pod only", types + "pods 2 db cpu=1 volume(data alone)",
-			"general c2|c4 in a|b|c: db-1\ndb-2: VolumeInUse"},
-		{"attach limits of types",
+			"general c4 in b: cache db",
+		},
+		{
+			"near nobody", types + "pod web cpu=1 affinity(zone: app=db)",
+			"web: PodAffinity",
+		},
+		{
+			"host ports", types + "pods 2 web cpu=1 ports(80)",
+			"general c2|c4 in a|b|c: web-1\ngeneral c2|c4 in a|b|c: web-2",
+		},
+		{
+			"host ports of daemons", types + "daemon kube-system/dns ports(53) any(type=c2)\npod web cpu=1 ports(53)",
+			"general c4 in a|b|c: web",
+		},
+		{
+			"a volume's zone", types + "pod db cpu=1 volume(data: zone=b)",
+			"general c2|c4 in b: db",
+		},
+		{
+			"a volume for one pod only", types + "pods 2 db cpu=1 volume(data alone)",
+			"general c2|c4 in a|b|c: db-1\ndb-2: VolumeInUse",
+		},
+		{
+			"attach limits of types",
 			"type c2 cpu=4 memory=8Gi pods=9 offers(a spot 1) attach(ebs=1)\n" +
 				"type c4 cpu=4 memory=8Gi pods=9 offers(a spot 1) attach(ebs=2)\npool general\n" +
 				"pod x cpu=1 volume(v1 driver=ebs)\npod y cpu=1 volume(v2 driver=ebs)\npod z cpu=1 volume(v3 driver=ebs)",
-			"general c4 in a: x y\ngeneral c2|c4 in a: z"},
-		{"another term of the affinity", types + "pod web cpu=1 any(zone=x) any(zone=b)",
-			"general c2|c4 in b: web"},
-		{"below the cutoff only nodes",
+			"general c4 in a: x y\ngeneral c2|c4 in a: z",
+		},
+		{
+			"another term of the affinity", types + "pod web cpu=1 any(zone=x) any(zone=b)",
+			"general c2|c4 in b: web",
+		},
+		{
+			"below the cutoff only nodes",
 			types + "policy cutoff=0\nnode n1 pool=general type=c2 zone=a\npods 3 idle cpu=1 priority=-1",
-			"n1: idle-1 idle-2\nidle-3: Priority"},
-		{"a custom label is decided by the first who asks",
+			"n1: idle-1 idle-2\nidle-3: Priority",
+		},
+		{
+			"a custom label is decided by the first who asks",
 			types + "pool two weight=1 require(team=x|y)\npod one cpu=1 require(team=x)\npod other cpu=1 require(team=y)",
-			"two c2|c4 in a|b|c: one\ntwo c2|c4 in a|b|c: other"},
-		{"spread over a custom label",
+			"two c2|c4 in a|b|c: one\ntwo c2|c4 in a|b|c: other",
+		},
+		{
+			"spread over a custom label",
 			types + "pool two weight=1 require(team=x|y)\npods 3 web cpu=1 labels(app=web) spread(team skew=1: app=web)",
-			"two c2|c4 in a|b|c: web-1 web-3\ntwo c2|c4 in a|b|c: web-2"},
-		{"blocked, unmodelled, and too large",
+			"two c2|c4 in a|b|c: web-1 web-3\ntwo c2|c4 in a|b|c: web-2",
+		},
+		{
+			"blocked, unmodelled, and too large",
 			types + "pod b cpu=1 blocked(\"no claim\")\npod u cpu=1 unmodelled(gpus)\npod l cpu=99",
-			"b: Blocked\nl: Resource\nu: Unmodelled"},
+			"b: Blocked\nl: Resource\nu: Unmodelled",
+		},
 	} {
 		t.Run(story.name, func(t *testing.T) {
 			if got := tell(t, story.cluster); got != story.want {
