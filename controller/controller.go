@@ -90,7 +90,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	gates := o.Gates
+	gates := nominating(o, version)
 	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: gates.NodeOverlay, NoStatic: !gates.StaticCapacity})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
@@ -115,7 +115,6 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		}
 		instances = r.fargate.scheduler.Multiplex(provider)
 	}
-	gates = nominating(o, version)
 	r.nominates = gates.Nominations
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
 		Cloud: instances, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
