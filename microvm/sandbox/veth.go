@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/mdlayher/netlink"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -85,59 +85,30 @@ type vethEnd struct {
 	pid  int
 }
 
-const vethInfoPeer = 1 // VETH_INFO_PEER of linux/veth.h
-
 // makeVeth makes a pair.
 func makeVeth(one, other vethEnd) error {
-	end := func(ae *netlink.AttributeEncoder, e vethEnd) {
-		ae.String(unix.IFLA_IFNAME, e.name)
-		if e.pid != 0 {
-			ae.Uint32(unix.IFLA_NET_NS_PID, uint32(e.pid))
-		}
+	pair := &netlink.Veth{LinkAttrs: netlink.NewLinkAttrs(), PeerName: other.name}
+	pair.Name = one.name
+	if one.pid != 0 {
+		pair.Namespace = netlink.NsPid(one.pid)
 	}
-	ae := netlink.NewAttributeEncoder()
-	end(ae, one)
-	ae.Nested(unix.IFLA_LINKINFO, func(info *netlink.AttributeEncoder) error {
-		info.String(unix.IFLA_INFO_KIND, "veth")
-		info.Nested(unix.IFLA_INFO_DATA, func(data *netlink.AttributeEncoder) error {
-			data.Do(vethInfoPeer, func() ([]byte, error) {
-				peer := netlink.NewAttributeEncoder()
-				end(peer, other)
-				attributes, err := peer.Encode()
-				return append(make([]byte, unix.SizeofIfInfomsg), attributes...), err
-			})
-			return nil
-		})
-		return nil
-	})
-	return askRoute(unix.RTM_NEWLINK, netlink.Create|netlink.Excl, ae)
+	if other.pid != 0 {
+		pair.PeerNamespace = netlink.NsPid(other.pid)
+	}
+	return netlink.LinkAdd(pair)
 }
 
 // deleteLink removes a network device, if there is one of the name; the other end of a pair goes with it.
 func deleteLink(name string) error {
-	ae := netlink.NewAttributeEncoder()
-	ae.String(unix.IFLA_IFNAME, name)
-	if err := askRoute(unix.RTM_DELLINK, 0, ae); err != nil && !errors.Is(err, unix.ENODEV) {
+	link, err := netlink.LinkByName(name)
+	if errors.As(err, new(netlink.LinkNotFoundError)) {
+		return nil
+	}
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("remove the network device %s: %w", name, err)
 	}
 	return nil
-}
-
-// askRoute asks the kernel to do something with a network device (rtnetlink(7)).
-func askRoute(kind netlink.HeaderType, flags netlink.HeaderFlags, ae *netlink.AttributeEncoder) error {
-	attributes, err := ae.Encode()
-	if err != nil {
-		return err
-	}
-	c, err := netlink.Dial(unix.NETLINK_ROUTE, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	info := make([]byte, unix.SizeofIfInfomsg)
-	_, err = c.Execute(netlink.Message{
-		Header: netlink.Header{Type: kind, Flags: netlink.Request | netlink.Acknowledge | flags},
-		Data:   append(info, attributes...),
-	})
-	return err
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 )
 
 // unpackKernel writes the kernel inside a bzImage to dir, named by the image's content, and returns its path: a VMM
@@ -69,7 +70,7 @@ func payload(image []byte) ([]byte, error) {
 	}
 	switch {
 	case bytes.HasPrefix(packed, []byte(lz4Magic)):
-		return unpackLZ4(packed[len(lz4Magic):len(packed)-4], int(size))
+		return unpackLZ4(packed, int(size))
 	case bytes.HasPrefix(packed, []byte{0x1f, 0x8b}):
 		r, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
@@ -86,6 +87,18 @@ func payload(image []byte) ([]byte, error) {
 		return r.DecodeAll(packed[:len(packed)-4], nil)
 	}
 	return nil, errNoPayload
+}
+
+// lz4Magic begins LZ4's legacy frame, in which kernels are packed (LZ4 Frame Format Description, "Legacy frame").
+const lz4Magic = "\x02\x21\x4c\x18"
+
+// unpackLZ4 decompresses a legacy frame of size bytes; the size itself follows the frame.
+func unpackLZ4(frame []byte, size int) ([]byte, error) {
+	out, err := io.ReadAll(io.LimitReader(lz4.NewReader(bytes.NewReader(frame)), int64(size)+1))
+	if err == nil && len(out) != size {
+		err = errNoPayload
+	}
+	return out, err
 }
 
 // noteEntry is the type of Xen's ELF note that says where a kernel is entered without its wrapping (PVH):
