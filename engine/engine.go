@@ -9,13 +9,13 @@
 // random global or map order decides anything, and it imports the standard library alone; internal/arch enforces
 // that. A search is bounded in steps, not in time, and a plan that was cut short says so in Plan.Partial.
 //
-// Below it: rules holds the scheduling constraints, solve the search for launches, disrupt the disruption methods,
-// check the judge, reason the sentences, suggest and query the answers for people, scenario the text form of
-// snapshots.
+// The disruption methods are in this package, one file each: empty.go, static.go, drift.go, consolidate.go and
+// multinode.go. A method proposes Removals and Commands within the budgets. Below the package, rules holds the
+// scheduling constraints, solve the search for launches, suggest the changes that would help a pod. Beside it, check
+// holds the judge, reason the sentences.
 package engine
 
 import (
-	"github.com/nodeless/nodeless/engine/disrupt"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/solve"
 )
@@ -53,27 +53,3 @@ func (x *Provisioner) Explain(plan *model.Plan, goOn func(verdicts int) bool) {
 	x.draft.Explain(plan, x.memory, goOn)
 	x.draft = nil // drafts are large
 }
-
-// StillTrue returns why a command in progress must not be completed; the zero Reason if it may: its nodes still exist
-// and may be removed, and each pod that has to leave them has a place on a node that exists or is in flight. Pods of
-// drifted nodes may also need nodes that Provision has yet to launch.
-func StillTrue(s *model.Snapshot, p model.Policy, c model.Command) model.Reason {
-	return disrupt.StillTrue(s, p, c)
-}
-
-// Disrupt names the nodes to remove: those that nobody needs at once, and by a Command, once their pods have
-// somewhere to go, those that have drifted or whose pods cost less elsewhere. It says about every other candidate why
-// it stays; a node on which a pending pod would be placed does. It looks at a limited number of nodes whose pods have
-// to move, drifted ones first; Plan.After is where it stopped.
-func Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
-	return disrupt.Run(s, p)
-}
-
-// Search is Disrupt of one snapshot, piece by piece. It computes once what Disrupt would compute anew for each piece.
-type Search struct{ of *disrupt.Search }
-
-// NewSearch starts a search. Policy.After is ignored.
-func NewSearch(s *model.Snapshot, p model.Policy) Search { return Search{disrupt.NewSearch(s, p)} }
-
-// From is Disrupt with Policy.After set to after. It must not be called by several goroutines at once.
-func (x Search) From(after model.Cursor) model.Plan { return x.of.From(after) }

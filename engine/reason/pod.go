@@ -171,7 +171,7 @@ func podsOf(detail string) string {
 }
 
 // Refusal says in a few words why an existing node does not take a pod. Beside the model's rules it knows those of
-// engine/query: Going, Cordoned and Full.
+// explain/query: Going, Cordoned and Full.
 func Refusal(r model.Reason) string {
 	switch r.Rule {
 	case "Full":

@@ -9,9 +9,10 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/query"
 )
 
 // nodeQuestion is a question about a node: a Node, its NodeClaim, or both; node or claim may be nil.
@@ -163,7 +164,7 @@ func amounts(list corev1.ResourceList) string {
 // kept says what keeps the machine, one thing after another, and what would become of it without them.
 func (q *nodeQuestion) kept() {
 	n, state := q.n, q.state()
-	m, ok := query.OfNode(q.s, q.policy, n.Name)
+	m, ok := query.OfNode(q.s, q.policy, n.Name, engine.Disrupt)
 	if !ok {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
+	"github.com/nodeless/nodeless/explain/query"
 	"github.com/nodeless/nodeless/explain/record"
 )
 

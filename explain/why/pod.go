@@ -12,9 +12,9 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/explain/query"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/query"
 )
 
 // poolQuestion is a question about a NodePool.

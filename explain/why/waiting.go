@@ -2,9 +2,9 @@ package why
 
 import (
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/query"
 )
 
 // Matrix is what becomes of all pods that wait: their shapes against the NodePools.

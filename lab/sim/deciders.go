@@ -12,7 +12,7 @@ import (
 // Nodeless decides as the controller does; with Nominates set as it does with the feature gate Nominations.
 func Nodeless(policy model.Policy) Decider {
 	var at *model.Snapshot
-	var search engine.Search
+	var search *engine.Search
 	return Decider{
 		Name:      "nodeless",
 		Provision: func(s *model.Snapshot) model.Plan { return engine.Provision(s, policy) },

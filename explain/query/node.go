@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nodeless/nodeless/engine/disrupt"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -24,23 +23,26 @@ type Node struct {
 	Snapshot *model.Snapshot // in which Removal and Command were decided: without Blockers
 }
 
+// Decider is engine.Disrupt.
+type Decider func(*model.Snapshot, model.Policy) model.Plan
+
 // OfNode asks what happens to a node, and whether there is one with that name. Nothing is decided about nodes that
 // are not managed or are being deleted.
-func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
+func OfNode(s *model.Snapshot, policy model.Policy, node string, disrupt Decider) (Node, bool) {
 	i := s.NodeIndex(node)
 	if i < 0 {
 		return Node{}, false
 	}
 	out := Node{Node: &s.Nodes[i], Snapshot: s}
 	group := []string{node} // that is looked at
-	plan := disrupt.Run(s, policy)
+	plan := disrupt(s, policy)
 	for range maxBlockers {
 		reason, goes := out.read(&plan, node)
 		switch {
 		case goes || reason.Rule == "":
 			return out, true
 		case reason.Rule == model.RuleSteps:
-			plan = disrupt.Run(only(out.Snapshot, group), policy) // alone it is looked at for sure
+			plan = disrupt(only(out.Snapshot, group), policy) // alone it is looked at for sure
 			continue
 		case len(reason.Group) > 0:
 			group = reason.Group
@@ -48,7 +50,7 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 		out.Blockers = append(out.Blockers, reason)
 		next, changed, ok := lift(out.Snapshot, policy, node, &reason)
 		if !ok {
-			if next, plan, ok = out.unbudgeted(policy, &reason); !ok {
+			if next, plan, ok = out.unbudgeted(policy, disrupt, &reason); !ok {
 				return out, true
 			}
 			out.Snapshot = next
@@ -56,9 +58,9 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 		}
 		out.Snapshot, policy = next, changed
 		if reason.Until.IsZero() {
-			plan = disrupt.Run(only(out.Snapshot, group), policy)
+			plan = disrupt(only(out.Snapshot, group), policy)
 		} else {
-			plan = disrupt.Run(out.Snapshot, policy) // for others the time has come, too
+			plan = disrupt(out.Snapshot, policy) // for others the time has come, too
 		}
 	}
 	out.More = true
@@ -68,7 +70,9 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string) (Node, bool) {
 // unbudgeted looks for a group with which the node would be replaced if its pool's budget allowed it, where alone
 // nothing cheaper takes its place. It adds that budget to the blockers, and returns the cluster without it and the
 // plan for that.
-func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snapshot, model.Plan, bool) {
+func (m *Node) unbudgeted(
+	policy model.Policy, disrupt Decider, alone *model.Reason,
+) (*model.Snapshot, model.Plan, bool) {
 	switch alone.Rule {
 	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 	default:
@@ -86,7 +90,7 @@ func (m *Node) unbudgeted(policy model.Policy, alone *model.Reason) (*model.Snap
 	if !ok {
 		return nil, model.Plan{}, false
 	}
-	plan := disrupt.Run(next, policy)
+	plan := disrupt(next, policy)
 	var there Node
 	if reason, goes := there.read(&plan, m.Node.Name); !goes {
 		budget.Group = reason.Group

@@ -15,7 +15,6 @@ import (
 
 // Rules beside the model's by which existing nodes refuse a pod.
 const (
-	// Rules beside the model's by which existing nodes refuse a pod.
 	RuleDeleting model.Rule = "Going"    // the node is being removed
 	RuleCordoned model.Rule = "Cordoned" // somebody cordoned the node
 	RuleFull     model.Rule = "Full"     // other pods leave too little of a resource

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/query"
 )
 
 func TestEveryShapeThatWaitsIsSetAgainstEveryPool(t *testing.T) {

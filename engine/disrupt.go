@@ -1,6 +1,4 @@
-// Package disrupt decides which nodes are not worth their price, one file per method. A method proposes Removals and
-// Commands within the budgets, and says about every other node why it stays.
-package disrupt
+package engine
 
 import (
 	"cmp"
@@ -11,20 +9,59 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Run applies the methods in karpenter.sh's order: emptiness, which costs nobody anything, surplus and drift of
-// static pools, drift, consolidation. Each counts with the cluster as the earlier ones leave it.
-func Run(s *model.Snapshot, policy model.Policy) model.Plan {
-	return NewSearch(s, policy).From(policy.After)
+// Disrupt names the nodes to remove: those that nobody needs at once, and by a Command, once their pods have
+// somewhere to go, those that have drifted or whose pods cost less elsewhere. It says about every other candidate why
+// it stays; a node on which a pending pod would be placed does. It looks at a limited number of nodes whose pods have
+// to move, drifted ones first; Plan.After is where it stopped.
+func Disrupt(s *model.Snapshot, p model.Policy) model.Plan { return NewSearch(s, p).From(p.After) }
+
+// Search is Disrupt of one snapshot, piece by piece. It computes once what is the same for each piece. It must not be
+// used by several goroutines at once.
+type Search struct {
+	s         *model.Snapshot
+	policy    model.Policy
+	projected *projection // before anything is proposed; nil if it must be made
+	run       *run        // not begun
+	known     known
 }
 
-// What one call tries: so many plans, one that may launch something counting as several.
+// NewSearch starts a search. Policy.After is ignored.
+func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
+	return &Search{s: s.WithExpected(), policy: policy}
+}
+
+// From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, which costs
+// nobody anything, surplus and drift of static pools, drift, consolidation. Each plans with the cluster as the earlier
+// ones leave it.
+func (x *Search) From(after model.Cursor) model.Plan {
+	if x.projected == nil {
+		x.projected = newProjection(x.s, x.policy)
+	}
+	if x.run == nil {
+		x.run = newRun(x.s, x.policy, x.projected)
+		x.run.known = &x.known
+	}
+	r := x.run.begin(after, x.projected)
+	r.empties()
+	d := &drift{r}
+	s := &static{d}
+	s.surplus()
+	s.staticDrift()
+	d.drift()
+	r.consolidate()
+	if len(r.removals)+len(r.commands) > 0 {
+		x.projected = nil // it is the one after that
+	}
+	return r.plan()
+}
+
+// A call has so many steps. A plan takes one step, a plan that may launch nodes takes launchSteps.
 const (
-	// The number of steps in one call: a plan takes one step, a plan that may launch takes launchSteps.
 	defaultWhatIfs = 100
 	launchSteps    = 5
 )
 
-// run is one call of Run: what it may still do, what it proposes, and why the other nodes stay.
+// run is one call of Disrupt: what it may still do, what it proposes, and why the other nodes stay.
 type run struct {
 	s         *model.Snapshot
 	policy    model.Policy

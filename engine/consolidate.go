@@ -1,4 +1,4 @@
-package disrupt
+package engine
 
 import (
 	"cmp"
@@ -31,6 +31,17 @@ func (r *run) consolidate() {
 // and consolidation itself chooses candidates and groups.
 type consolidation struct {
 	*proposals
+}
+
+// known is what consolidation found out about candidates before any command was proposed.
+type known struct {
+	candidates, sorted []*model.Node
+	worth              worths
+}
+
+// serves reports whether it applies to these candidates.
+func (k *known) serves(candidates []*model.Node, commands int) bool {
+	return commands == 0 && len(candidates) > 0 && slices.Equal(candidates, k.candidates)
 }
 
 // candidates returns the nodes that consolidation may remove.

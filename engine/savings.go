@@ -1,4 +1,4 @@
-package disrupt
+package engine
 
 import (
 	"cmp"

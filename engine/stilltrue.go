@@ -1,4 +1,4 @@
-package disrupt
+package engine
 
 import (
 	"slices"
@@ -7,7 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// StillTrue validates a command again once its launches are ready: see engine.StillTrue.
+// StillTrue returns why a command in progress must not be completed; the zero Reason if it may: its nodes still exist
+// and may be removed, and each pod that has to leave them has a place on a node that exists or is in flight. Pods of
+// drifted nodes may also need nodes that Provision has yet to launch.
 func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
 	victims := map[string]bool{}
 	for _, r := range c.Removals {

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodeless/nodeless/engine/disrupt"
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/query"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/explain/query"
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
@@ -112,7 +112,7 @@ func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 		"it is not ours": {"node n1 type=s2 zone=a unmanaged", ""},
 	} {
 		s, policy := cluster(t, tc.cluster)
-		m, ok := query.OfNode(s, policy, "n1")
+		m, ok := query.OfNode(s, policy, "n1", engine.Disrupt)
 		if got := rules(m); !ok || got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
@@ -125,16 +125,16 @@ func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {
 		s := gen.Disruptive(seed)
-		before := scenario.FormatPlan(s, disrupt.Run(s, model.Policy{}))
-		plan := disrupt.Run(s, model.Policy{})
+		before := scenario.FormatPlan(s, engine.Disrupt(s, model.Policy{}))
+		plan := engine.Disrupt(s, model.Policy{})
 		for _, k := range plan.Kept[:min(3, len(plan.Kept))] {
-			m, ok := query.OfNode(s, model.Policy{}, k.Node)
+			m, ok := query.OfNode(s, model.Policy{}, k.Node, engine.Disrupt)
 			if !ok || k.Reason.Rule != model.RuleSteps && (len(m.Blockers) == 0 || m.Blockers[0].Rule != k.Reason.Rule) {
 				t.Errorf("seed %d: %s: %s, asked %s", seed, k.Node, k.Reason.Rule, rules(m))
 			}
 			asked++
 		}
-		if after := scenario.FormatPlan(s, disrupt.Run(s, model.Policy{})); after != before {
+		if after := scenario.FormatPlan(s, engine.Disrupt(s, model.Policy{})); after != before {
 			t.Errorf("seed %d: asking changed the cluster:\n%s\nafter\n%s", seed, before, after)
 		}
 	}
@@ -204,7 +204,7 @@ shape web cpu=1500m
 node n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-1 as web age=30s)
 node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(web-2 as web age=30s)
 `)
-		m, ok := query.OfNode(s, policy, "n1")
+		m, ok := query.OfNode(s, policy, "n1", engine.Disrupt)
 		if got := rules(m); !ok || got != want {
 			t.Fatalf("%s: %q, want %q", budget, got, want)
 		}
@@ -230,7 +230,7 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 				s.Nodes[i].Pods[j].Created = s.Now.Add(-time.Duration(10+7*(i+j)) * time.Second)
 			}
 		}
-		plan := disrupt.Run(s, model.Policy{})
+		plan := engine.Disrupt(s, model.Policy{})
 		for _, k := range plan.Kept {
 			if k.Reason.Until.IsZero() || k.Reason.Rule == model.RuleWindow { // a window's snapshot says whether it is open
 				continue
@@ -241,7 +241,7 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 			}
 			then := *s
 			then.Now = k.Reason.Until
-			for _, later := range disrupt.Run(&then, model.Policy{}).Kept {
+			for _, later := range engine.Disrupt(&then, model.Policy{}).Kept {
 				r := &later.Reason
 				if later.Node == k.Node && r.Rule == k.Reason.Rule && r.Detail == k.Reason.Detail &&
 					slices.Equal(r.Group, k.Reason.Group) {
