@@ -96,6 +96,9 @@ func newCluster(t testing.TB, args ...string) *cluster {
 	c := &cluster{t: t, dir: filepath.Join(t.TempDir(), "data"), home: t.TempDir(), args: args}
 	t.Cleanup(func() {
 		if c.cmd != nil {
+			if t.Failed() {
+				c.dumpObjects()
+			}
 			c.stop(syscall.SIGTERM)
 		}
 		if t.Failed() {
@@ -202,6 +205,25 @@ func (c *cluster) stop(sig syscall.Signal) {
 func (c *cluster) log() string {
 	data, _ := os.ReadFile(filepath.Join(c.home, "up.log"))
 	return string(data)
+}
+
+// dumpObjects logs the state that a failed test leaves: objects, recent events, and the consoles of microVMs.
+func (c *cluster) dumpObjects() {
+	for _, args := range [][]string{
+		{"get", "pods,nodeclaims,nodes", "-A", "-o", "wide"},
+		{"get", "events", "-A", "--sort-by=.lastTimestamp"},
+	} {
+		out, err := c.run(append([]string{"kubectl", "--request-timeout=10s"}, args...)...)
+		if err != nil {
+			out += err.Error()
+		}
+		c.t.Logf("kubectl %s (end):\n%s", strings.Join(args, " "), out[max(0, len(out)-10000):])
+	}
+	consoles, _ := filepath.Glob(filepath.Join(c.dir, "microvms", "machines", "*", "console.log"))
+	for _, name := range consoles {
+		data, _ := os.ReadFile(name)
+		c.t.Logf("%s (end):\n%s", name, data[max(0, len(data)-3000):])
+	}
 }
 
 func (c *cluster) dumpLogs() {
