@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,18 +31,26 @@ type bounds struct {
 
 // files are what holds the bounds, by the controller.
 func (b bounds) files(v2 bool) map[string]map[string]string {
-	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu),
-		map[string]string{"pids.max": strconv.Itoa(b.processes)}
+	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu), strconv.Itoa(b.processes)
+	name, weight := cpuWeight(b.cpu/100_000, v2)
 	if v2 {
 		return map[string]map[string]string{
-			"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000"},
-			"pids": processes,
+			"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000", name: weight},
+			"pids": {"pids.max": processes},
 		}
 	}
 	return map[string]map[string]string{
-		"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu},
-		"pids": processes,
+		"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu, name: weight},
+		"pids": {"pids.max": processes},
 	}
+}
+
+// cpuWeight is the file and the value by which a group competes for CPUs like so many busy processes.
+func cpuWeight(cpus int, v2 bool) (file, value string) {
+	if v2 {
+		return "cpu.weight", strconv.Itoa(min(100*cpus, 10_000))
+	}
+	return "cpu.shares", strconv.Itoa(min(1024*cpus, 1<<18))
 }
 
 // makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its
@@ -63,12 +72,26 @@ func makeGroup(id string, b bounds) (g group, version1 []string, err error) {
 		}
 	}
 	for _, h := range where {
-		failed = errors.Join(failed, g.make(filepath.Join(h.at, "nodeless", id), h.controllers, b))
+		failed = errors.Join(failed, weighAll(filepath.Join(h.at, "nodeless"), h.controllers, g.v2),
+			g.make(filepath.Join(h.at, "nodeless", id), h.controllers, b))
 	}
 	if failed != nil {
 		failed = fmt.Errorf("make the cgroup: %w", failed)
 	}
 	return g, version1, failed
+}
+
+// weighAll gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default they
+// would together get as much as a single busy process of the host.
+func weighAll(dir string, controllers []string, v2 bool) error {
+	if !slices.Contains(controllers, "cpu") {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	file, weight := cpuWeight(runtime.NumCPU(), v2)
+	return os.WriteFile(filepath.Join(dir, file), []byte(weight), 0)
 }
 
 // make makes a directory of the group with its bounds.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -50,7 +52,7 @@ func TestMachinesAreRightBelowTheirRoot(t *testing.T) {
 // Bounds are the same in both versions of cgroups, and in all files that hold them.
 func TestBoundsAreHeld(t *testing.T) {
 	g, version1, err := makeGroup(fmt.Sprintf("nltest-bounds-%d", os.Getpid()),
-		bounds{memoryMiB: 64, processes: 100, cpu: 150_000})
+		bounds{memoryMiB: 64, processes: 100, cpu: 250_000})
 	defer g.remove()
 	if err != nil {
 		t.Skip("no cgroup can be made here:", err)
@@ -60,17 +62,45 @@ func TestBoundsAreHeld(t *testing.T) {
 	}
 	held := map[string]string{}
 	for _, dir := range g.dirs {
-		for _, name := range []string{"memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "pids.max"} {
+		for _, name := range []string{
+			"memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.cfs_quota_us", "pids.max",
+			"cpu.weight", "cpu.shares",
+		} {
 			if b, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
 				held[name] = string(b)
 			}
 		}
 	}
-	want := map[string]string{"memory.limit_in_bytes": "67108864\n", "cpu.cfs_quota_us": "150000\n", "pids.max": "100\n"}
+	want := map[string]string{
+		"memory.limit_in_bytes": "67108864\n", "cpu.cfs_quota_us": "250000\n",
+		"pids.max": "100\n", "cpu.shares": "2048\n",
+	}
 	if g.v2 {
-		want = map[string]string{"memory.max": "67108864\n", "cpu.max": "150000 100000\n", "pids.max": "100\n"}
+		want = map[string]string{
+			"memory.max": "67108864\n", "cpu.max": "250000 100000\n", "pids.max": "100\n",
+			"cpu.weight": "200\n",
+		}
 	}
 	if fmt.Sprint(held) != fmt.Sprint(want) {
 		t.Errorf("held %q, want %q", held, want)
 	}
+}
+
+// All microVMs together compete with the host's processes like as many busy ones as there are CPUs.
+func TestMicroVMsAreNotStarved(t *testing.T) {
+	g, _, err := makeGroup(fmt.Sprintf("nltest-weight-%d", os.Getpid()), podBounds(Shape{CPUs: 1, MemoryMiB: 64}))
+	defer g.remove()
+	if err != nil {
+		t.Skip("no cgroup can be made here:", err)
+	}
+	file, want := cpuWeight(runtime.NumCPU(), g.v2)
+	for _, dir := range g.dirs {
+		if b, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file)); err == nil {
+			if got := strings.TrimSpace(string(b)); got != want {
+				t.Errorf("%s of all microVMs: %s, want %s", file, got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("no %s above any of %v", file, g.dirs)
 }
