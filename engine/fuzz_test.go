@@ -10,8 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
-	"github.com/nodeless/nodeless/lab/gen"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // manyPods are texts whose plan takes long.
@@ -19,9 +18,6 @@ var manyPods = regexp.MustCompile(`pods\s+\+?[0-9]{3}`)
 
 // Whatever cluster a text says, there is a plan for it, and it can be judged and told.
 func FuzzEngine(f *testing.F) {
-	for seed := range uint64(12) {
-		f.Add(scenario.Format(gen.Constrained(seed), gen.Policy(seed)))
-	}
 	for _, pattern := range []string{"testdata/*.txt", "testdata/pending/*.txt"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 var (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 const stillTypes = `type c2 cpu=2 memory=4Gi pods=29 offers(a on-demand 0.1)

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 const placeholders = `type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1930m, memory=3Gi) labels(arch=amd64, os=linux) offers(a on-demand 0.1)

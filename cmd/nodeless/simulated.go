@@ -12,8 +12,8 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/internal/kit/printable"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of

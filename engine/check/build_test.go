@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // aim narrows a launch to one zone and capacity type, with its types in the order of their prices there.

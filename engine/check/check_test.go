@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 const cluster = `

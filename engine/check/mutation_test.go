@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/lab/gen"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // plan is what a mutation spoils: its own copy of a snapshot, a policy and a good plan.

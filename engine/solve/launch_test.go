@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/scenario"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // IDs of launches are digests of this text, and NodeClaims are named after them: it must stay as it was, or a

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 const types = `

@@ -9,9 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
-	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/explain/query"
 	"github.com/nodeless/nodeless/lab/gen"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 const types = `

@@ -8,9 +8,9 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
-	"github.com/nodeless/nodeless/engine/scenario"
 	"github.com/nodeless/nodeless/engine/solve/internal/firstfit"
 	"github.com/nodeless/nodeless/lab/gen"
+	"github.com/nodeless/nodeless/lab/scenario"
 )
 
 // packer reads the upper half of a scenario.

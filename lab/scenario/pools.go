@@ -15,7 +15,7 @@ func (p *parser) addPool(l *line) (err error) {
 		return err
 	}
 	_, pool.Static = l.value("replicas")
-	if err := l.fields(2, number("weight", &pool.Weight, 0), number("replicas", &pool.Replicas, 0)); err != nil {
+	if err := l.fields(2, number("weight", &pool.Weight), number("replicas", &pool.Replicas)); err != nil {
 		return err
 	}
 	if pool.Requirements, err = requirements(lists(l.group("require"))); err != nil {
@@ -48,7 +48,7 @@ func (p *parser) addPool(l *line) (err error) {
 func (p *parser) limits(pool *model.Pool, l *line) (err error) {
 	read := func(group string, resources *model.Resources, nodes *int64) (counted bool, err error) {
 		items := lists(l.group(group))
-		count := number("nodes", nodes, 0)
+		count := number("nodes", nodes)
 		if i := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "nodes=") }); i >= 0 {
 			if err := readItem(items[i], []field{count}); err != nil {
 				return false, fmt.Errorf("%s: %w", group, err)
@@ -78,9 +78,9 @@ func disruptionFields(d *model.DisruptionPolicy) []field {
 		word("never", &d.Never),
 		word("when-empty", &d.WhenEmptyOnly),
 		word("balanced", &d.Balanced),
-		number("empty", &d.AllowedEmpty, 0),
-		number("drifted", &d.AllowedDrifted, 0),
-		number("underused", &d.AllowedUnderused, 0),
+		number("empty", &d.AllowedEmpty),
+		number("drifted", &d.AllowedDrifted),
+		number("underused", &d.AllowedUnderused),
 	}
 }
 
@@ -92,7 +92,7 @@ func annotationFields(now time.Time, d *model.DisruptionPolicy) []field {
 		ahead("until", now, &d.Window.Until),
 		text("unclear", &d.Unclear),
 		money("saving", &d.MinSaving),
-		number("saving-percent", &d.MinSavingPercent, 0),
+		number("saving-percent", &d.MinSavingPercent),
 		duration("soft-expire", &d.SoftExpireAfter),
 		word("replace-crowded", &d.ReplaceCrowded),
 		word("wait-for-jobs", &d.WaitForJobs),
@@ -102,47 +102,12 @@ func annotationFields(now time.Time, d *model.DisruptionPolicy) []field {
 // windowField is window=empty|drifted|underused: the methods that the window restricts.
 func windowField(w *model.Window) field {
 	methods := []field{word("empty", &w.Empty), word("drifted", &w.Drifted), word("underused", &w.Underused)}
-	return field{
-		name: "window",
-		read: func(text string) error {
-			for _, method := range strings.Split(text, "|") {
-				if err := readItem(method, methods); err != nil {
-					return fmt.Errorf("want empty, drifted or underused with | between them")
-				}
+	return field{name: "window", read: func(text string) error {
+		for _, method := range strings.Split(text, "|") {
+			if err := readItem(method, methods); err != nil {
+				return fmt.Errorf("want empty, drifted or underused with | between them")
 			}
-			return nil
-		},
-		write: func() string { return strings.Join(declare().fields(methods...).parts, "|") },
-	}
-}
-
-func (w *writer) poolLine(p *model.Pool) *declaration {
-	d := declare("pool", quote(p.Name)).fields(number("weight", &p.Weight, 0))
-	rest, own := without(p.Requirements, model.OneOf(model.LabelPool, p.Name))
-	d.word("bare", !own)
-	d.group("require", nodeLabels(rest))
-	d.group("taint", mapped(p.Taints, taintItem))
-	d.group("startup-taint", mapped(p.StartupTaints, taintItem))
-	var limit []string
-	for i, set := range p.Limits.Set {
-		if set {
-			name := model.ResourceName(w.s.ResourceNames, i)
-			limit = append(limit, name+"="+exactly(name, p.Limits.Max[i]))
 		}
-	}
-	if p.Limits.NodesSet {
-		limit = append(limit, fmt.Sprintf("nodes=%d", p.Limits.Nodes))
-	}
-	d.group("limit", limit)
-	d.group("usage", append(w.differing(p.Usage, model.Resources{}),
-		declare().fields(number("nodes", &p.NodeCount, 0)).parts...))
-	if all, _ := w.parser().typesOf(&line{used: map[string]bool{}}, p.Name); len(all) != len(p.Types) {
-		names := mapped(p.Types, func(t model.InstanceType) string { return quote(t.Name) })
-		d.parts = append(d.parts, "types("+joined(names)+")")
-	}
-	d.word(fmt.Sprintf("replicas=%d", p.Replicas), p.Static)
-	d.sentence("not-ready", p.NotReady)
-	d.group("disrupt", declare().fields(disruptionFields(&p.Disruption)...).parts)
-	d.group("annotations", declare().fields(annotationFields(w.s.Now, &p.Disruption)...).parts)
-	return d
+		return nil
+	}}
 }

@@ -1,5 +1,5 @@
-// Package scenario reads and writes snapshots and plans: as JSON, for cases that programs save and load, and as
-// scenarios, a text for people.
+// Package scenario reads clusters for tests and for nodeless simulate: as scenarios, a text that people write, and as
+// JSON, for cases that programs save. FormatPlan formats the plan that a scenario expects.
 //
 // A scenario is a cluster, a line of dashes, and the expected plan. Each line of the cluster starts with the kind of
 // declaration; words, amounts as name=value, and groups in parentheses follow. # starts a comment. A line that starts

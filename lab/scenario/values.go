@@ -118,23 +118,6 @@ func amount(resource, text string) (int64, error) {
 	return int64(math.Round(n)), nil
 }
 
-// exactly writes an amount so that amount reads the same value.
-func exactly(resource string, n int64) string {
-	switch {
-	case resource == "cpu" && n%1000 == 0:
-		return strconv.FormatInt(n/1000, 10)
-	case resource == "cpu":
-		return strconv.FormatInt(n, 10) + "m"
-	case resource == "memory", resource == "ephemeral-storage", strings.HasPrefix(resource, "hugepages-"):
-		for _, u := range []int{3, 2, 1, 0} {
-			if n != 0 && n%units[u].factor == 0 {
-				return strconv.FormatInt(n/units[u].factor, 10) + units[u].suffix
-			}
-		}
-	}
-	return strconv.FormatInt(n, 10)
-}
-
 // price reads dollars per hour; up to six decimals are exact.
 func price(text string) (model.Price, error) {
 	dollars, fraction, _ := strings.Cut(text, ".")
@@ -148,23 +131,6 @@ func price(text string) (model.Price, error) {
 		return 0, fmt.Errorf("price %q: not an amount of dollars an hour", text)
 	}
 	return model.Price(math.Round(n * 1e6)), nil
-}
-
-// dollars writes a price so that price reads the same value.
-func dollars(p model.Price) string {
-	digits := strconv.FormatInt(int64(p), 10)
-	sign := ""
-	if p < 0 {
-		sign, digits = "-", digits[1:]
-	}
-	if short := 7 - len(digits); short > 0 {
-		digits = strings.Repeat("0", short) + digits
-	}
-	whole, fraction := digits[:len(digits)-6], strings.TrimRight(digits[len(digits)-6:], "0")
-	if fraction == "" {
-		return sign + whole
-	}
-	return sign + whole + "." + fraction
 }
 
 var effects = []model.Effect{model.NoSchedule, model.PreferNoSchedule, model.NoExecute}

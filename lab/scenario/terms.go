@@ -134,8 +134,8 @@ func namespaces(text string, s *model.Selector) (err error) {
 
 func spreadFields(s *model.Spread, soft *bool) []field {
 	return []field{
-		number("skew", &s.MaxSkew, 1),
-		number("min", &s.MinDomains, 0),
+		number("skew", &s.MaxSkew),
+		number("min", &s.MinDomains),
 		word("soft", soft),
 		word("any-node", &s.AnyNode),
 		word("untainted", &s.Untainted),

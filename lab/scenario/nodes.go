@@ -2,9 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -26,10 +23,10 @@ func placeFields(n *model.Node) []field {
 // lifeFields are the history and state of a node.
 func lifeFields(now time.Time, n *model.Node) []field {
 	return []field{
-		ago("age", now, &n.Created, time.Hour.String()),
-		ago("ready", now, &n.Initialized, none),
-		ago("event", now, &n.LastPodEvent, none),
-		ago("drifted-for", now, &n.DriftedSince, none),
+		ago("age", now, &n.Created),
+		ago("ready", now, &n.Initialized),
+		ago("event", now, &n.LastPodEvent),
+		ago("drifted-for", now, &n.DriftedSince),
 		ahead("expires", now, &n.Expires),
 		ahead("nominated", now, &n.NominatedUntil),
 		text("command", &n.Command),
@@ -159,98 +156,4 @@ func (p *parser) occupy(l *line, n *model.Node) (err error) {
 		n.Used, err = p.override(model.Resources{}, lists(used))
 	}
 	return err
-}
-
-func (w *writer) nodeLine(n *model.Node) *declaration {
-	d := declare("node", quote(n.Name)).fields(placeFields(n)...)
-	w.claim(d, n)
-	w.size(d, n)
-	d.group("taint", mapped(n.Taints, taintItem))
-	d.fields(lifeFields(w.s.Now, n)...)
-	d.group("lacks", mapped(n.MissingDaemons, func(m model.MissingDaemon) string {
-		return quote(m.DaemonSet) + "=" + age(w.s.Now, m.Since)
-	}))
-	d.group("runs", mapped(n.Pods, func(b model.BoundPod) string { return w.boundItem(&b, n.Name) }))
-	return d
-}
-
-func (w *writer) claim(d *declaration, n *model.Node) {
-	usual := ""
-	if n.Pool != "" {
-		usual = "claim-" + n.Name
-	}
-	if n.Claim == "" && usual != "" {
-		d.word("unmanaged", true)
-		return
-	}
-	if n.Claim != usual {
-		d.word("claim="+quote(n.Claim), true)
-	}
-}
-
-// size writes what differs from what the node inherits. If it inherits something that it does not have, it is bare.
-func (w *writer) size(d *declaration, n *model.Node) {
-	base := model.Node{
-		Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
-		State: n.State, AttachLimits: n.AttachLimits,
-	}
-	var t *model.InstanceType
-	if n.Type != "" {
-		t = w.parser().typeFor(n.Type, n.Pool)
-	}
-	inherit(&base, t)
-	var more model.Requirements
-	for _, r := range n.Labels {
-		if other, ok := base.Labels.Get(r.Key); !ok || !reflect.DeepEqual(r, other) {
-			more = append(more, r)
-		}
-	}
-	both := base.Labels.And(more)
-	if len(base.AttachLimits) != len(n.AttachLimits) || both.String() != n.Labels.String() || !sameLength(both, n.Labels) {
-		d.word("bare", true)
-		base, more = model.Node{}, n.Labels
-	}
-	d.group("labels", nodeLabels(more))
-	d.parts = append(d.parts, w.differing(n.Capacity, base.Capacity)...)
-	for i := range n.Capacity {
-		if n.Capacity[i] != base.Capacity[i] {
-			base.Allocatable[i] = n.Capacity[i]
-		}
-	}
-	d.group("allocatable", w.differing(n.Allocatable, base.Allocatable))
-	var used model.Resources
-	for _, b := range n.Pods {
-		if b.Shape >= 0 && !b.Terminal {
-			used = used.Plus(w.s.Shapes[b.Shape].Requests)
-		}
-	}
-	if n.Used != used {
-		d.parts = append(d.parts, "used("+strings.Join(w.differing(n.Used, model.Resources{}), ", ")+")")
-	}
-	if len(base.AttachLimits) == 0 || t == nil || !reflect.DeepEqual(t.AttachLimits, n.AttachLimits) {
-		d.group("attach", mapped(n.AttachLimits, attachItem))
-	}
-}
-
-// sameLength reports whether both have the same keys and equal values for each.
-func sameLength(a, b model.Requirements) bool {
-	return slices.EqualFunc(a, b, func(x, y model.Requirement) bool {
-		return x.Key == y.Key && slices.Equal(x.Values, y.Values) && x.MinValues == y.MinValues
-	})
-}
-
-func (w *writer) boundItem(b *model.BoundPod, node string) string {
-	d := declare(w.podName(b.PodKey, b.Shape))
-	if b.Shape >= 0 {
-		d.word("as "+quoteName(w.namesOf[b.Shape]), true)
-	}
-	return strings.Join(d.fields(boundFields(w.s.Now, b, node)...).parts, " ")
-}
-
-// podName returns the pod's name, qualified by its namespace unless that is the default.
-func (w *writer) podName(k model.PodKey, shape int) string {
-	if k.Namespace == (&parser{s: w.s}).namespaceOf(shape) {
-		return quoteName(k.Name)
-	}
-	return fmt.Sprintf("%s/%s", quoteName(k.Namespace), quoteName(k.Name))
 }

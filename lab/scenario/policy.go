@@ -10,8 +10,8 @@ import (
 
 func policyFields(p *model.Policy) []field {
 	return []field{
-		number("max-types", &p.MaxTypes, 0),
-		number("max-steps", &p.MaxSteps, 0),
+		number("max-types", &p.MaxTypes),
+		number("max-steps", &p.MaxSteps),
 		choice("solver", &p.Solver, []string{"staged", "first-fit"}, []model.Solver{model.Staged, model.FirstFit}),
 		choice("preferences", &p.Preferences,
 			[]string{"priced", "respect", "ignore"}, []model.Preferences{model.Priced, model.Respect, model.Ignore}),
@@ -20,9 +20,9 @@ func policyFields(p *model.Policy) []field {
 		money("preference-price", &p.PreferencePrice),
 		money("node-fee", &p.NodeFee),
 		money("move-price", &p.MovePrice),
-		number("spot-risk", &p.SpotRisk, 0),
+		number("spot-risk", &p.SpotRisk),
 		word("spot-to-spot", &p.SpotToSpot),
-		number("max-what-ifs", &p.MaxWhatIfs, 0),
+		number("max-what-ifs", &p.MaxWhatIfs),
 		text("after", &p.After.Underutilized),
 		text("after-drifted", &p.After.Drifted),
 	}
@@ -33,7 +33,7 @@ func (p *parser) addPolicy(l *line) (err error) {
 		return err
 	}
 	policy := &p.policy
-	if err := l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff, 0))...); err != nil {
+	if err := l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff))...); err != nil {
 		return err
 	}
 	_, policy.HasPriorityCutoff = l.value("cutoff")
@@ -50,14 +50,4 @@ func (p *parser) addPolicy(l *line) (err error) {
 	}
 	slices.SortFunc(policy.Performance, func(a, b model.Performance) int { return strings.Compare(a.Family, b.Family) })
 	return nil
-}
-
-func (w *writer) policyLine(p model.Policy) *declaration {
-	d := declare("policy").fields(policyFields(&p)...)
-	d.group("largest", w.differing(p.Largest, model.Resources{}))
-	d.group("performance", mapped(p.Performance, func(f model.Performance) string {
-		return fmt.Sprintf("%s=%d", quote(f.Family), f.Percent)
-	}))
-	d.word(fmt.Sprintf("cutoff=%d", p.PriorityCutoff), p.HasPriorityCutoff)
-	return d
 }

@@ -93,22 +93,6 @@ func quote(text string) string {
 	return text
 }
 
-func quoteAll(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, text := range texts {
-		out[i] = quote(text)
-	}
-	return out
-}
-
-// quoteName is quote for names next to a slash.
-func quoteName(text string) string {
-	if strings.Contains(text, "/") {
-		return strconv.Quote(text)
-	}
-	return quote(text)
-}
-
 func plain(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 }

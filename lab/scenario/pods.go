@@ -96,8 +96,8 @@ func (p *parser) namespaceOf(shape int) string {
 // waitFields are the fields of a pending pod other than its shape.
 func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 	return []field{
-		number("priority", &pod.Priority, 0),
-		ago("age", now, &pod.Created, "0s"),
+		number("priority", &pod.Priority),
+		ago("age", now, &pod.Created),
 		text("from", &pod.From),
 		text("nominated", &pod.Nominated),
 		word("virtual", &pod.Virtual),
@@ -165,72 +165,51 @@ func (p *parser) addDaemon(l *line) (err error) {
 const ordinaryCost = 1000
 
 // boundFields are the fields of a pod on a node other than its shape.
-func boundFields(now time.Time, b *model.BoundPod, node string) []field {
+func boundFields(now time.Time, b *model.BoundPod) []field {
 	return []field{
 		word("daemon", &b.Daemon),
 		word("terminal", &b.Terminal),
 		word("leaving", &b.Terminating),
 		word("do-not-disrupt", &b.DoNotDisrupt),
 		text("held", &b.EvictionBlocked),
-		number("cost", &b.EvictionCost, ordinaryCost),
+		number("cost", &b.EvictionCost),
 		jobField(now, b),
 		jobEndField(now, b),
 		text("from", &b.From),
 		word("virtual", &b.Virtual),
-		value("uid", &b.UID, "uid-"+b.Name+"-"+node, asIs, strings.Clone),
-		number("priority", &b.Priority, 0),
-		ago("age", now, &b.Created, none),
+		text("uid", &b.UID),
+		number("priority", &b.Priority),
+		ago("age", now, &b.Created),
 	}
 }
 
-func asIs(text string) (string, error) { return text, nil }
-
 // jobField is job=5m|10m|12m: how long a Job's pod has run, then how long earlier ones ran.
 func jobField(now time.Time, b *model.BoundPod) field {
-	return field{
-		name: "job",
-		read: func(text string) error {
-			b.Job = &model.JobRun{}
-			for i, one := range strings.Split(text, "|") {
-				d, err := time.ParseDuration(one)
-				if err != nil {
-					return err
-				}
-				if i == 0 {
-					b.Job.Started = now.Add(-d)
-				} else {
-					b.Job.Past = append(b.Job.Past, d)
-				}
+	return field{name: "job", read: func(text string) error {
+		b.Job = &model.JobRun{}
+		for i, one := range strings.Split(text, "|") {
+			d, err := time.ParseDuration(one)
+			if err != nil {
+				return err
 			}
-			return nil
-		},
-		write: func() string {
-			if b.Job == nil {
-				return ""
+			if i == 0 {
+				b.Job.Started = now.Add(-d)
+			} else {
+				b.Job.Past = append(b.Job.Past, d)
 			}
-			return strings.Join(append([]string{now.Sub(b.Job.Started).String()},
-				mapped(b.Job.Past, time.Duration.String)...), "|")
-		},
-	}
+		}
+		return nil
+	}}
 }
 
 // jobEndField is job-ends=1h: when the deadline of the Job passes.
 func jobEndField(now time.Time, b *model.BoundPod) field {
-	return field{
-		name: "job-ends",
-		read: func(text string) error {
-			if b.Job == nil {
-				b.Job = &model.JobRun{}
-			}
-			return ahead("", now, &b.Job.EndsBy).read(text)
-		},
-		write: func() string {
-			if b.Job == nil {
-				return ""
-			}
-			return ahead("", now, &b.Job.EndsBy).write()
-		},
-	}
+	return field{name: "job-ends", read: func(text string) error {
+		if b.Job == nil {
+			b.Job = &model.JobRun{}
+		}
+		return ahead("", now, &b.Job.EndsBy).read(text)
+	}}
 }
 
 // bound reads a pod of a node: its name, then its fields.
@@ -238,7 +217,7 @@ func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
 	words := fields(item)
 	namespace, name := slashed(words[0])
 	b.Name, b.UID, b.Shape, b.EvictionCost = name, "uid-"+name+"-"+node, -1, ordinaryCost
-	known := boundFields(p.s.Now, &b, node)
+	known := boundFields(p.s.Now, &b)
 	for i := 1; i < len(words); i++ {
 		if words[i] != "as" {
 			err = readItem(words[i], known)
