@@ -29,9 +29,7 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
-	"github.com/nodeless/nodeless/controller/overlays"
 	"github.com/nodeless/nodeless/controller/status"
-	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
@@ -128,7 +126,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
-		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Clock: o.Clock, Log: o.Log,
+		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Overlays: gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
@@ -171,9 +169,6 @@ func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Clas
 func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client,
 	recorder record.EventRecorder,
 ) (err error) {
-	if o.Gates.NodeOverlay {
-		r.overlays = overlays.New(r.cache, api, r.state, o.Clock, o.Log)
-	}
 	if o.Gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
 			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
@@ -188,7 +183,7 @@ func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client,
 // classAnnotations note on a claim the hash of its class, by which drift is found later.
 func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
 	return func(claim *karpv1.NodeClaim) map[string]string {
-		class := classes.Get(translate.ClassRef(claim.Spec.NodeClassRef))
+		class := classes.Get(cluster.ClassRef(claim.Spec.NodeClassRef))
 		if class == nil || class.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" {
 			return nil
 		}

@@ -16,8 +16,9 @@ import (
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
-	"github.com/nodeless/nodeless/controller/overlays"
 	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
@@ -32,9 +33,8 @@ type rooms struct {
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
-	buffers    *buffers.Controller        // nil if the gate is closed
-	overlays   *overlays.StatusController // nil if the gate is closed
-	fargate    *fargateRooms              // nil if profiles are not acted upon
+	buffers    *buffers.Controller // nil if the gate is closed
+	fargate    *fargateRooms       // nil if profiles are not acted upon
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }
@@ -91,14 +91,14 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
 		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
 	}
-	if r.overlays != nil {
-		group.Go(func() error { return r.overlays.Run(ctx) })
-	}
 	if r.buffers != nil {
 		group.Go(func() error { return r.buffers.Run(ctx) })
 	}
 	group.Go(func() error {
+		provisioner := engine.NewProvisioner()
 		return cycle.Run(ctx, cycle.Options{
+			Provision: provisioner.Decide, Explain: provisioner.Explain, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue,
+			Answered: check.Answered,
 			Progress: r.progress,
 			State:    r.state, Applier: r.applier, Recall: r.applier.Resync, RemoveFillTaints: r.applier.RemoveFillTaints,
 			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log,
@@ -107,9 +107,7 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 				m.observe(d)
 				r.records.Decided(turnOf(d, o.Policy))
 				r.nodeClaims.Decided(d.Snapshot, d.Plan, d.Result.Claims)
-				if r.overlays != nil {
-					r.overlays.Decided()
-				}
+				r.status.Decided()
 				if r.buffers != nil {
 					r.buffers.Decided(d.Snapshot, &d.Plan)
 				}

@@ -11,24 +11,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 )
-
-// StillTrue says why a command must not be carried out to its end, the zero Reason if it may.
-type StillTrue func(*model.Snapshot, model.Command) model.Reason
 
 // Advance brings every command that it finds in the cluster a step further, whoever began it: to its end if its
 // replacements are ready and it is still true, back to where it began if it cannot come to an end. Between two API
 // calls of it and of Apply a process may stop for ever: the next one finds enough to go on. It returns when it must
 // be called again at the latest, zero if that depends on changes only.
-func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
+func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycle.StillTrue) (cycle.Result, time.Time) {
 	f := a.find()
-	var r Result
+	var r cycle.Result
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
-	do := func(step func() Result) {
+	do := func(step func() cycle.Result) {
 		group.Go(func() error {
 			part := step()
 			mu.Lock()
@@ -38,18 +36,18 @@ func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue Stil
 		})
 	}
 	open := a.open(f.commands)
-	limit := Patience(len(open))
+	limit := cycle.ReplacementTimeout(len(open))
 	for _, u := range open {
-		do(func() Result { return a.advance(ctx, s, u, limit, stillTrue) })
+		do(func() cycle.Result { return a.advance(ctx, s, u, limit, stillTrue) })
 	}
 	for _, claim := range f.garbled {
-		do(func() Result { return a.heal(ctx, claim, true) })
+		do(func() cycle.Result { return a.heal(ctx, claim, true) })
 	}
 	for _, claim := range f.stale {
-		do(func() Result { return a.heal(ctx, claim, false) })
+		do(func() cycle.Result { return a.heal(ctx, claim, false) })
 	}
 	for _, claim := range a.tainted(s) {
-		do(func() Result { return a.heal(ctx, claim, false) })
+		do(func() cycle.Result { return a.heal(ctx, claim, false) })
 	}
 	_ = group.Wait() // r has all errors
 	a.log(&r)
@@ -61,7 +59,7 @@ func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue Stil
 func nextLimit(open []*underway, limit time.Duration, now time.Time) time.Time {
 	var next time.Time
 	for _, u := range open {
-		for _, due := range []time.Time{u.Since.Add(limit), u.Since.Add(limit + leastPatience)} {
+		for _, due := range []time.Time{u.Since.Add(limit), u.Since.Add(limit + cycle.MinReplacementTimeout)} {
 			if due.After(now) && (next.IsZero() || due.Before(next)) {
 				next = due
 			}
@@ -83,8 +81,8 @@ func (a *Applier) open(all []*underway) []*underway {
 
 // advance brings one command a step further.
 func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration,
-	stillTrue StillTrue,
-) Result {
+	stillTrue cycle.StillTrue,
+) cycle.Result {
 	if why, message := u.broken(a.o.Clock.Now(), limit); why != "" {
 		return a.undo(ctx, u, why, message)
 	}
@@ -92,16 +90,16 @@ func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, l
 		if errors.Is(err, errChanged) {
 			return a.undo(ctx, u, "victim_changed", err.Error())
 		}
-		return Result{Errors: []error{err}}
+		return cycle.Result{Errors: []error{err}}
 	}
 	if claim := u.waiting(); claim != nil {
 		a.machines.once(claim, waitingSaid, corev1.EventTypeNormal, "DisruptionWaitingReadiness",
 			"Waiting on readiness to continue disruption")
-		return Result{}
+		return cycle.Result{}
 	}
 	left := a.left(u)
 	if !a.seen(s, left) {
-		return Result{} // marked a moment ago: the next snapshot tells what is on them
+		return cycle.Result{} // marked a moment ago: the next snapshot tells what is on them
 	}
 	command := a.command(u, left)
 	if changed := stillTrue(s, command); changed.Rule != "" {
@@ -126,12 +124,12 @@ func (a *Applier) seen(s *model.Snapshot, left []*karpv1.NodeClaim) bool {
 }
 
 // finish asks for the end of what is left of a command's victims.
-func (a *Applier) finish(ctx context.Context, u *underway, command model.Command, left []*karpv1.NodeClaim) Result {
+func (a *Applier) finish(ctx context.Context, u *underway, command model.Command, left []*karpv1.NodeClaim) cycle.Result {
 	byName := map[string]*karpv1.NodeClaim{}
 	for _, claim := range left {
 		byName[claim.Name] = claim
 	}
-	var r Result
+	var r cycle.Result
 	for i := range command.Removals {
 		m := &command.Removals[i]
 		claim := byName[m.Claim]

@@ -7,13 +7,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -40,48 +40,6 @@ type Applier struct {
 	o        Options
 	reporter *reporter
 	machines *machineReporter
-}
-
-// Result is what became of a plan.
-type Result struct {
-	Created  []string // NodeClaims
-	Existing []string // NodeClaims that a former run of the same plan created
-	// Claims are the NodeClaims, created or existing, by the ID of the launch they are for.
-	Claims   map[string]string
-	Removed  []string  // NodeClaims that were asked to go
-	Begun    []string  // commands, by ID, whose victims are marked
-	Finished []string  // commands, by ID, whose victims were asked to go
-	Undone   []Undone  // commands whose victims stay
-	Again    bool      // something was changed meanwhile: worth another look at once
-	Refused  []Refusal // what was not done because the cluster has moved on: a new plan is needed
-	Errors   []error   // API errors: the next plan tries again
-}
-
-// Refusal is a part of a plan that is no longer right.
-type Refusal struct {
-	Object string // NodePool or NodeClaim
-	Why    string
-}
-
-// Undone is a command that was begun and whose victims stay.
-type Undone struct {
-	Command string // its ID
-	Method  model.Method
-	Why     string // a word or two, such as timeout
-	Message string // a sentence
-}
-
-// Add adds what became of another part.
-func (r *Result) Add(other Result) {
-	r.Created, r.Existing = append(r.Created, other.Created...), append(r.Existing, other.Existing...)
-	r.Removed, r.Refused = append(r.Removed, other.Removed...), append(r.Refused, other.Refused...)
-	r.Begun, r.Finished = append(r.Begun, other.Begun...), append(r.Finished, other.Finished...)
-	r.Undone, r.Errors = append(r.Undone, other.Undone...), append(r.Errors, other.Errors...)
-	r.Again = r.Again || other.Again
-	if r.Claims == nil {
-		r.Claims = map[string]string{}
-	}
-	maps.Copy(r.Claims, other.Claims)
 }
 
 // New is an Actor.
@@ -118,8 +76,8 @@ func (a *Applier) Resync(ctx context.Context) error {
 }
 
 // Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
-func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result {
-	var r Result
+func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) cycle.Result {
+	var r cycle.Result
 	r.Claims = a.launch(ctx, s, p.Launches, &r)
 	a.remove(ctx, s, p.Removals, &r)
 	a.begin(ctx, s, p.Commands, &r)
@@ -135,7 +93,7 @@ func (a *Applier) Report(s *model.Snapshot, p model.Plan, claims map[string]stri
 }
 
 // log says what was not done.
-func (a *Applier) log(r *Result) {
+func (a *Applier) log(r *cycle.Result) {
 	for _, refusal := range r.Refused {
 		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
@@ -208,7 +209,7 @@ func (r *room) plan(s *model.Snapshot) model.Plan {
 }
 
 // carryOut does all that becomes of a plan for pods.
-func (r *room) carryOut(s *model.Snapshot, p model.Plan) Result {
+func (r *room) carryOut(s *model.Snapshot, p model.Plan) cycle.Result {
 	r.t.Helper()
 	done := r.applier.Apply(r.t.Context(), s, p)
 	r.applier.Report(s, p, done.Claims)

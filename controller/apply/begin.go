@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
@@ -21,7 +22,7 @@ var errChanged = errors.New("it has changed in the meantime")
 
 // begin starts the commands that are still right, several at a time: their replacements first, then their victims are
 // marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.
-func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *Result) {
+func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *cycle.Result) {
 	if len(commands) == 0 {
 		return
 	}
@@ -34,7 +35,7 @@ func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model
 		c := &commands[i]
 		record, orders, err := a.prepare(s, c, taken, going)
 		if err != nil {
-			r.Refused = append(r.Refused, Refusal{Object: "command " + c.ID, Why: err.Error()})
+			r.Refused = append(r.Refused, cycle.Refusal{Object: "command " + c.ID, Why: err.Error()})
 			continue
 		}
 		group.Go(func() error {
@@ -77,7 +78,7 @@ func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
 		}
 		record.Victims = append(record.Victims, translate.Victim{Claim: claim.Name, UID: claim.UID})
 	}
-	var refused Result
+	var refused cycle.Result
 	orders := a.admit(s, c.Launches, taken, &refused)
 	if len(refused.Refused) > 0 {
 		return record, nil, fmt.Errorf("%s: %s", refused.Refused[0].Object, refused.Refused[0].Why)
@@ -92,12 +93,12 @@ func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
 // that a victim which has changed undoes the command at once.
 func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order,
 	known map[string]bool,
-) Result {
-	r := Result{Claims: map[string]string{}}
+) cycle.Result {
+	r := cycle.Result{Claims: map[string]string{}}
 	for _, o := range orders {
 		name, created, err := a.create(ctx, o, known)
 		if errors.Is(err, errTaken) {
-			r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + name, Why: err.Error()})
+			r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + name, Why: err.Error()})
 			return r
 		}
 		if err != nil {
@@ -129,7 +130,7 @@ func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate
 	case err == nil:
 		r.Begun = append(r.Begun, record.ID)
 	case errors.Is(err, errChanged):
-		r.Refused = append(r.Refused, Refusal{Object: "command " + record.ID, Why: err.Error()})
+		r.Refused = append(r.Refused, cycle.Refusal{Object: "command " + record.ID, Why: err.Error()})
 		r.Add(a.undo(ctx, u, "victim_changed", err.Error()))
 	default:
 		r.Errors = append(r.Errors, err)

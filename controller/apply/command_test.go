@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
@@ -74,7 +75,7 @@ func still(s *model.Snapshot, c model.Command) model.Reason {
 }
 
 // turn is what the loop does, without disruption.
-func (r *room) turn() Result {
+func (r *room) turn() cycle.Result {
 	r.t.Helper()
 	s := r.snapshot()
 	done := r.applier.Apply(r.t.Context(), s, engine.Provision(s, model.Policy{}))

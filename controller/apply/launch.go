@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -39,7 +40,7 @@ type order struct {
 }
 
 // launch creates the NodeClaims that are still right, several at a time, and gives their names by launch ID.
-func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *Result) map[string]string {
+func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *cycle.Result) map[string]string {
 	claims := map[string]string{}
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -52,7 +53,7 @@ func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []mode
 			defer mu.Unlock()
 			switch {
 			case errors.Is(err, errTaken):
-				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + name, Why: err.Error()})
+				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + name, Why: err.Error()})
 				return nil
 			case err != nil:
 				r.Errors = append(r.Errors, err)
@@ -89,7 +90,7 @@ func newTally() *tally { return &tally{used: map[string]model.Resources{}, count
 
 // admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It
 // looks at the pool and its usage now, not at the snapshot: a plan may be older than other launches.
-func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *Result) []order {
+func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *cycle.Result) []order {
 	var out []order
 	for i := range launches {
 		l := &launches[i]
@@ -99,7 +100,7 @@ func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally
 			err = a.withinLimits(o, used.Plus(taken.used[l.Pool]), nodes+taken.count[l.Pool])
 		}
 		if err != nil {
-			r.Refused = append(r.Refused, Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
+			r.Refused = append(r.Refused, cycle.Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
 			continue
 		}
 		taken.used[l.Pool] = taken.used[l.Pool].Plus(o.expect.Capacity)

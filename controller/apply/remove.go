@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
 // remove deletes the claims of machines that should go, those of which it is still true, several at a time.
-func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *Result) {
+func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *cycle.Result) {
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
@@ -32,7 +33,7 @@ func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []mode
 			defer mu.Unlock()
 			switch {
 			case why != "":
-				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: why})
+				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + m.Claim, Why: why})
 			case err == nil:
 				r.Removed = append(r.Removed, m.Claim)
 				a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
@@ -40,7 +41,7 @@ func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []mode
 			case apierrors.IsNotFound(err):
 				a.o.State.ForgetClaim(claim)
 			case apierrors.IsConflict(err):
-				r.Refused = append(r.Refused, Refusal{Object: "NodeClaim " + m.Claim, Why: "it has changed in the meantime"})
+				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + m.Claim, Why: "it has changed in the meantime"})
 			default:
 				r.Errors = append(r.Errors, err)
 			}

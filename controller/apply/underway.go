@@ -9,17 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
-)
-
-// How long the replacements of a command may take: longer while many commands are under way, since the cloud is asked
-// for much then (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/queue.go).
-const (
-	leastPatience = 10 * time.Minute
-	mostPatience  = time.Hour
-	perCommand    = 80 * time.Millisecond
 )
 
 // underway is a command as it is found in the cluster.
@@ -110,8 +103,8 @@ func (u *underway) broken(now time.Time, patience time.Duration) (why, message s
 		return "replacement_failed", "its replacement could not be launched"
 	case u.waiting() != nil && now.Sub(u.Since) >= patience:
 		return "timeout", "its replacement was not ready within " + patience.String()
-	case now.Sub(u.Since) >= patience+leastPatience:
-		return "timeout", "the disruption was not finished within " + (patience + leastPatience).String()
+	case now.Sub(u.Since) >= patience+cycle.MinReplacementTimeout:
+		return "timeout", "the disruption was not finished within " + (patience + cycle.MinReplacementTimeout).String()
 	}
 	return "", ""
 }
@@ -136,11 +129,6 @@ func (a *Applier) command(u *underway, left []*karpv1.NodeClaim) model.Command {
 	}
 	slices.SortFunc(c.Removals, func(x, y model.Removal) int { return cmp.Compare(x.Node, y.Node) })
 	return c
-}
-
-// Patience is how long commands wait for their replacements when so many are under way.
-func Patience(commands int) time.Duration {
-	return min(max(time.Duration(commands)*perCommand, leastPatience), mostPatience)
 }
 
 func disruptionReason(claim *karpv1.NodeClaim) bool {

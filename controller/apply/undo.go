@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
@@ -22,8 +23,8 @@ const (
 
 // undo ends a command whose victims stay: first its replacements are ordinary machines, so that nobody begins it again,
 // then its victims are as before. They are not removed: pods may have their place there by now.
-func (a *Applier) undo(ctx context.Context, u *underway, why, message string) Result {
-	var r Result
+func (a *Applier) undo(ctx context.Context, u *underway, why, message string) cycle.Result {
+	var r cycle.Result
 	for _, claim := range u.replacements {
 		if _, err := a.change(ctx, claim, detach); err != nil {
 			r.Errors = append(r.Errors, err)
@@ -56,7 +57,7 @@ func (a *Applier) undo(ctx context.Context, u *underway, why, message string) Re
 	a.o.Metrics.Undone(how, string(u.Method), why)
 	a.o.Log.Info("machines that were to go stay", "command", u.ID, "method", u.Method, "nodeclaims",
 		victims(u.Command), "why", message)
-	r.Undone = append(r.Undone, Undone{Command: u.ID, Method: u.Method, Why: why, Message: message})
+	r.Undone = append(r.Undone, cycle.Undone{Command: u.ID, Method: u.Method, Why: why, Message: message})
 	return r
 }
 
@@ -90,28 +91,28 @@ func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 }
 
 // heal takes off a claim and its Node what no command accounts for: somebody wrote it, or forgot to take it off.
-func (a *Applier) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool) Result {
+func (a *Applier) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool) cycle.Result {
 	claim = a.refresh(ctx, claim)
 	if claim == nil || claim.DeletionTimestamp != nil {
-		return Result{}
+		return cycle.Result{}
 	}
 	_, marked, err := translate.CommandOf(claim)
 	_, _, interrupted := translate.Interrupted(claim)
 	if marked && err == nil || interrupted {
-		return Result{} // a command has come, or the cloud takes the machine away
+		return cycle.Result{} // a command has come, or the cloud takes the machine away
 	}
 	if garbled {
 		if _, _, bad := translate.ReplacingOf(claim); bad != nil {
 			if claim, err = a.change(ctx, claim, detach); err != nil {
-				return Result{Errors: []error{err}}
+				return cycle.Result{Errors: []error{err}}
 			}
 		}
 	}
 	if err := a.release(ctx, claim); err != nil {
-		return Result{Errors: []error{err}}
+		return cycle.Result{Errors: []error{err}}
 	}
 	a.o.Log.Info("marks of a disruption that nobody carries out were removed", "nodeclaim", claim.Name)
-	return Result{}
+	return cycle.Result{}
 }
 
 // tainted are the claims whose Node keeps pods away as if it went, though nothing says that it does.

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/cloud"
-	"github.com/nodeless/nodeless/controller/overlays"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -24,9 +23,9 @@ type overlaid struct {
 
 	known    table[*v1alpha1.NodeOverlay]
 	stale    bool
-	effects  map[string]*overlays.Effect // by pool
-	marked   map[string]catalog          // by pool
-	verdicts map[string]overlays.Verdict // by overlay
+	effects  map[string]*OverlayEffect // by pool
+	marked   map[string]catalog        // by pool
+	verdicts map[string]OverlayVerdict // by overlay
 }
 
 func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog,
@@ -62,13 +61,13 @@ func (ov *overlaid) overlay() {
 	before := ov.effects
 	ov.effects, ov.verdicts, ov.marked = nil, nil, map[string]catalog{}
 	if len(ov.known.live) > 0 {
-		var pools []overlays.Pool
+		var pools []overlaidPool
 		for _, np := range byName(ov.objects.pools.live) {
-			if c, ok := ov.catalogs[translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)]; ok {
-				pools = append(pools, overlays.Pool{Name: np.Name, Labels: np.Spec.Template.Labels, Types: c.types})
+			if c, ok := ov.catalogs[ClassRef(np.Spec.Template.Spec.NodeClassRef)]; ok {
+				pools = append(pools, overlaidPool{Name: np.Name, Labels: np.Spec.Template.Labels, Types: c.types})
 			}
 		}
-		ov.effects, ov.verdicts = overlays.Evaluate(ov.names, pools, byName(ov.known.live))
+		ov.effects, ov.verdicts = evaluateOverlays(ov.names, pools, byName(ov.known.live))
 	}
 	if len(before)+len(ov.effects) > 0 && !reflect.DeepEqual(before, ov.effects) {
 		ov.nodes.touchAll() // their prices
@@ -92,14 +91,14 @@ func (ov *overlaid) overlaidTypes(pool string, now time.Time) ([]model.InstanceT
 
 // OverlayVerdicts says of each NodeOverlay what is wrong with it, as of the newest snapshot. The map is shared: do
 // not change it.
-func (ov *overlaid) OverlayVerdicts() map[string]overlays.Verdict {
+func (ov *overlaid) OverlayVerdicts() map[string]OverlayVerdict {
 	ov.mu.Lock()
 	defer ov.mu.Unlock()
 	return ov.verdicts
 }
 
 // Overlaid is what overlays say of a pool's types beside the cloud, nil if nothing. It is shared: do not change it.
-func (ov *overlaid) Overlaid(pool string) *overlays.Effect {
+func (ov *overlaid) Overlaid(pool string) *OverlayEffect {
 	ov.mu.Lock()
 	defer ov.mu.Unlock()
 	ov.overlay()

@@ -78,9 +78,9 @@ func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 	}
 	var class cloud.ClassRef
 	if claim != nil {
-		class = translate.ClassRef(claim.Spec.NodeClassRef)
+		class = ClassRef(claim.Spec.NodeClassRef)
 	} else if np := pl.objects.pools.live[clusterKey(n.Pool)]; np != nil {
-		class = translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
+		class = ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	}
 	types := pl.catalogs[class].types
 	i, ok := slices.BinarySearchFunc(types, n.Type,
@@ -101,7 +101,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 	pl.offerings.tick(now)
 	out := make([]model.Pool, 0, len(pl.objects.pools.live))
 	for _, np := range pl.objects.pools.live {
-		class := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
+		class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
 		c, known := pl.catalogs[class]
 		notReady := c.notReady
 		if !known {
@@ -135,6 +135,14 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// ClassRef names the node class of a NodePool's template or of a NodeClaim; the zero value if there is none.
+func ClassRef(ref *karpv1.NodeClassReference) cloud.ClassRef {
+	if ref == nil {
+		return cloud.ClassRef{}
+	}
+	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
 }
 
 // SetCatalog says what a node class offers. A reason why it is not ready is shown to pods that wait for it, "" if it

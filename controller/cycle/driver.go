@@ -8,7 +8,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -27,7 +26,7 @@ func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[
 // Provision answers the pending pods.
 func (x *Driver) Provision(ctx context.Context) Decision {
 	s := x.o.State.Snapshot()
-	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.answered)
+	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
 	d := Decision{
 		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
 		Took: x.o.Clock.Now().Sub(s.Now),
@@ -84,7 +83,7 @@ func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	d.Weighed = known.Sub(s.Now)
 	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
 	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
-	var r apply.Result
+	var r Result
 	if len(plan.Removals)+len(plan.Commands)+len(plan.Kept) > 0 {
 		r = x.o.Applier.Apply(ctx, s, model.Plan{Removals: plan.Removals, Commands: plan.Commands, Kept: plan.Kept})
 		d.Result.Add(r)

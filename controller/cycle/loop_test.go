@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -27,9 +26,9 @@ type stage struct {
 	pools    []model.Pool
 	applied  []model.Plan
 	reported []model.Plan
-	unknown  error                                                            // why Recall fails
-	result   apply.Result                                                     // what applying comes to
-	advance  func(*model.Snapshot, apply.StillTrue) (apply.Result, time.Time) // nil = nothing is under way
+	unknown  error                                                // why Recall fails
+	result   Result                                               // what applying comes to
+	advance  func(*model.Snapshot, StillTrue) (Result, time.Time) // nil = nothing is under way
 }
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
@@ -40,7 +39,7 @@ func (s *stage) Snapshot() *model.Snapshot {
 	return &model.Snapshot{Now: s.Now(), Nodes: s.nodes, Pools: s.pools, Pending: s.pending}
 }
 
-func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) apply.Result {
+func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) Result {
 	s.applied = append(s.applied, p)
 	return s.result
 }
@@ -52,9 +51,9 @@ func (p player) Report(_ *model.Snapshot, plan model.Plan, _ map[string]string) 
 	p.reported = append(p.reported, plan)
 }
 
-func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time) {
+func (p player) Advance(_ context.Context, now *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
 	if p.advance == nil {
-		return apply.Result{}, time.Time{}
+		return Result{}, time.Time{}
 	}
 	return p.advance(now, stillTrue)
 }

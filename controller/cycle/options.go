@@ -5,31 +5,32 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nodeless/nodeless/controller/apply"
-	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// State is where snapshots come from; *cluster.World is one.
+// State is where snapshots come from, such as *cluster.State.
 type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	// Nominate names the nodes on which the newest plan places pods, and the NodeClaims, not ready yet, on which it
-	// places pods.
+	// Nominate names the nodes on which the newest plan places pods, and for each pod the NodeClaim that is not ready yet
+	// and on which it has a place.
 	Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 }
 
-// Applier carries plans out: the controller's writes them to the API, a forecast's changes its copy of the cluster.
+// Applier carries out plans: the controller's writes to the Kubernetes API, a forecast's changes a copy of the cluster.
 type Applier interface {
-	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) apply.Result
-	// Report says on pods what a plan decided for them; claims are the NodeClaims by launch.
+	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result
+	// Report tells pods what a plan decided for them; claims are the NodeClaims by launch.
 	Report(s *model.Snapshot, p model.Plan, claims map[string]string)
-	// Advance carries on the commands that are under way, and says when it wants to be called again at the latest, zero if
-	// that depends on changes only.
-	Advance(ctx context.Context, s *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time)
+	// Advance takes the commands in progress a step further, and returns when it must be called again at the latest; the
+	// zero time means after a change.
+	Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time)
 }
+
+// StillTrue returns why a command must not be completed, the zero Reason if it may.
+type StillTrue func(*model.Snapshot, model.Command) model.Reason
 
 // Options are what a Driver and Run need.
 type Options struct {
@@ -50,15 +51,18 @@ type Options struct {
 	Promise bool
 	// Leading is closed when this process may act; nil if it always may.
 	Leading <-chan struct{}
-	// Provision and Disrupt are the engine's; replaced in tests.
+	// Provision, Disrupt and StillTrue are the functions of package engine. Required.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
-	// Explain gives the pods without a place in the plan that Provision made last their Reasons, as long as goOn lets
-	// it: see engine.Provisioner. nil = Provision gave them.
-	Explain   func(plan *model.Plan, goOn func(verdicts int) bool)
-	StillTrue func(*model.Snapshot, model.Policy, model.Command) model.Reason
-	// Check judges a plan and says what is wrong with it; default engine/check. A plan of which nothing worse is said than
-	// Unproven is carried out: else pods with many neighbours could stop everybody for ever.
+	StillTrue          func(*model.Snapshot, model.Policy, model.Command) model.Reason
+	// Explain gives the pods that the last plan of Provision leaves without a place their Reasons, for as long as goOn
+	// returns true: see engine.Provisioner. nil = Provision has given them.
+	Explain func(plan *model.Plan, goOn func(verdicts int) bool)
+	// Check returns the promises that a plan breaks; default check.Plan. A plan whose violations are all Unproven is
+	// carried out: otherwise pods with many neighbours could block every other pod forever.
 	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
+	// Answered returns the pods that a plan of Provision leaves without exactly one answer, such as check.Answered. nil =
+	// that is not checked. Check cannot do it, since plans of Disrupt answer no pods.
+	Answered func(*model.Snapshot, model.Plan) []check.Violation
 	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
 	BadPlans string
 	// OnDecision is called at the end of each cycle, on Run's goroutine.
@@ -67,10 +71,6 @@ type Options struct {
 	// nobody asks.
 	Progress func()
 	Log      *slog.Logger // default slog.Default
-
-	// answered says which pods a plan of engine.Provision leaves without exactly one answer. A plan of engine.Disrupt
-	// answers none, and check.Plan cannot tell the two apart when both are empty.
-	answered func(*model.Snapshot, model.Plan) []check.Violation
 }
 
 // Decision is what one cycle came to. Its Snapshot and Plan are shared: do not change them.
@@ -84,7 +84,7 @@ type Decision struct {
 	Unproven []string      // promises that a plan which was carried out may break
 	Took     time.Duration // from the snapshot to the plan
 	Weighed  time.Duration // how long it took to decide which machines go
-	Result   apply.Result
+	Result   Result
 }
 
 // defaults fills in what was left out.
@@ -94,16 +94,6 @@ func (o Options) defaults() Options {
 	}
 	if o.Check == nil {
 		o.Check = check.Plan
-	}
-	if o.Provision == nil {
-		x := engine.NewProvisioner()
-		o.Provision, o.Explain, o.answered = x.Decide, x.Explain, check.Answered
-	}
-	if o.Disrupt == nil {
-		o.Disrupt = engine.Disrupt
-	}
-	if o.StillTrue == nil {
-		o.StillTrue = engine.StillTrue
 	}
 	if o.Recall == nil {
 		o.Recall = func(context.Context) error { return nil }

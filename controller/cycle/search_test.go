@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -99,10 +98,10 @@ func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
 
 func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 	s, a := newStage(), &asked{}
-	s.result = apply.Result{Created: []string{"c"}}
+	s.result = Result{Created: []string{"c"}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
-	s.result = apply.Result{}
+	s.result = Result{}
 	s.wakesAt(t, AfterLaunch)
 	s.Advance(AfterLaunch)
 	await(t, turns)
@@ -113,7 +112,7 @@ func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 
 func TestWhereMachinesAreAlwaysLaunchedASearchIsMadeNowAndThen(t *testing.T) {
 	s, a := newStage(), &asked{}
-	s.result = apply.Result{Created: []string{"c"}}
+	s.result = Result{Created: []string{"c"}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	for s.Now().Before(noon.Add(mostPause)) {
@@ -130,7 +129,7 @@ func TestWhatCouldNotBeDoneIsLookedAtAgain(t *testing.T) {
 	s, calls := newStage(), 0
 	turns := begin(t, s, Options{Disrupt: func(*model.Snapshot, model.Policy) model.Plan {
 		calls++
-		s.result = apply.Result{Refused: []apply.Refusal{{Object: "command x", Why: "a pod has come"}}}
+		s.result = Result{Refused: []Refusal{{Object: "command x", Why: "a pod has come"}}}
 		return model.Plan{Commands: []model.Command{{ID: "x"}}}
 	}})
 	await(t, turns)
@@ -143,12 +142,12 @@ func TestWhatCouldNotBeDoneIsLookedAtAgain(t *testing.T) {
 
 func TestACommandThatWaitsIsLookedAtWhenItsTimeIsOver(t *testing.T) {
 	s, advanced := newStage(), 0
-	s.advance = func(now *model.Snapshot, stillTrue apply.StillTrue) (apply.Result, time.Time) {
+	s.advance = func(now *model.Snapshot, stillTrue StillTrue) (Result, time.Time) {
 		advanced++
 		if reason := stillTrue(now, model.Command{ID: "x"}); reason.Rule != model.RuleGone {
 			t.Errorf("reason %+v", reason)
 		}
-		return apply.Result{Undone: []apply.Undone{{Command: "x"}}}, noon.Add(3 * time.Second)
+		return Result{Undone: []Undone{{Command: "x"}}}, noon.Add(3 * time.Second)
 	}
 	turns := begin(t, s, Options{StillTrue: func(*model.Snapshot, model.Policy, model.Command) model.Reason {
 		return model.Reason{Rule: model.RuleGone}
@@ -191,7 +190,7 @@ func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
 // While the API server refuses what plans ask for, a search that could go on at once waits: each turn asks again.
 func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 	s, a := newStage(), &asked{stops: []string{"f", "m"}}
-	s.result = apply.Result{Errors: []error{errors.New("no")}}
+	s.result = Result{Errors: []error{errors.New("no")}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	s.wakesAt(t, retry)

@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
@@ -139,7 +140,7 @@ func (d *driftDetector) isOffered(ctx context.Context, r *reconciliation, check 
 		r.requeueAfter(left)
 		return true, nil
 	}
-	all, err := d.cloud.Catalog(ctx, translate.ClassRef(r.claim.Spec.NodeClassRef))
+	all, err := d.cloud.Catalog(ctx, cluster.ClassRef(r.claim.Spec.NodeClassRef))
 	if err != nil {
 		return false, fmt.Errorf("catalog for NodeClaim %s: %w", r.claim.Name, err)
 	}
@@ -167,7 +168,7 @@ func (d *driftDetector) ask(ctx context.Context, name string) (time.Duration, er
 	// Noted before the answer: a change that comes meanwhile has the cloud asked again.
 	before := d.state.claims.update(claim.UID, func(s *claimState) { s.drift.asked = d.now() }).drift
 	reason, err := d.drifter.Drifted(ctx, cloud.Launched{
-		InstanceID: instanceID(claim.Status.ProviderID), Class: translate.ClassRef(claim.Spec.NodeClassRef),
+		InstanceID: instanceID(claim.Status.ProviderID), Class: cluster.ClassRef(claim.Spec.NodeClassRef),
 		Type: claim.Labels[model.LabelInstanceType], ImageID: claim.Status.ImageID, Annotations: claim.Annotations,
 	})
 	switch {
@@ -203,7 +204,7 @@ func (d *driftDetector) templateOf(pool *karpv1.NodePool) poolTemplate {
 // classChanged compares the instances of a class with it again.
 func (d *driftDetector) classChanged(class cloud.ClassRef) {
 	for _, c := range d.cluster.Claims() {
-		if translate.ClassRef(c.Spec.NodeClassRef) == class {
+		if cluster.ClassRef(c.Spec.NodeClassRef) == class {
 			d.askAgain(c.UID)
 			d.claims.Add(c.Name)
 		}

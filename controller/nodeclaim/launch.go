@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
@@ -147,8 +148,8 @@ func (l *launcher) noInstance(claim *karpv1.NodeClaim) {
 func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
-	if class := translate.ClassRef(claim.Spec.NodeClassRef); class.Name != "" {
-		metav1.SetMetaDataLabel(&claim.ObjectMeta, translate.ClassLabel(class), class.Name)
+	if class := cluster.ClassRef(claim.Spec.NodeClassRef); class.Name != "" {
+		metav1.SetMetaDataLabel(&claim.ObjectMeta, karpv1.NodeClassLabelKey(claim.Spec.NodeClassRef.GroupKind()), class.Name)
 	}
 	return l.writeMeta(ctx, before, claim)
 }
@@ -159,7 +160,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	if before.launched != nil {
 		return cloud.LaunchResult{Instance: before.launched.Instance}, nil
 	}
-	req, err := l.cluster.Names().LaunchRequest(claim)
+	req, err := launchRequest(l.cluster.Names(), claim)
 	if err != nil {
 		return cloud.LaunchResult{}, err
 	}
@@ -184,6 +185,28 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 		l.state.claims.update(claim.UID, func(s *claimState) { s.mayHaveInstance = before.mayHaveInstance })
 	}
 	return got, err
+}
+
+// launchRequest translates a NodeClaim for the cloud. The caller adds Unavailable. The error names the field of the
+// claim that cannot be translated.
+func launchRequest(n *translate.Names, claim *karpv1.NodeClaim) (cloud.LaunchRequest, error) {
+	req := cloud.LaunchRequest{
+		Token: string(claim.UID), Claim: claim.Name, Pool: claim.Labels[karpv1.NodePoolLabelKey],
+		Class:  cluster.ClassRef(claim.Spec.NodeClassRef),
+		Labels: maps.Clone(claim.Labels),
+		Taints: translate.Taints(claim.Spec.Taints), StartupTaints: translate.Taints(claim.Spec.StartupTaints),
+	}
+	if req.Labels == nil {
+		req.Labels = map[string]string{}
+	}
+	var err error
+	if req.Requirements, err = translate.Requirements(claim.Spec.Requirements); err != nil {
+		return req, fmt.Errorf("NodeClaim %s: %w", claim.Name, err)
+	}
+	if req.Requests, err = n.Resources(claim.Spec.Resources.Requests); err != nil {
+		return req, fmt.Errorf("NodeClaim %s: %w", claim.Name, err)
+	}
+	return req, nil
 }
 
 // applyOverlays passes the prices of NodeOverlays on, and drops requests for resources that only NodeOverlays know

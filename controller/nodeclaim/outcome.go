@@ -11,7 +11,6 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
-	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
@@ -85,7 +84,7 @@ func truncate(message string) string {
 
 // backOff keeps the claim's pool out of launches for a while.
 func (o *launchOutcomes) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailure) {
-	f.Class = translate.ClassRef(claim.Spec.NodeClassRef)
+	f.Class = cluster.ClassRef(claim.Spec.NodeClassRef)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	until := o.cluster.LaunchFailed(pool, f)
 	o.recorder.Event(claim, corev1.EventTypeWarning, f.Reason, fmt.Sprintf(

@@ -15,6 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T) {
@@ -177,5 +179,15 @@ func TestAProcessThatStandsByGathersNothing(t *testing.T) {
 	event(nil, &karpv1.NodeClaim{})
 	if heard != 1 {
 		t.Errorf("%d events were heard, one of them while it stood by", heard)
+	}
+}
+
+func TestALaunchRequestSaysWhatTheClaimAsksFor(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"tier": "web"}}}
+	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
+	claim.Spec.Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse("1500m")}
+	req, err := launchRequest(translate.NewNames(), claim)
+	if err != nil || req.Requests[model.CPU] != 1500 || req.Class.Name != "default" || req.Labels["tier"] != "web" {
+		t.Errorf("launch request %+v, %v", req, err)
 	}
 }

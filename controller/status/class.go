@@ -17,6 +17,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
@@ -90,7 +91,7 @@ func (k *classReconciler) offerNothing(ref cloud.ClassRef, why string) {
 
 func (k *classReconciler) touchPools(ref cloud.ClassRef) {
 	for _, pool := range k.o.Cluster.NodePools() {
-		if translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
+		if cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
 			k.pools.Add(pool.Name)
 		}
 	}
@@ -111,7 +112,7 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 				ec2v1.EC2NodeClassHashVersion,
 			}
 			ours := func(c *karpv1.NodeClaim) bool { // a claim without a hash is not launched yet
-				return translate.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
+				return cluster.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
 			}
 			if err := s.restamp(ctx, k.o, ours); err != nil {
 				return nil, err
@@ -158,7 +159,7 @@ func (k *classReconciler) judgeLaunches(ref cloud.ClassRef, class *ec2v1.EC2Node
 	reason, message := "", ""
 	for _, pool := range k.o.Cluster.NodePools() {
 		f, failed := k.o.Cluster.LaunchFailure(pool.Name)
-		if failed && f.Class == ref && translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
+		if failed && f.Class == ref && cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef) == ref {
 			pools = append(pools, pool.Name)
 			reason, message = f.Reason, f.Message
 		}
@@ -253,7 +254,7 @@ func (k *classReconciler) forgetInCloud(ctx context.Context, ref cloud.ClassRef,
 func (k *classReconciler) users(ref cloud.ClassRef) []string {
 	var users []string
 	for _, c := range k.o.Cluster.Claims() {
-		if translate.ClassRef(c.Spec.NodeClassRef) == ref {
+		if cluster.ClassRef(c.Spec.NodeClassRef) == ref {
 			users = append(users, c.Name)
 		}
 	}

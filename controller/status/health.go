@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
@@ -98,7 +98,7 @@ func failure(claim *karpv1.NodeClaim) (reason, message string) {
 func (p *poolReconciler) judgeHealth(pool *karpv1.NodePool) {
 	const kind = karpv1.ConditionTypeNodeRegistrationHealthy
 	found, was := pool.StatusConditions(), conditions.Of(pool, kind)
-	class := p.o.Classes.Get(translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef))
+	class := p.o.Classes.Get(cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stateOf(pool.Name, pool.UID)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
@@ -149,7 +150,7 @@ func (p *poolReconciler) validate(ctx context.Context, pool *karpv1.NodePool) {
 
 // classVerdict returns why the pool's class cannot be used; "" if it can.
 func (p *poolReconciler) classVerdict(pool *karpv1.NodePool) (reason, message string) {
-	ref := translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
+	ref := cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
 	if p.o.Classes.handle(ref) == nil {
 		return "NodeClassNotFound", p.o.Classes.unknown(ref)
 	}
@@ -185,7 +186,7 @@ func (p *poolReconciler) sum(pool *karpv1.NodePool) {
 	}
 	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	pool.Status.Resources, pool.Status.Nodes = list, &nodes
-	if class := p.o.Classes.Get(translate.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
+	if class := p.o.Classes.Get(cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
 		pool.Status.NodeClassObservedGeneration = class.Generation
 	}
 }

@@ -1,5 +1,5 @@
-// Package status maintains what NodePools and node classes say of themselves: conditions, sums and hashes. It also
-// gives the cluster state what each class offers.
+// Package status maintains the statuses of NodePools, node classes and NodeOverlays: conditions, sums and hashes. It
+// also tells the cluster state what each class offers.
 package status
 
 import (
@@ -17,7 +17,6 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
-	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/events"
@@ -52,16 +51,19 @@ type Options struct {
 	ClassHash func(*ec2v1.EC2NodeClass) string
 	// OnClass is called for each class that changed; may be nil.
 	OnClass func(cloud.ClassRef)
+	// Overlays has the conditions of NodeOverlays maintained.
+	Overlays bool
 	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
 	Refresh time.Duration
 	Clock   clock.Clock  // default the real one
 	Log     *slog.Logger // default slog.Default
 }
 
-// Controller maintains the statuses of NodePools and node classes.
+// Controller maintains the statuses of NodePools, node classes and NodeOverlays.
 type Controller struct {
-	pools   *poolReconciler
-	classes *classReconciler
+	pools    *poolReconciler
+	classes  *classReconciler
+	overlays *overlayReconciler // nil without Options.Overlays
 }
 
 // New returns a Controller. It adds handlers to the cache.
@@ -80,6 +82,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	}
 	c := &Controller{pools: newPoolReconciler(&o)}
 	c.classes = newClassReconciler(&o, c.pools.queue)
+	if o.Overlays {
+		c.overlays = newOverlayReconciler(&o)
+	}
 	type watch struct {
 		object  client.Object
 		changed func(client.Object)
@@ -109,8 +114,19 @@ func (c *Controller) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.pools.queue.Run(ctx, 4, c.pools.reconcile) })
 	wg.Go(func() { c.classes.queue.Run(ctx, 4, c.classes.reconcile) })
+	if c.overlays != nil {
+		c.overlays.enqueueAll()
+		wg.Go(func() { c.overlays.queue.Run(ctx, 2, c.overlays.reconcile) })
+	}
 	wg.Wait()
 	return nil
+}
+
+// Decided has the statuses that follow from the newest snapshot written.
+func (c *Controller) Decided() {
+	if c.overlays != nil {
+		c.overlays.enqueueAll()
+	}
 }
 
 // Registered notes whether the instance of a claim became a Node in time. Claims that their pool does not own do not
@@ -119,14 +135,14 @@ func (c *Controller) Registered(claim *karpv1.NodeClaim, yes bool) {
 	if !c.pools.registered(claim, yes) {
 		return
 	}
-	if ref := translate.ClassRef(claim.Spec.NodeClassRef); ref.Name != "" {
+	if ref := cluster.ClassRef(claim.Spec.NodeClassRef); ref.Name != "" {
 		c.classes.queue.Add(keyOf(ref)) // its condition says whether launches fail
 	}
 }
 
 func (c *Controller) poolChanged(o client.Object) {
 	c.pools.queue.Add(o.GetName())
-	if ref := translate.ClassRef(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef); ref.Name != "" {
+	if ref := cluster.ClassRef(o.(*karpv1.NodePool).Spec.Template.Spec.NodeClassRef); ref.Name != "" {
 		c.classes.queue.Add(keyOf(ref))
 	}
 }
@@ -137,7 +153,7 @@ func (c *Controller) claimChanged(o client.Object) {
 		c.pools.queue.Add(pool)
 		c.pools.queue.After(pool, time.Second) // the cluster state, which sums up, may hear of it later
 	}
-	if ref := translate.ClassRef(claim.Spec.NodeClassRef); claim.DeletionTimestamp != nil && ref.Name != "" {
+	if ref := cluster.ClassRef(claim.Spec.NodeClassRef); claim.DeletionTimestamp != nil && ref.Name != "" {
 		if class := c.classes.o.Classes.Get(ref); class != nil && class.DeletionTimestamp != nil {
 			c.classes.queue.After(keyOf(ref), time.Second)
 		}

@@ -11,6 +11,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// setClassLabel adds the label by which a NodeClaim and its Node tell their node class, such as
+// karpenter.k8s.aws/ec2nodeclass.
+func setClassLabel(labels map[string]string, ref *karpv1.NodeClassReference) {
+	if ref != nil && ref.Name != "" {
+		labels[karpv1.NodeClassLabelKey(ref.GroupKind())] = ref.Name
+	}
+}
+
 // NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included.
 // chosen is the type of the launch's choice: the labels it decides are left to the cloud.
 func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType,
@@ -20,9 +28,7 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 	labels := customLabels(l.Requirements, chosen)
 	maps.Copy(labels, t.Labels)
 	labels[karpv1.NodePoolLabelKey] = np.Name
-	if class := ClassRef(t.Spec.NodeClassRef); class.Name != "" {
-		labels[ClassLabel(class)] = class.Name
-	}
+	setClassLabel(labels, t.Spec.NodeClassRef)
 	annotations := map[string]string{}
 	maps.Copy(annotations, t.Annotations)
 	annotations[karpv1.NodePoolHashAnnotationKey] = np.Hash()

@@ -53,9 +53,7 @@ func (n *Names) Pool(np *karpv1.NodePool, st PoolState) (model.Pool, error) {
 
 func (n *Names) fillPool(p *model.Pool, np *karpv1.NodePool, st PoolState) error {
 	own := map[string]string{karpv1.NodePoolLabelKey: np.Name}
-	if class := ClassRef(np.Spec.Template.Spec.NodeClassRef); class.Name != "" {
-		own[ClassLabel(class)] = class.Name
-	}
+	setClassLabel(own, np.Spec.Template.Spec.NodeClassRef)
 	spec, err := Requirements(np.Spec.Template.Spec.Requirements)
 	p.Requirements = spec.And(Labels(np.Spec.Template.Labels)).And(Labels(own))
 	disruption, errBudget := disruptionPolicy(np, st)

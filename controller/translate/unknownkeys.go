@@ -42,12 +42,15 @@ func (u UnknownKey) String() string {
 // UnknownKeys are the requirements of a NodePool under well-known prefixes that are not keys of its node class: those
 // of another one, such as EKS Auto Mode's, and misspelt ones.
 func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
-	class := ClassRef(pool.Spec.Template.Spec.NodeClassRef)
+	class := pool.Spec.Template.Spec.NodeClassRef
+	if class == nil {
+		class = &karpv1.NodeClassReference{}
+	}
 	var out []UnknownKey
 	for i, r := range pool.Spec.Template.Spec.Requirements {
 		domain, _, _ := strings.Cut(r.Key, "/")
 		switch {
-		case karpv1.WellKnownLabels.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key || r.Key == ClassLabel(class):
+		case karpv1.WellKnownLabels.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key || r.Key == karpv1.NodeClassLabelKey(class.GroupKind()):
 		case r.Operator == corev1.NodeSelectorOpDoesNotExist: // which it keeps
 		case !below(domain, keyDomains) || below(domain, ownDomains) || below(domain, []string{class.Group}) &&
 			class.Kind != "EC2NodeClass":

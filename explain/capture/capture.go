@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/cloud"
-	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/controller/cluster"
 )
 
 // others are kinds that no decision depends on now, but that of a change may.
@@ -97,7 +97,7 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 func (c *Cluster) writeOffers(ctx context.Context, w io.Writer) error {
 	seen := map[cloud.ClassRef]bool{}
 	for _, np := range c.State.NodePools() {
-		ref := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
+		ref := cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 		types, _, err := c.offered(ctx, ref)
 		if seen[ref] || err != nil {
 			continue // a class that offers nothing says why itself

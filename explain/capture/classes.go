@@ -14,7 +14,6 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
-	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -69,10 +68,10 @@ func (c *Cluster) offerAll(ctx context.Context) {
 func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 	refs := map[cloud.ClassRef]bool{}
 	for _, np := range w.NodePools() {
-		refs[translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)] = true
+		refs[cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef)] = true
 	}
 	for _, claim := range w.Claims() {
-		refs[translate.ClassRef(claim.Spec.NodeClassRef)] = true
+		refs[cluster.ClassRef(claim.Spec.NodeClassRef)] = true
 	}
 	for ref := range refs {
 		types, assumed, err := c.offered(ctx, ref)

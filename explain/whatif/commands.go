@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -25,8 +25,8 @@ type applier struct {
 }
 
 // Apply launches and removes what the plan says.
-func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) apply.Result {
-	out := apply.Result{Claims: map[string]string{}}
+func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) cycle.Result {
+	out := cycle.Result{Claims: map[string]string{}}
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		m := a.launch(s, l, nil)
@@ -56,7 +56,7 @@ func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) a
 func (a *applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
 
 // Advance ends commands whose replacements are ready.
-func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue apply.StillTrue) (out apply.Result,
+func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.StillTrue) (out cycle.Result,
 	due time.Time,
 ) {
 	a.commands = slices.DeleteFunc(a.commands, func(c *command) bool {
@@ -83,7 +83,7 @@ func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue apply.
 		}
 		why := reason.Undone(changed)
 		a.did(Step{What: Undo, Method: c.Method, Goes: machinesNamed(s, c.Removals[0]), Why: why})
-		out.Undone = append(out.Undone, apply.Undone{Command: c.ID, Method: c.Method, Message: why})
+		out.Undone = append(out.Undone, cycle.Undone{Command: c.ID, Method: c.Method, Message: why})
 		return true
 	})
 	return out, time.Time{}

@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
@@ -110,7 +111,7 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 			return reason
 		}
 	}
-	ref := translate.ClassRef(claim.Spec.NodeClassRef)
+	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
 	class, was := r.Cluster.Class(ref), r.was.classes[ref.Name]
 	if class == nil || was == nil || class == was {
 		return ""

@@ -85,7 +85,7 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
 	r.driver = cycle.NewDriver(cycle.Options{
 		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
-		Provision: provision, Check: judge, Log: slog.New(slog.DiscardHandler),
+		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: judge, Log: slog.New(slog.DiscardHandler),
 	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/rules"
@@ -59,7 +59,7 @@ func (r *run) cannotWork(ctx context.Context, a *applied, before *run) error {
 func (r *run) usedBy(class string) string {
 	var pools []string
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
-		if translate.ClassRef(r.pools[name].Spec.Template.Spec.NodeClassRef).Name == class {
+		if cluster.ClassRef(r.pools[name].Spec.Template.Spec.NodeClassRef).Name == class {
 			pools = append(pools, name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -57,7 +57,7 @@ func (q *nodeQuestion) command(c *translate.Command) {
 	}
 	if waits {
 		q.sayf("deadline", "%s: without a ready replacement these nodes are kept",
-			stamp(c.Since.Add(apply.Patience(q.commands()))))
+			stamp(c.Since.Add(cycle.ReplacementTimeout(q.commands()))))
 	}
 }
 

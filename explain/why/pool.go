@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -51,7 +52,7 @@ func (q *poolQuestion) answer() {
 	for _, u := range translate.UnknownKeys(np) {
 		q.say("unknown key", u.String())
 	}
-	class := translate.ClassRef(np.Spec.Template.Spec.NodeClassRef)
+	class := cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 	q.sayf("node class", "%s %s", class.Kind, class.Name)
 	q.mayLaunch()
 	q.limits()

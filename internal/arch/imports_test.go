@@ -167,12 +167,21 @@ func rules() []rule {
 				"cloud/aws", "region"),
 		},
 		{
-			name: "cluster, apply and nodeclaim do not import the cycle or the assembly",
-			why:  "imports point down: cmd → controller → cycle → cluster, apply, nodeclaim → translate → engine",
+			name: "cluster, apply and nodeclaim do not import the assembly",
+			why:  "imports point down: cmd → controller → cluster, apply, nodeclaim → translate → engine",
 			in:   inDirs("controller/cluster", "controller/apply", "controller/nodeclaim"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return ok && (r == "controller" || under(r, "controller/cycle", "cmd"))
+				return ok && (r == "controller" || under(r, "cmd"))
+			},
+		},
+		{
+			name: "the decision cycle knows the model of the engine alone",
+			why:  "snapshots, decisions and writes come through its ports, so that a forecast drives the same cycle",
+			in:   inDirs("controller/cycle"),
+			forbid: func(path string) bool {
+				r, ok := ours(path)
+				return ok && !under(r, "engine/model", "engine/check", "internal/kit")
 			},
 		},
 		{

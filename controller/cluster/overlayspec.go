@@ -1,4 +1,4 @@
-package overlays
+package cluster
 
 import (
 	"errors"

@@ -1,7 +1,4 @@
-// Package overlays applies NodeOverlays (karpenter.sh/v1alpha1) to what pools are offered: other prices, and extended
-// resources that the cloud does not know of. It decides; the cluster state calls it, and StatusController writes what
-// is wrong with an overlay.
-package overlays
+package cluster
 
 import (
 	"cmp"
@@ -17,22 +14,22 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Pool is what overlays look at of a NodePool.
-type Pool struct {
+// overlaidPool is what overlays look at in a NodePool.
+type overlaidPool struct {
 	Name   string
 	Labels map[string]string // of its template
 	Types  []model.InstanceType
 }
 
-// Effect is what overlays make of a pool's types.
-type Effect struct {
+// OverlayEffect is what overlays make of a pool's types.
+type OverlayEffect struct {
 	Types    []model.InstanceType // as they are with the overlays; types that none is about are shared
 	Prices   map[model.OfferingKey]model.Price
 	Capacity map[string]model.Resources // by type: what is there besides
 }
 
-// Verdict is what is wrong with an overlay; no Reason if nothing is.
-type Verdict struct{ Reason, Message string }
+// OverlayVerdict is what is wrong with an overlay; no Reason if nothing is.
+type OverlayVerdict struct{ Reason, Message string }
 
 // Reasons of the condition ValidationSucceeded, as upstream writes them.
 const (
@@ -40,20 +37,20 @@ const (
 	reasonConflict = "Conflict"
 )
 
-// Evaluate applies the overlays to each pool: by weight descending, then by name descending, the first that sets the
+// evaluateOverlays applies the overlays to each pool: by weight descending, then by name descending, the first that sets the
 // price of an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts
 // with it and is ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
-func Evaluate(names *translate.Names, pools []Pool, objects []*v1alpha1.NodeOverlay) (map[string]*Effect,
-	map[string]Verdict,
+func evaluateOverlays(names *translate.Names, pools []overlaidPool, objects []*v1alpha1.NodeOverlay) (map[string]*OverlayEffect,
+	map[string]OverlayVerdict,
 ) {
 	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}
-	verdicts := map[string]Verdict{}
+	verdicts := map[string]OverlayVerdict{}
 	for _, o := range slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.NodeOverlay) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(b.Name, a.Name))
 	}) {
 		verdicts[o.Name] = e.add(o)
 	}
-	effects := map[string]*Effect{}
+	effects := map[string]*OverlayEffect{}
 	for i := range pools {
 		if f := e.effect(i); f != nil {
 			effects[pools[i].Name] = f
@@ -90,27 +87,27 @@ type statements struct {
 
 type evaluation struct {
 	names *translate.Names
-	pools []Pool
+	pools []overlaidPool
 	said  []statements
 }
 
 // add takes an overlay in, or says why not.
-func (e *evaluation) add(o *v1alpha1.NodeOverlay) Verdict {
+func (e *evaluation) add(o *v1alpha1.NodeOverlay) OverlayVerdict {
 	x, err := e.read(o)
 	if err != nil {
-		return Verdict{reasonInvalid, err.Error()}
+		return OverlayVerdict{reasonInvalid, err.Error()}
 	}
 	matches := make([]map[string][]model.Offering, len(e.pools))
 	for i := range e.pools {
 		matches[i] = x.matches(&e.pools[i])
 		if conflict := e.conflict(i, x, matches[i]); conflict != "" {
-			return Verdict{reasonConflict, "conflict with another overlay: " + conflict}
+			return OverlayVerdict{reasonConflict, "conflict with another overlay: " + conflict}
 		}
 	}
 	for i := range e.pools {
 		e.state(i, x, matches[i])
 	}
-	return Verdict{}
+	return OverlayVerdict{}
 }
 
 // conflict is what the overlay says of a pool that another of its weight has said; "" if nothing is.
@@ -167,7 +164,7 @@ func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offerin
 
 // matches are the offerings that the overlay is about, by type: what type, pool and offering say must satisfy its
 // requirements.
-func (x *overlay) matches(p *Pool) map[string][]model.Offering {
+func (x *overlay) matches(p *overlaidPool) map[string][]model.Offering {
 	own := translate.Labels(p.Labels).And(model.Requirements{model.OneOf(karpv1.NodePoolLabelKey, p.Name)})
 	out := map[string][]model.Offering{}
 	for i := range p.Types {
@@ -185,12 +182,12 @@ func (x *overlay) matches(p *Pool) map[string][]model.Offering {
 }
 
 // effect is what was said of a pool, put into its types; nil if nothing was.
-func (e *evaluation) effect(i int) *Effect {
+func (e *evaluation) effect(i int) *OverlayEffect {
 	said := &e.said[i]
 	if len(said.prices)+len(said.capacity) == 0 {
 		return nil
 	}
-	f := &Effect{
+	f := &OverlayEffect{
 		Types: slices.Clone(e.pools[i].Types), Prices: map[model.OfferingKey]model.Price{},
 		Capacity: map[string]model.Resources{},
 	}

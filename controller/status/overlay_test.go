@@ -1,4 +1,4 @@
-package overlays_test
+package status_test
 
 import (
 	"context"
@@ -24,14 +24,12 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-func TestMain(m *testing.M) { planetest.Main(m) }
+// overlayRegion is a cloud that sells two types and notes what it is asked for; its machines never come.
+type overlayRegion struct{ asked chan cloud.LaunchRequest }
 
-// region is a cloud that sells two types and notes what it is asked for; its machines never come.
-type region struct{ asked chan cloud.LaunchRequest }
+func (r overlayRegion) Name() string { return "memory" }
 
-func (r region) Name() string { return "memory" }
-
-func (r region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
+func (r overlayRegion) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, error) {
 	var out []model.InstanceType
 	for i, name := range []string{"c5.large", "m5.large"} {
 		size := model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}
@@ -47,7 +45,7 @@ func (r region) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceType, 
 	return out, nil
 }
 
-func (r region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
+func (r overlayRegion) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	r.asked <- req
 	size := model.Resources{model.CPU: 2000, model.Memory: 4 << 30, model.Pods: 29}
 	return cloud.LaunchResult{Instance: cloud.Instance{
@@ -58,13 +56,13 @@ func (r region) Launch(_ context.Context, req cloud.LaunchRequest) (cloud.Launch
 	}}, nil
 }
 
-func (region) Terminate(context.Context, string) error { return cloud.ErrNotFound }
-func (region) Get(context.Context, string) (cloud.Instance, error) {
+func (overlayRegion) Terminate(context.Context, string) error { return cloud.ErrNotFound }
+func (overlayRegion) Get(context.Context, string) (cloud.Instance, error) {
 	return cloud.Instance{}, cloud.ErrNotFound
 }
-func (region) List(context.Context) ([]cloud.Instance, error) { return nil, nil }
+func (overlayRegion) List(context.Context) ([]cloud.Instance, error) { return nil, nil }
 
-func (region) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
+func (overlayRegion) Resolve(_ context.Context, class *ec2v1.EC2NodeClass) error {
 	conditions := class.StatusConditions()
 	for _, c := range conditions.List() {
 		if c.Type != opstatus.ConditionReady {
@@ -100,7 +98,7 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := region{asked: make(chan cloud.LaunchRequest, 100)}
+	r := overlayRegion{asked: make(chan cloud.LaunchRequest, 100)}
 	done := make(chan error, 1)
 	go func() {
 		done <- controller.Run(ctx, controller.Options{

@@ -1,4 +1,4 @@
-package overlays
+package cluster
 
 import (
 	"strings"
@@ -34,8 +34,8 @@ func market() []model.InstanceType {
 	return out
 }
 
-func pools() []Pool {
-	return []Pool{
+func overlaidPools() []overlaidPool {
+	return []overlaidPool{
 		{Name: "team", Labels: map[string]string{"team": "x"}, Types: market()},
 		{Name: "other", Types: market()},
 	}
@@ -64,7 +64,7 @@ func overlayOf(name string, weight int32, price, adjust, gpus string, requiremen
 	return o
 }
 
-func priceOf(f *Effect, typ, zone, capacityType string) model.Price {
+func priceOf(f *OverlayEffect, typ, zone, capacityType string) model.Price {
 	for _, t := range f.Types {
 		for _, o := range t.Offerings {
 			if t.Name == typ && o.Zone == zone && o.CapacityType == capacityType {
@@ -92,12 +92,12 @@ func TestPricesAreSetAndAdjusted(t *testing.T) {
 		{adjust: "+.5%", want: 100_500},
 		{adjust: "+99999999999999999999", want: 1_000_000_000_000},
 	} {
-		effects, verdicts := Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{
+		effects, verdicts := evaluateOverlays(translate.NewNames(), overlaidPools(), []*v1alpha1.NodeOverlay{
 			overlayOf("o", 0, c.price, c.adjust, "", "node.kubernetes.io/instance-type=c5.large",
 				"karpenter.sh/capacity-type=on-demand", "topology.kubernetes.io/zone=a"),
 		})
 		f := effects["team"]
-		if verdicts["o"] != (Verdict{}) || f == nil || effects["other"] == nil {
+		if verdicts["o"] != (OverlayVerdict{}) || f == nil || effects["other"] == nil {
 			t.Fatalf("%+v: %v", c, verdicts)
 		}
 		if got := priceOf(f, "c5.large", "a", model.OnDemand); got != c.want {
@@ -111,12 +111,12 @@ func TestPricesAreSetAndAdjusted(t *testing.T) {
 }
 
 func TestAnOverlayIsForThePoolsWhoseLabelsItNames(t *testing.T) {
-	effects, _ := Evaluate(translate.NewNames(), pools(),
+	effects, _ := evaluateOverlays(translate.NewNames(), overlaidPools(),
 		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "team=x")})
 	if effects["team"] == nil || effects["other"] != nil {
 		t.Errorf("%v", effects)
 	}
-	effects, _ = Evaluate(translate.NewNames(), pools(),
+	effects, _ = evaluateOverlays(translate.NewNames(), overlaidPools(),
 		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "1", "", "", "karpenter.sh/nodepool=other")})
 	if effects["team"] != nil || effects["other"] == nil {
 		t.Errorf("%v", effects)
@@ -124,8 +124,8 @@ func TestAnOverlayIsForThePoolsWhoseLabelsItNames(t *testing.T) {
 }
 
 func TestResourcesAreThereBesides(t *testing.T) {
-	names, before := translate.NewNames(), pools()
-	effects, _ := Evaluate(names, before,
+	names, before := translate.NewNames(), overlaidPools()
+	effects, _ := evaluateOverlays(names, before,
 		[]*v1alpha1.NodeOverlay{overlayOf("o", 0, "", "", "4", "karpenter.sh/capacity-type=spot")})
 	gpu, _ := names.Index("example.com/gpu")
 	for _, typ := range effects["team"].Types {
@@ -147,10 +147,10 @@ func TestTheHeavierOverlayWins(t *testing.T) {
 		overlayOf("none", 0, "", "+5", "7"),
 	}
 	names := translate.NewNames()
-	effects, verdicts := Evaluate(names, pools(), all)
+	effects, verdicts := evaluateOverlays(names, overlaidPools(), all)
 	gpu, _ := names.Index("example.com/gpu")
 	for name, v := range verdicts {
-		if v != (Verdict{}) {
+		if v != (OverlayVerdict{}) {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -162,7 +162,7 @@ func TestTheHeavierOverlayWins(t *testing.T) {
 func TestOverlaysOfOneWeightMustNotSayTheSameThing(t *testing.T) {
 	// By name descending: z is first, y conflicts with it and is left out everywhere, x is about something else.
 	y := overlayOf("y", 3, "2", "", "2", "node.kubernetes.io/instance-type=c5.large")
-	effects, verdicts := Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{
+	effects, verdicts := evaluateOverlays(translate.NewNames(), overlaidPools(), []*v1alpha1.NodeOverlay{
 		overlayOf("x", 3, "", "", "1"), y, overlayOf("z", 3, "1", "", "", "team=x"),
 	})
 	v := verdicts["y"]
@@ -178,7 +178,7 @@ func TestOverlaysOfOneWeightMustNotSayTheSameThing(t *testing.T) {
 	if len(effects["other"].Prices) != 0 || priceOf(effects["team"], "c5.large", "a", model.OnDemand) != 1_000_000 {
 		t.Error("an overlay in conflict has an effect")
 	}
-	_, verdicts = Evaluate(translate.NewNames(), pools(),
+	_, verdicts = evaluateOverlays(translate.NewNames(), overlaidPools(),
 		[]*v1alpha1.NodeOverlay{overlayOf("a", 0, "", "", "1"), overlayOf("b", 0, "", "", "2")})
 	if !strings.Contains(verdicts["a"].Message, "example.com/gpu") || verdicts["b"].Reason != "" {
 		t.Errorf("%v", verdicts)
@@ -195,7 +195,7 @@ func TestAMalformedOverlayHasNoEffectAndSaysWhy(t *testing.T) {
 		"cpu": restricted, "kubernetes.io/hostname": overlayOf("o", 0, "1", "", "", "kubernetes.io/hostname=n"),
 		"use topology.kubernetes.io/zone": overlayOf("o", 0, "1", "", "", "topology.k8s.aws/zone-id=usw2-az1"),
 	} {
-		effects, verdicts := Evaluate(translate.NewNames(), pools(), []*v1alpha1.NodeOverlay{o})
+		effects, verdicts := evaluateOverlays(translate.NewNames(), overlaidPools(), []*v1alpha1.NodeOverlay{o})
 		if v := verdicts["o"]; v.Reason != "RuntimeValidation" || !strings.Contains(v.Message, want) || len(effects) != 0 {
 			t.Errorf("%v lacks %q", v, want)
 		}
