@@ -97,9 +97,19 @@ type adminDelay struct {
 func adminHandler(r *region.Region) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+adminPath+"calls", tell(func() any {
-		return setOf(r.Calls(), func(c region.Call) adminCall { return adminCall(c) }).list()
+		out := []adminCall{}
+		for _, c := range r.Calls() {
+			out = append(out, adminCall(c))
+		}
+		return out
 	}))
-	mux.HandleFunc("GET "+adminPath+"instances", tell(func() any { return setOf(r.Instances(), adminInstanceOf).list() }))
+	mux.HandleFunc("GET "+adminPath+"instances", tell(func() any {
+		out := []adminInstance{}
+		for _, i := range r.Instances() {
+			out = append(out, adminInstanceOf(i))
+		}
+		return out
+	}))
 	mux.HandleFunc("GET "+adminPath+"summary", tell(func() any {
 		s := r.Summary()
 		return adminSummary{Instances: s.Instances, DollarsPerHour: float64(s.PriceMicros) / 1e6, Launched: s.Launched}
@@ -209,7 +219,7 @@ func change[Q any](do func(Q) error) http.HandlerFunc {
 		}
 		if err != nil {
 			e, _ := asAPIError(err)
-			writeAdmin(w, e.Status, map[string]string{"code": e.Code, "error": e.Message})
+			writeAdmin(w, e.HTTPStatus, map[string]string{"code": e.Code, "error": e.Message})
 			return
 		}
 		writeAdmin(w, http.StatusOK, struct{}{})

@@ -1,201 +1,101 @@
 package awsapi
 
 import (
-	"encoding/xml"
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// A Describe call of EC2 answers with a list of resources. Its parameters choose among them: IDs, then filters, then a
-// page. The shape of a resource says what filters match: a field's tag
-//
-//	filter:"subnet-id"    is the name of the filter, or several separated by commas
-//	filter:"placement."   is the prefix of the names inside a nested structure or list; "." means no prefix
-//	filter:"tag"          marks the tags: filters tag:KEY, tag-key and tag-value
-
-// listing is the answer of a Describe call: a list in an element, and the token of the next page.
-type listing[T any] struct {
-	element string
-	items   []T
-	next    string
+// kind says how the Describe call for one kind of resource chooses: by IDs, then by filters, then a page.
+type kind[T any] struct {
+	// key is the path of the field that orders the pages, or several paths separated by spaces.
+	key string
+	// most is the size of the largest page.
+	most int
+	// filters are the names of the filters, separated by white space. A name's path is the name without hyphens, unless it
+	// follows an equals sign.
+	filters string
+	// ids are the inputs that name resources.
+	ids []naming
 }
 
-// MarshalXML writes the list as EC2 does.
-func (l listing[T]) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
-	if err := e.EncodeToken(start); err != nil {
-		return err
-	}
-	element := func(name string) xml.StartElement { return xml.StartElement{Name: xml.Name{Local: name}} }
-	if err := e.EncodeElement(set[T]{Items: l.items}, element(l.element)); err != nil {
-		return err
-	}
-	if l.next != "" {
-		if err := e.EncodeElement(l.next, element("nextToken")); err != nil {
-			return err
-		}
-	}
-	return e.EncodeToken(start.End())
-}
+// naming is a field of an input that names resources by the field at path. A name that no resource has is an error
+// with the code of its kind and a message made from format and the name.
+type naming struct{ input, path, code, format string }
 
-// naming is a parameter that names resources. A name that no resource has is an error with the code of its kind and a
-// message made from format and the name.
-type naming[T any] struct {
-	parameter, code, format string
-	name                    func(T) string
-}
-
-// described answers a Describe call from all resources. key orders the pages, whose size is limit at most.
-func described[T any](
-	c *call, element string, all []T, limit int, key func(T) string, by ...naming[T],
-) (any, error) {
-	found, err := chosenFrom(c, all, by...)
+// answer returns the page that a call asks for among the resources that it names and that pass its filters, and the
+// token of the next page. in is the SDK's input.
+func (k kind[T]) answer(in any, all []T) ([]T, *string, error) {
+	found, err := k.choose(in, all)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return paged(c, element, found, limit, key)
+	return k.page(in, found)
 }
 
-// paged answers with the page that the call asks for.
-func paged[T any](c *call, element string, found []T, limit int, key func(T) string) (any, error) {
-	size, token := c.form.integer("MaxResults"), c.form.str("NextToken")
-	if err := c.form.fail(); err != nil {
-		return nil, err
-	}
-	found, next, err := page(found, size, limit, token, key)
-	return listing[T]{element, found, next}, err
-}
-
-// chosenFrom returns the resources that the call names and filters.
-func chosenFrom[T any](c *call, all []T, by ...naming[T]) ([]T, error) {
-	var err error
-	for _, n := range by {
-		if all, err = n.choose(all, c.form.strs(n.parameter)); err != nil {
-			return nil, err
+// choose returns the resources that a call names and that pass its filters, never nil.
+func (k kind[T]) choose(in any, all []T) ([]T, error) {
+	input := reflect.ValueOf(in).Elem()
+	for _, n := range k.ids {
+		names := valuesAt(input.FieldByName(n.input), nil)
+		if len(names) == 0 {
+			continue
 		}
+		found, err := named(all, fieldPath(reflect.TypeFor[T](), n.path), names)
+		if err != "" {
+			return nil, failure(400, n.code, fmt.Sprintf(n.format, err))
+		}
+		all = found
 	}
-	return filtered(all, c.filters())
+	filters, _ := input.FieldByName("Filters").Interface().([]types.Filter)
+	return k.filter(slices.Clone(all), filters)
 }
 
-// choose keeps the resources that names name; no names keep all.
-func (n naming[T]) choose(list []T, names []string) ([]T, error) {
-	if len(names) == 0 {
-		return list, nil
+// named returns the resources with names, in the order of the names, and a name that no resource has.
+func named[T any](all []T, path [][]int, names []string) (found []T, unknown string) {
+	byName := make(map[string]T, len(all))
+	for _, v := range all {
+		byName[strings.Join(valuesAt(reflect.ValueOf(v), path), "")] = v
 	}
-	byName := make(map[string]T, len(list))
-	for _, v := range list {
-		byName[n.name(v)] = v
-	}
-	var out []T
-	seen := map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
 		v, ok := byName[name]
-		if !ok {
-			return nil, failure(400, n.code, fmt.Sprintf(n.format, name))
-		}
-		if !seen[name] {
-			seen[name] = true
-			out = append(out, v)
-		}
-	}
-	return out, nil
-}
-
-// filtered keeps the resources that match every filter. A filter that the resource kind does not have is an error, as
-// on EC2, so that a misspelt one does not go unnoticed.
-func filtered[T any](list []T, filters []filter) ([]T, error) {
-	if len(filters) == 0 {
-		return list, nil
-	}
-	var zero T
-	known := attributesOf(zero)
-	for _, f := range filters {
-		if _, ok := known[f.name]; !ok && !strings.HasPrefix(f.name, "tag:") {
-			return nil, failure(400, "InvalidParameterValue", fmt.Sprintf("The filter '%s' is invalid", f.name))
-		}
-	}
-	var out []T
-	for _, v := range list {
-		a := attributesOf(v)
-		if !slices.ContainsFunc(filters, func(f filter) bool { return !f.matches(a[f.name]) }) {
-			out = append(out, v)
-		}
-	}
-	return out, nil
-}
-
-// attributes holds the values of a resource's filterable attributes by name. A name without values is a valid filter
-// that the resource does not match.
-type attributes map[string][]string
-
-func attributesOf(v any) attributes {
-	a := attributes{}
-	a.read("", reflect.ValueOf(v), true)
-	if t, ok := v.(resourceTagXML); ok {
-		a["tag:"+t.Key] = []string{t.Value}
-	}
-	return a
-}
-
-// read adds the tagged fields of a structure. Without present it adds their names alone.
-func (a attributes) read(prefix string, v reflect.Value, present bool) {
-	for i := range v.NumField() {
-		tag, value := v.Type().Field(i).Tag.Get("filter"), v.Field(i)
-		inner, nested := strings.CutSuffix(tag, ".")
 		switch {
-		case tag == "":
-		case tag == "tag":
-			a.addTags(value.Interface().(set[tagXML]))
-		case nested && inner == "":
-			a.nest(prefix, value, present)
-		case nested:
-			a.nest(prefix+tag, value, present)
-		default:
-			for name := range strings.SplitSeq(tag, ",") {
-				a[prefix+name] = append(a[prefix+name], texts(value, present)...)
-			}
+		case !ok:
+			return nil, name
+		case !slices.Contains(names[:i], name):
+			found = append(found, v)
 		}
 	}
+	return found, ""
 }
 
-// nest adds a structure, a pointer to one, or a set of them.
-func (a attributes) nest(prefix string, v reflect.Value, present bool) {
-	switch {
-	case v.Kind() == reflect.Pointer && v.IsNil():
-		a.read(prefix, reflect.Zero(v.Type().Elem()), false)
-	case v.Kind() == reflect.Pointer:
-		a.read(prefix, v.Elem(), present)
-	case v.FieldByName("Items").IsValid():
-		items := v.FieldByName("Items")
-		a.read(prefix, reflect.Zero(items.Type().Elem()), false)
-		for i := range items.Len() {
-			a.read(prefix, items.Index(i), present)
+// page returns the page of found that a call asks for.
+func (k kind[T]) page(in any, found []T) ([]T, *string, error) {
+	input := reflect.ValueOf(in).Elem()
+	size, _ := input.FieldByName("MaxResults").Interface().(*int32)
+	token, _ := input.FieldByName("NextToken").Interface().(*string)
+	var paths [][][]int
+	for p := range strings.FieldsSeq(k.key) {
+		paths = append(paths, fieldPath(reflect.TypeFor[T](), p))
+	}
+	found, next, err := page(found, int(aws.ToInt32(size)), k.most, aws.ToString(token), func(v T) string {
+		var key []string
+		for _, p := range paths {
+			key = append(key, valuesAt(reflect.ValueOf(v), p)...)
 		}
-	default:
-		a.read(prefix, v, present)
-	}
+		return strings.Join(key, "/")
+	})
+	return found, optional(next), err
 }
 
-func (a attributes) addTags(tags set[tagXML]) {
-	a["tag-key"], a["tag-value"] = nil, nil
-	for _, t := range tags.Items {
-		a["tag:"+t.Key] = []string{t.Value}
-		a["tag-key"], a["tag-value"] = append(a["tag-key"], t.Key), append(a["tag-value"], t.Value)
-	}
-}
-
-// texts returns a field's values as filters compare them.
-func texts(v reflect.Value, present bool) []string {
-	if !present {
+// optional returns nil for the empty string, which is then not written.
+func optional(s string) *string {
+	if s == "" {
 		return nil
 	}
-	switch x := v.Interface().(type) {
-	case set[string]:
-		return x.Items
-	case float64:
-		return []string{strconv.FormatFloat(x, 'f', -1, 64)}
-	}
-	return []string{fmt.Sprint(v.Interface())}
+	return &s
 }

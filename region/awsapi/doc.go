@@ -3,7 +3,9 @@
 //
 //	AWS_ENDPOINT_URL=http://127.0.0.1:PORT AWS_REGION=<the region's name> AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 //
-// The package only translates between wire and region.Region, whose methods carry the meaning of each call. A request
+// The package only translates between wire and region.Region, whose methods carry the meaning of each call. An
+// operation is a function from the SDK's input structure of its call to the SDK's output structure; decode.go and
+// encode.go translate these by reflection and list the exceptions from each service's rules of naming. A request
 // says which service it wants by the credential scope of its Authorization header (…/REGION/SERVICE/aws4_request);
 // X-Amz-Target, Host and path help where that is absent. Signatures are not verified.
 //
@@ -12,7 +14,7 @@
 //	SQS                                                   JSON 1.0, and the query protocol (2012-11-05) of older clients
 //	EKS                                                   REST and JSON
 //
-// Which calls are answered is the table in operations.go; any other gets InvalidAction with its name.
+// The table in operations.go lists the calls that are answered; any other gets InvalidAction with its name.
 //
 // Every call passes the region's admission (throttling, injected faults and delays, the log of calls). What AWS does
 // not have, to watch and disturb the simulation, is below /_nodeless/ as JSON, for callers with Options.AdminToken; see

@@ -17,7 +17,7 @@ func TestWhichTypesEncryptInTransit(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is not in the catalogue", name)
 		}
-		if got := typeOf(&catalog.Offer{Type: x}).Network.EncryptionInTransit; got != want {
+		if got := *typeOf(&catalog.Offer{Type: x}).NetworkInfo.EncryptionInTransitSupported; got != want {
 			t.Errorf("%s encrypts in transit: %t, want %t", name, got, want)
 		}
 	}

@@ -3,202 +3,169 @@ package awsapi
 import (
 	"cmp"
 	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/nodeless/nodeless/region"
 )
 
-type securityGroupXML struct {
-	OwnerID     string             `xml:"ownerId" filter:"owner-id"`
-	GroupID     string             `xml:"groupId" filter:"group-id"`
-	GroupName   string             `xml:"groupName" filter:"group-name"`
-	Description string             `xml:"groupDescription" filter:"description"`
-	VpcID       string             `xml:"vpcId" filter:"vpc-id"`
-	Ingress     set[permissionXML] `xml:"ipPermissions"`
-	Egress      set[permissionXML] `xml:"ipPermissionsEgress"`
-	TagSet      set[tagXML]        `xml:"tagSet" filter:"tag"`
+var groups = kind[types.SecurityGroup]{
+	key: "GroupId", most: 1000,
+	filters: "owner-id group-id group-name description vpc-id tag-key=Tags.Key tag-value=Tags.Value",
+	ids: []naming{
+		{"GroupIds", "GroupId", "InvalidGroup.NotFound", "The security group '%s' does not exist"},
+		{"GroupNames", "GroupName", "InvalidGroup.NotFound", "The security group '%s' does not exist"},
+	},
 }
 
-func describeSecurityGroups(c *call) (any, error) {
-	all := setOf(c.region.SecurityGroups(), func(g region.SecurityGroup) securityGroupXML {
-		return securityGroupXML{
-			OwnerID: region.AccountID, GroupID: g.ID, GroupName: g.Name, Description: g.Description, VpcID: g.VPC,
-			TagSet:  tagsOf(g.Tags),
-			Ingress: permissionsOf(g.Ingress),
-			Egress:  permissionsOf([]region.SecurityGroupRule{{Protocol: "-1", From: -1, To: -1, Peer: "0.0.0.0/0"}}),
-		}
-	}).Items
-	const code, format = "InvalidGroup.NotFound", "The security group '%s' does not exist"
-	id := func(g securityGroupXML) string { return g.GroupID }
-	return described(c, "securityGroupInfo", all, 1000, id, naming[securityGroupXML]{"GroupId", code, format, id},
-		naming[securityGroupXML]{"GroupName", code, format, func(g securityGroupXML) string { return g.GroupName }})
-}
-
-// permissionXML is what several rules of a group let in through the same ports.
-type permissionXML struct {
-	Protocol string       `xml:"ipProtocol"`
-	From     *int         `xml:"fromPort"`
-	To       *int         `xml:"toPort"`
-	Groups   set[pairXML] `xml:"groups"`
-	IPv4     set[cidrXML] `xml:"ipRanges"`
-	IPv6     set[ipv6XML] `xml:"ipv6Ranges"`
-}
-
-type pairXML struct {
-	UserID      string `xml:"userId"`
-	GroupID     string `xml:"groupId"`
-	Description string `xml:"description,omitempty"`
-}
-
-type cidrXML struct {
-	CIDR        string `xml:"cidrIp"`
-	Description string `xml:"description,omitempty"`
-}
-
-type ipv6XML struct {
-	CIDR        string `xml:"cidrIpv6"`
-	Description string `xml:"description,omitempty"`
-}
-
-// ports are a rule's; nil where it says nothing of ports.
-func ports(r region.SecurityGroupRule) (from, to *int) {
-	if r.Protocol == "-1" {
-		return nil, nil
+func describeSecurityGroups(
+	c *call, in *ec2.DescribeSecurityGroupsInput,
+) (*ec2.DescribeSecurityGroupsOutput, error) {
+	var all []types.SecurityGroup
+	for _, g := range c.region.SecurityGroups() {
+		all = append(all, types.SecurityGroup{
+			OwnerId: new(region.AccountID), GroupId: &g.ID, GroupName: &g.Name, Description: &g.Description, VpcId: &g.VPC,
+			Tags: tagsOf(g.Tags), IpPermissions: permissionsOf(g.Ingress),
+			IpPermissionsEgress: permissionsOf([]region.SecurityGroupRule{{
+				Protocol: "-1", From: -1, To: -1, Peer: "0.0.0.0/0",
+			}}),
+		})
 	}
-	return &r.From, &r.To
+	found, next, err := groups.answer(in, all)
+	return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: found, NextToken: next}, err
 }
 
-// peer splits who is let in: the one that is not empty says what it is.
-func peer(r region.SecurityGroupRule) (group, v4, v6 string) {
+// permissionsOf gathers the rules for the same ports in one permission.
+func permissionsOf(rules []region.SecurityGroupRule) []types.IpPermission {
+	out := []types.IpPermission{}
+	for _, r := range rules {
+		x := types.IpPermission{
+			IpProtocol: &r.Protocol, UserIdGroupPairs: []types.UserIdGroupPair{}, IpRanges: []types.IpRange{},
+			Ipv6Ranges: []types.Ipv6Range{},
+		}
+		if r.Protocol != "-1" {
+			x.FromPort, x.ToPort = new(int32(r.From)), new(int32(r.To))
+		}
+		i := slices.IndexFunc(out, func(o types.IpPermission) bool {
+			return *o.IpProtocol == r.Protocol && aws.ToInt32(o.FromPort) == aws.ToInt32(x.FromPort) &&
+				aws.ToInt32(o.ToPort) == aws.ToInt32(x.ToPort)
+		})
+		if i < 0 {
+			i = len(out)
+			out = append(out, x)
+		}
+		p, description := &out[i], optional(r.Description)
+		switch group, v4, v6 := peer(r); {
+		case group != nil:
+			p.UserIdGroupPairs = append(p.UserIdGroupPairs,
+				types.UserIdGroupPair{UserId: new(region.AccountID), GroupId: group, Description: description})
+		case v4 != nil:
+			p.IpRanges = append(p.IpRanges, types.IpRange{CidrIp: v4, Description: description})
+		default:
+			p.Ipv6Ranges = append(p.Ipv6Ranges, types.Ipv6Range{CidrIpv6: v6, Description: description})
+		}
+	}
+	return out
+}
+
+// peer splits who is let in: the one that is not nil says what it is.
+func peer(r region.SecurityGroupRule) (group, v4, v6 *string) {
 	p, err := netip.ParsePrefix(r.Peer)
 	switch {
 	case err != nil:
-		return r.Peer, "", ""
+		return &r.Peer, nil, nil
 	case p.Addr().Is4():
-		return "", r.Peer, ""
+		return nil, &r.Peer, nil
 	}
-	return "", "", r.Peer
+	return nil, nil, &r.Peer
 }
 
-func permissionsOf(rules []region.SecurityGroupRule) set[permissionXML] {
-	type key struct {
-		protocol string
-		from, to int
-	}
-	at := map[key]int{}
-	var out set[permissionXML]
-	for _, r := range rules {
-		k := key{r.Protocol, r.From, r.To}
-		i, ok := at[k]
-		if !ok {
-			i = len(out.Items)
-			at[k] = i
-			from, to := ports(r)
-			out.Items = append(out.Items, permissionXML{Protocol: r.Protocol, From: from, To: to})
-		}
-		x := &out.Items[i]
-		switch group, v4, v6 := peer(r); {
-		case group != "":
-			x.Groups.Items = append(x.Groups.Items,
-				pairXML{UserID: region.AccountID, GroupID: group, Description: r.Description})
-		case v4 != "":
-			x.IPv4.Items = append(x.IPv4.Items, cidrXML{CIDR: v4, Description: r.Description})
-		default:
-			x.IPv6.Items = append(x.IPv6.Items, ipv6XML{CIDR: v6, Description: r.Description})
-		}
-	}
-	return out
-}
-
-// rules reads IpPermissions; the parameters of a single rule beside them (CidrIp, IpProtocol …) are the older form of
-// one.
-func (f form) rules() []region.SecurityGroupRule {
-	permissions := f.each("IpPermissions")
-	if len(permissions) == 0 && f.has("IpProtocol") {
-		permissions = []form{f}
-	}
+// rulesOf splits permissions into the region's rules, one for each peer.
+func rulesOf(permissions []types.IpPermission) ([]region.SecurityGroupRule, error) {
 	var out []region.SecurityGroupRule
 	for _, p := range permissions {
-		rule := region.SecurityGroupRule{Protocol: p.str("IpProtocol"), From: -1, To: -1}
-		if rule.Protocol != "-1" && p.has("FromPort") {
-			rule.From, rule.To = p.integer("FromPort"), p.integer("ToPort")
+		rule := region.SecurityGroupRule{Protocol: aws.ToString(p.IpProtocol), From: -1, To: -1}
+		if rule.Protocol != "-1" && p.FromPort != nil {
+			rule.From, rule.To = int(*p.FromPort), int(aws.ToInt32(p.ToPort))
 		}
-		add := func(peer, description string) {
-			rule.Peer, rule.Description = peer, description
+		add := func(peer, description *string) {
+			rule.Peer, rule.Description = aws.ToString(peer), aws.ToString(description)
 			out = append(out, rule)
 		}
-		for _, list := range []struct{ name, peer string }{
-			{"IpRanges", "CidrIp"},
-			{"Ipv6Ranges", "CidrIpv6"},
-			{"Groups", "GroupId"},
-		} {
-			for _, x := range p.each(list.name) {
-				add(x.str(list.peer), x.str("Description"))
-			}
+		for _, x := range p.IpRanges {
+			add(x.CidrIp, x.Description)
 		}
-		if cidr := p.str("CidrIp"); cidr != "" {
-			add(cidr, "")
+		for _, x := range p.Ipv6Ranges {
+			add(x.CidrIpv6, x.Description)
+		}
+		for _, x := range p.UserIdGroupPairs {
+			add(x.GroupId, x.Description)
 		}
 	}
-	if len(out) == 0 && *f.err == nil {
-		*f.err = failure(400, "MissingParameter", "The request must contain the parameter IpPermissions")
+	if len(out) == 0 {
+		return nil, missingParameter("IpPermissions")
 	}
-	return out
+	return out, nil
 }
 
-// groupID is the security group that a call names by ID or name.
-func (c *call) groupID() string {
-	id, name := c.form.str("GroupId"), c.form.str("GroupName")
+// rulesOfGroup returns the security group and the rules that a call changes. The parameters of a single rule beside
+// IpPermissions are the older form of one.
+func (c *call) rulesOfGroup(
+	in ec2.AuthorizeSecurityGroupIngressInput,
+) (group string, rules []region.SecurityGroupRule, err error) {
+	permissions := in.IpPermissions
+	if len(permissions) == 0 && in.IpProtocol != nil {
+		permissions = []types.IpPermission{{
+			IpProtocol: in.IpProtocol, FromPort: in.FromPort, ToPort: in.ToPort,
+			IpRanges: []types.IpRange{{CidrIp: in.CidrIp}},
+		}}
+	}
+	if rules, err = rulesOf(permissions); err == nil {
+		err = dryRun(in.DryRun)
+	}
+	group = aws.ToString(in.GroupId)
 	for _, g := range c.region.SecurityGroups() {
-		if id == "" && g.Name == name {
-			id = g.ID
+		if group == "" && g.Name == aws.ToString(in.GroupName) {
+			group = g.ID
 		}
 	}
-	return cmp.Or(id, name)
-}
-
-type ruleXML struct {
-	ID          string   `xml:"securityGroupRuleId"`
-	GroupID     string   `xml:"groupId"`
-	OwnerID     string   `xml:"groupOwnerId"`
-	Egress      bool     `xml:"isEgress"`
-	Protocol    string   `xml:"ipProtocol"`
-	From        int      `xml:"fromPort"`
-	To          int      `xml:"toPort"`
-	IPv4        string   `xml:"cidrIpv4,omitempty"`
-	IPv6        string   `xml:"cidrIpv6,omitempty"`
-	Referenced  *pairXML `xml:"referencedGroupInfo"`
-	Description string   `xml:"description,omitempty"`
-}
-
-type authorizeAnswer struct {
-	Return bool         `xml:"return"`
-	Rules  set[ruleXML] `xml:"securityGroupRuleSet"`
+	return cmp.Or(group, aws.ToString(in.GroupName)), rules, err
 }
 
 // authorizeSecurityGroupIngress adds rules, which the region keeps and does not enforce.
-func authorizeSecurityGroupIngress(c *call) (any, error) {
-	rules := c.form.rules()
-	if err := c.dryRun(); err != nil {
+func authorizeSecurityGroupIngress(
+	c *call, in *ec2.AuthorizeSecurityGroupIngressInput,
+) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {
+	group, rules, err := c.rulesOfGroup(*in)
+	if err != nil {
 		return nil, err
 	}
-	added, err := c.region.AuthorizeSecurityGroupIngress(c.groupID(), rules)
-	return authorizeAnswer{Return: true, Rules: setOf(added, func(r region.SecurityGroupRule) ruleXML {
-		x := ruleXML{
-			ID: r.ID, GroupID: r.GroupID, OwnerID: region.AccountID, Protocol: r.Protocol, From: r.From, To: r.To,
-			Description: r.Description,
+	added, err := c.region.AuthorizeSecurityGroupIngress(group, rules)
+	out := &ec2.AuthorizeSecurityGroupIngressOutput{Return: new(true)}
+	for _, r := range added {
+		x := types.SecurityGroupRule{
+			SecurityGroupRuleId: &r.ID, GroupId: &r.GroupID, GroupOwnerId: new(region.AccountID), IsEgress: new(false),
+			IpProtocol: &r.Protocol, FromPort: new(int32(r.From)), ToPort: new(int32(r.To)),
+			Description: optional(r.Description),
 		}
-		var group string
-		if group, x.IPv4, x.IPv6 = peer(r); group != "" {
-			x.Referenced = &pairXML{UserID: region.AccountID, GroupID: group}
+		var referenced *string
+		if referenced, x.CidrIpv4, x.CidrIpv6 = peer(r); referenced != nil {
+			x.ReferencedGroupInfo = &types.ReferencedSecurityGroup{UserId: new(region.AccountID), GroupId: referenced}
 		}
-		return x
-	})}, err
+		out.SecurityGroupRules = append(out.SecurityGroupRules, x)
+	}
+	return out, err
 }
 
-func revokeSecurityGroupIngress(c *call) (any, error) {
-	rules := c.form.rules()
-	if err := c.dryRun(); err != nil {
+func revokeSecurityGroupIngress(
+	c *call, in *ec2.RevokeSecurityGroupIngressInput,
+) (*ec2.RevokeSecurityGroupIngressOutput, error) {
+	group, rules, err := c.rulesOfGroup(copyOf[ec2.AuthorizeSecurityGroupIngressInput](in))
+	if err != nil {
 		return nil, err
 	}
-	return returned{Return: true}, c.region.RevokeSecurityGroupIngress(c.groupID(), rules)
+	return &ec2.RevokeSecurityGroupIngressOutput{Return: new(true)}, c.region.RevokeSecurityGroupIngress(group, rules)
 }

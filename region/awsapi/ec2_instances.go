@@ -2,190 +2,254 @@ package awsapi
 
 import (
 	"cmp"
-	"maps"
+	"fmt"
+	"net/netip"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/nodeless/nodeless/region"
 )
 
-// dryRun ends a call that was only a trial, after its parameters were read.
-func (c *call) dryRun() error {
-	trial := c.form.boolean("DryRun")
-	if err := c.form.fail(); err != nil {
-		return err
-	}
-	if trial {
-		return failure(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
-	}
-	return nil
+var instanceIDs = []naming{{
+	"InstanceIds", "InstanceId", "InvalidInstanceID.NotFound", "The instance ID '%s' does not exist",
+}}
+
+var instances = kind[types.Instance]{
+	key: "InstanceId", most: 1000, ids: instanceIDs,
+	filters: `instance-id image-id instance-state-code=State.Code instance-state-name=State.Name private-dns-name
+		instance-type launch-time availability-zone=Placement.AvailabilityZone
+		availability-zone-id=Placement.AvailabilityZoneId tenancy=Placement.Tenancy subnet-id vpc-id private-ip-address
+		instance.group-id=SecurityGroups.GroupId instance.group-name=SecurityGroups.GroupName architecture
+		instance-lifecycle spot-instance-request-id client-token iam-instance-profile.arn
+		tag-key=Tags.Key tag-value=Tags.Value`,
 }
 
-func createFleet(c *call) (any, error) {
-	q := c.form.fleet()
-	if err := c.dryRun(); err != nil {
-		return nil, err
+// describeInstances answers with a reservation for each instance.
+func describeInstances(c *call, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
+	if len(in.InstanceIds) > 0 && in.MaxResults != nil {
+		return nil, failure(400, "InvalidParameterCombination",
+			"The parameter instancesSet cannot be used with the parameter maxResults")
 	}
-	result, err := c.region.CreateFleet(q)
-	if err != nil {
-		return nil, err
+	found, next, err := instances.answer(in, c.instances(c.region.Instances()))
+	reservations := []types.Reservation{}
+	for _, i := range found {
+		reservations = append(reservations, types.Reservation{
+			ReservationId: new("r-" + idPart(*i.InstanceId)), OwnerId: new(region.AccountID),
+			Groups: []types.GroupIdentifier{}, Instances: []types.Instance{i},
+		})
 	}
-	return fleetXML{
-		FleetID: result.FleetID,
-		Errors: setOf(result.Errors, func(e region.FleetError) fleetErrorXML {
-			return fleetErrorXML{
-				TemplateAndOverrides: overrideOf(e.Override), Lifecycle: e.CapacityType, Code: e.Code,
-				Message: e.Message,
-			}
-		}),
-		Instances: setOf(result.Launched, func(l region.FleetLaunch) fleetInstanceXML {
-			return fleetInstanceXML{
-				TemplateAndOverrides: overrideOf(l.Override), Lifecycle: l.CapacityType,
-				InstanceIDs: items(l.IDs...), InstanceType: l.Override.InstanceType,
-			}
-		}),
-	}, nil
+	return &ec2.DescribeInstancesOutput{Reservations: reservations, NextToken: next}, err
 }
 
-func overrideOf(o region.Override) templateAndOverridesXML {
-	x := templateAndOverridesXML{
-		Specification: templateSpecXML{ID: o.TemplateID, Version: o.TemplateVersion},
-		Overrides: overridesXML{
-			InstanceType: o.InstanceType, SubnetID: o.SubnetID, AvailabilityZone: o.Zone,
-			ImageID: o.ImageID,
-		},
-	}
-	if o.Priority != 0 {
-		x.Overrides.Priority = strconv.FormatFloat(o.Priority, 'f', -1, 64)
-	}
-	return x
-}
+// idPart returns an instance's ID without its kind, from which IDs of what belongs to it are made.
+func idPart(id string) string { return id[min(2, len(id)):] }
 
-type terminateAnswer struct {
-	Instances set[stateChangeXML] `xml:"instancesSet"`
-}
-
-func terminateInstances(c *call) (any, error) {
-	c.form.require("InstanceId")
-	if err := c.dryRun(); err != nil {
-		return nil, err
-	}
-	changes, err := c.region.TerminateInstances(c.form.strs("InstanceId"))
-	return terminateAnswer{Instances: setOf(changes, func(s region.StateChange) stateChangeXML {
-		return stateChangeXML{InstanceID: s.ID, CurrentState: stateOf(s.Current), PreviousState: stateOf(s.Previous)}
-	})}, err
-}
-
-func stateOf(s region.State) stateXML { return stateXML{Code: s.Code(), Name: string(s)} }
-
-// surroundings are what an instance names only by id.
-type surroundings struct {
-	groups   map[string]string // names by id
-	profiles map[string]region.InstanceProfile
-}
-
-func (c *call) surroundings() surroundings {
-	s := surroundings{groups: map[string]string{}, profiles: map[string]region.InstanceProfile{}}
+// instances returns instances in EC2's form.
+func (c *call) instances(list []region.Instance) []types.Instance {
+	groups, profiles := map[string]string{}, map[string]region.InstanceProfile{}
 	for _, g := range c.region.SecurityGroups() {
-		s.groups[g.ID] = g.Name
+		groups[g.ID] = g.Name
 	}
 	for _, p := range c.region.InstanceProfiles("/") {
-		s.profiles[p.Name] = p
+		profiles[p.Name] = p
 	}
-	return s
+	var out []types.Instance
+	for _, i := range list {
+		x := instanceOf(i)
+		for n, g := range x.SecurityGroups {
+			x.SecurityGroups[n].GroupName = new(groups[*g.GroupId])
+		}
+		if i.InstanceProfile != "" { // one that is gone is known by its name alone
+			p := profiles[i.InstanceProfile]
+			x.IamInstanceProfile = &types.IamInstanceProfile{
+				Arn: new(iamARN("instance-profile", cmp.Or(p.Path, "/"), i.InstanceProfile)), Id: &p.ID,
+			}
+		}
+		if i.State != region.Terminated { // EC2 does not show the network of a terminated instance
+			connect(&x, i)
+		}
+		out = append(out, x)
+	}
+	return out
 }
 
-// profile is the reference to an instance profile; one that is gone is known by its name alone.
-func (s surroundings) profile(name string) *profileRefXML {
-	p := s.profiles[name]
-	return &profileRefXML{
-		ARN: "arn:aws:iam::" + region.AccountID + ":instance-profile" + cmp.Or(p.Path, "/") + name,
-		ID:  p.ID,
-	}
-}
-
-func (s surroundings) instance(i region.Instance) instanceXML {
-	x := instanceXML{
-		InstanceID: i.ID, ImageID: i.ImageID, State: stateOf(i.State), PrivateDNSName: i.PrivateDNS, InstanceType: i.Type,
-		LaunchTime:      stamp(i.LaunchedAt),
-		Placement:       placementXML{AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, Tenancy: "default"},
-		Monitoring:      monitoringXML{State: "disabled"},
-		SourceDestCheck: true, Architecture: i.Architecture, RootDeviceType: "ebs", RootDeviceName: region.RootDevice,
-		VirtualizationType:    "hvm",
-		SpotInstanceRequestID: i.SpotRequestID, ClientToken: i.ClientToken, Hypervisor: "xen", ENASupport: true,
-		PlatformDetails: "Linux/UNIX",
-		TagSet:          tagsOf(i.Tags),
+func instanceOf(i region.Instance) types.Instance {
+	x := types.Instance{
+		InstanceId: &i.ID, ImageId: &i.ImageID, State: stateOf(i.State), PrivateDnsName: new(""), PublicDnsName: new(""),
+		StateTransitionReason: new(""), AmiLaunchIndex: new(int32(0)), ProductCodes: []types.ProductCode{},
+		InstanceType: types.InstanceType(i.Type), LaunchTime: &i.LaunchedAt,
+		Placement: &types.Placement{
+			AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, GroupName: new(""), Tenancy: types.TenancyDefault,
+		},
+		Monitoring: &types.Monitoring{State: types.MonitoringStateDisabled}, SourceDestCheck: new(true),
+		SecurityGroups: []types.GroupIdentifier{}, Architecture: types.ArchitectureValues(i.Architecture),
+		RootDeviceType: types.DeviceTypeEbs, RootDeviceName: new(region.RootDevice),
+		BlockDeviceMappings: []types.InstanceBlockDeviceMapping{}, VirtualizationType: types.VirtualizationTypeHvm,
+		SpotInstanceRequestId: optional(i.SpotRequestID), ClientToken: &i.ClientToken, Tags: tagsOf(i.Tags),
+		Hypervisor: types.HypervisorTypeXen, NetworkInterfaces: []types.InstanceNetworkInterface{},
+		EbsOptimized: new(false), EnaSupport: new(true), PlatformDetails: new("Linux/UNIX"),
 	}
 	if i.CapacityType == region.Spot {
-		x.Lifecycle = region.Spot
+		x.InstanceLifecycle = types.InstanceLifecycleTypeSpot
 	}
 	if i.ReasonCode != "" {
-		x.StateReason = &reasonXML{Code: i.ReasonCode, Message: i.ReasonMessage}
+		x.StateReason = &types.StateReason{Code: &i.ReasonCode, Message: &i.ReasonMessage}
 	}
 	for _, g := range i.SecurityGroups {
-		x.GroupSet.Items = append(x.GroupSet.Items, groupXML{GroupID: g, GroupName: s.groups[g]})
-	}
-	if i.InstanceProfile != "" {
-		x.IAMInstanceProfile = s.profile(i.InstanceProfile)
+		x.SecurityGroups = append(x.SecurityGroups, types.GroupIdentifier{GroupId: &g})
 	}
 	if i.Monitoring {
-		x.Monitoring.State = "enabled"
+		x.Monitoring.State = types.MonitoringStateEnabled
 	}
-	if i.State == region.Terminated { // EC2 does not show the network of a terminated instance
-		x.PrivateDNSName = ""
-		return x
-	}
-	x.SubnetID, x.VpcID, x.PrivateIPAddress = i.SubnetID, region.VPCID, i.PrivateIP.String()
-	x.BlockDeviceMapping = setOf(i.Devices, func(d region.BlockDevice) attachedXML {
-		return attachedXML{Name: d.Name, EBS: attachedEBSXML{
-			VolumeID: d.VolumeID, Status: "attached",
-			AttachTime: stamp(i.LaunchedAt), DeleteOnTermination: !d.Keep,
-		}}
-	})
-	x.NetworkInterfaces = items(interfaceOf(i, x.GroupSet))
 	return x
 }
 
-// tagsOf is tags in the order of their keys.
-func tagsOf(tags map[string]string) set[tagXML] {
-	return setOf(slices.Sorted(maps.Keys(tags)), func(k string) tagXML { return tagXML{Key: k, Value: tags[k]} })
+func stateOf(s region.State) *types.InstanceState {
+	return &types.InstanceState{Code: new(int32(s.Code())), Name: types.InstanceStateName(s)}
 }
 
-// describeInstanceStatus answers about running instances only, unless all are asked for.
-func describeInstanceStatus(c *call) (any, error) {
-	all := setOf(c.region.Instances(), func(i region.Instance) instanceStatusXML {
-		a := i.Ailment
-		out := instanceStatusXML{
-			InstanceID: i.ID, AvailabilityZone: i.Zone, AvailabilityZoneID: i.ZoneID, State: stateOf(i.State),
-			System: checkSince(a.SystemSince), Instance: checkSince(a.InstanceSince), AttachedEBS: checkSince(time.Time{}),
+// connect adds the network, the interface with which the instance was launched, and the volumes.
+func connect(x *types.Instance, i region.Instance) {
+	ip := new(i.PrivateIP.String())
+	x.PrivateDnsName, x.SubnetId, x.VpcId, x.PrivateIpAddress = &i.PrivateDNS, &i.SubnetID, new(region.VPCID), ip
+	for _, d := range i.Devices {
+		x.BlockDeviceMappings = append(x.BlockDeviceMappings, types.InstanceBlockDeviceMapping{
+			DeviceName: &d.Name, Ebs: &types.EbsInstanceBlockDevice{
+				VolumeId: &d.VolumeID, Status: types.AttachmentStatusAttached, AttachTime: &i.LaunchedAt,
+				DeleteOnTermination: new(!d.Keep),
+			},
+		})
+	}
+	x.NetworkInterfaces = append(x.NetworkInterfaces, types.InstanceNetworkInterface{
+		NetworkInterfaceId: new("eni-" + idPart(i.ID)), SubnetId: x.SubnetId, VpcId: x.VpcId,
+		OwnerId: new(region.AccountID), Status: types.NetworkInterfaceStatusInUse, InterfaceType: new("interface"),
+		PrivateIpAddress: ip, PrivateDnsName: &i.PrivateDNS, SourceDestCheck: new(true), Groups: x.SecurityGroups,
+		Attachment: &types.InstanceNetworkInterfaceAttachment{
+			AttachmentId: new("eni-attach-" + idPart(i.ID)), Status: types.AttachmentStatusAttached,
+			AttachTime: &i.LaunchedAt, DeleteOnTermination: new(true), DeviceIndex: new(int32(0)),
+			NetworkCardIndex: new(int32(0)),
+		},
+		PrivateIpAddresses: []types.InstancePrivateIpAddress{{
+			PrivateIpAddress: ip, PrivateDnsName: &i.PrivateDNS, Primary: new(true),
+		}},
+	})
+}
+
+var interfaces = kind[types.NetworkInterface]{
+	key: "NetworkInterfaceId", most: 1000,
+	filters: `network-interface-id subnet-id vpc-id owner-id status private-ip-address private-dns-name
+		group-id=Groups.GroupId group-name=Groups.GroupName attachment.attachment-id attachment.instance-id
+		attachment.status addresses.private-ip-address=PrivateIpAddresses.PrivateIpAddress interface-type
+		availability-zone description mac-address requester-managed tag-key=TagSet.Key tag-value=TagSet.Value`,
+	ids: []naming{{
+		"NetworkInterfaceIds", "NetworkInterfaceId", "InvalidNetworkInterfaceID.NotFound",
+		"The networkInterface ID '%s' does not exist",
+	}},
+}
+
+// describeNetworkInterfaces answers with the interfaces of all instances. The addresses of an instance's pods are
+// secondary addresses of its first interface; the region does not distribute them over further interfaces.
+func describeNetworkInterfaces(
+	c *call, in *ec2.DescribeNetworkInterfacesInput,
+) (*ec2.DescribeNetworkInterfacesOutput, error) {
+	pods := map[string][]netip.Addr{}
+	for _, p := range c.region.PodAddresses() {
+		pods[p.InstanceID] = append(pods[p.InstanceID], p.IP)
+	}
+	list := c.region.Instances()
+	var all []types.NetworkInterface
+	for n, i := range c.instances(list) {
+		for _, own := range i.NetworkInterfaces {
+			x := copyOf[types.NetworkInterface](own)
+			x.AvailabilityZone, x.MacAddress = i.Placement.AvailabilityZone, new(macOf(list[n].PrivateIP))
+			x.Description, x.RequesterManaged, x.TagSet = new(""), new(false), []types.Tag{}
+			x.Attachment.InstanceId, x.Attachment.InstanceOwnerId = i.InstanceId, new(region.AccountID)
+			slices.SortFunc(pods[*i.InstanceId], netip.Addr.Compare)
+			for _, ip := range pods[*i.InstanceId] {
+				x.PrivateIpAddresses = append(x.PrivateIpAddresses, types.NetworkInterfacePrivateIpAddress{
+					PrivateIpAddress: new(ip.String()), PrivateDnsName: new(""), Primary: new(false),
+				})
+			}
+			all = append(all, x)
 		}
-		if a.Event != "" {
-			out.Events = items(eventXML{
-				ID: "instance-event-" + i.ID[min(2, len(i.ID)):], Code: a.Event,
-				Description: "The instance is scheduled for maintenance", NotBefore: stamp(a.EventAt),
+	}
+	found, next, err := interfaces.answer(in, all)
+	return &ec2.DescribeNetworkInterfacesOutput{NetworkInterfaces: found, NextToken: next}, err
+}
+
+// macOf returns a locally administered hardware address, one for each address of the VPC.
+func macOf(ip netip.Addr) string {
+	b := ip.As4()
+	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
+}
+
+var instanceStatuses = kind[types.InstanceStatus]{
+	key: "InstanceId", most: 1000, ids: instanceIDs,
+	filters: `availability-zone event.code=Events.Code instance-state-code=InstanceState.Code
+		instance-state-name=InstanceState.Name system-status.status system-status.reachability=SystemStatus.Details.Status
+		instance-status.status instance-status.reachability=InstanceStatus.Details.Status attached-ebs-status.status
+		attached-ebs-status.reachability=AttachedEbsStatus.Details.Status`,
+}
+
+// describeInstanceStatus answers about running instances only, unless the call asks for all.
+func describeInstanceStatus(
+	c *call, in *ec2.DescribeInstanceStatusInput,
+) (*ec2.DescribeInstanceStatusOutput, error) {
+	var all []types.InstanceStatus
+	for _, i := range c.region.Instances() {
+		x := types.InstanceStatus{
+			InstanceId: &i.ID, AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, InstanceState: stateOf(i.State),
+			SystemStatus: checkSince(i.Ailment.SystemSince), InstanceStatus: checkSince(i.Ailment.InstanceSince),
+			AttachedEbsStatus: new(copyOf[types.EbsStatusSummary](checkSince(time.Time{}))),
+			Events:            []types.InstanceStatusEvent{},
+		}
+		if i.Ailment.Event != "" {
+			x.Events = append(x.Events, types.InstanceStatusEvent{
+				InstanceEventId: new("instance-event-" + idPart(i.ID)), Code: types.EventCode(i.Ailment.Event),
+				Description: new("The instance is scheduled for maintenance"), NotBefore: &i.Ailment.EventAt,
 			})
 		}
-		return out
-	}).Items
-	id := func(s instanceStatusXML) string { return s.InstanceID }
-	found, err := chosenFrom(c, all, instanceNames(id))
+		all = append(all, x)
+	}
+	found, err := instanceStatuses.choose(in, all)
 	if err != nil {
 		return nil, err
 	}
-	if !c.form.boolean("IncludeAllInstances") {
-		found = slices.DeleteFunc(slices.Clone(found), func(s instanceStatusXML) bool { return s.State.Name != "running" })
+	if !aws.ToBool(in.IncludeAllInstances) {
+		found = slices.DeleteFunc(found, func(s types.InstanceStatus) bool {
+			return s.InstanceState.Name != types.InstanceStateNameRunning
+		})
 	}
-	return paged(c, "instanceStatusSet", found, 1000, id)
+	found, next, err := instanceStatuses.page(in, found)
+	return &ec2.DescribeInstanceStatusOutput{InstanceStatuses: found, NextToken: next}, err
 }
 
-// checkSince is the summary of a check that fails since then; zero = it passes.
-func checkSince(since time.Time) statusSummaryXML {
+// checkSince returns the summary of a check that has failed since a time; the zero time means that it passes.
+func checkSince(since time.Time) *types.InstanceStatusSummary {
 	if since.IsZero() {
-		return statusSummaryXML{Status: "ok", Details: items(statusDetailXML{Name: "reachability", Status: "passed"})}
+		return &types.InstanceStatusSummary{Status: types.SummaryStatusOk, Details: []types.InstanceStatusDetails{{
+			Name: types.StatusNameReachability, Status: types.StatusTypePassed,
+		}}}
 	}
-	return statusSummaryXML{
-		Status:  "impaired",
-		Details: items(statusDetailXML{Name: "reachability", Status: "failed", ImpairedSince: stamp(since)}),
+	return &types.InstanceStatusSummary{Status: types.SummaryStatusImpaired, Details: []types.InstanceStatusDetails{{
+		Name: types.StatusNameReachability, Status: types.StatusTypeFailed, ImpairedSince: &since,
+	}}}
+}
+
+func terminateInstances(c *call, in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
 	}
+	changes, err := c.region.TerminateInstances(in.InstanceIds)
+	out := &ec2.TerminateInstancesOutput{TerminatingInstances: []types.InstanceStateChange{}}
+	for _, s := range changes {
+		out.TerminatingInstances = append(out.TerminatingInstances, types.InstanceStateChange{
+			InstanceId: &s.ID, CurrentState: stateOf(s.Current), PreviousState: stateOf(s.Previous),
+		})
+	}
+	return out, err
 }

@@ -1,120 +1,106 @@
 package awsapi
 
 import (
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/nodeless/nodeless/region"
 )
 
 // Places and networks: zones, regions, VPCs, subnets.
 
-type subnetXML struct {
-	SubnetID           string      `xml:"subnetId" filter:"subnet-id"`
-	SubnetARN          string      `xml:"subnetArn" filter:"subnet-arn"`
-	State              string      `xml:"state" filter:"state"`
-	OwnerID            string      `xml:"ownerId" filter:"owner-id"`
-	VpcID              string      `xml:"vpcId" filter:"vpc-id"`
-	CIDRBlock          string      `xml:"cidrBlock" filter:"cidr-block,cidr"`
-	AvailableAddresses int         `xml:"availableIpAddressCount" filter:"available-ip-address-count"`
-	AvailabilityZone   string      `xml:"availabilityZone" filter:"availability-zone"`
-	AvailabilityZoneID string      `xml:"availabilityZoneId" filter:"availability-zone-id"`
-	DefaultForAZ       bool        `xml:"defaultForAz" filter:"default-for-az"`
-	MapPublicIP        bool        `xml:"mapPublicIpOnLaunch" filter:"map-public-ip-on-launch"`
-	TagSet             set[tagXML] `xml:"tagSet" filter:"tag"`
+var subnets = kind[types.Subnet]{
+	key: "SubnetId", most: 1000,
+	filters: `subnet-id subnet-arn state owner-id vpc-id cidr-block cidr=CidrBlock
+		available-ip-address-count availability-zone availability-zone-id default-for-az map-public-ip-on-launch
+		tag-key=Tags.Key tag-value=Tags.Value`,
+	ids: []naming{{"SubnetIds", "SubnetId", "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist"}},
 }
 
-func describeSubnets(c *call) (any, error) {
-	all := setOf(c.region.Subnets(), func(s region.Subnet) subnetXML {
-		return subnetXML{
-			SubnetID: s.ID, SubnetARN: "arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID,
-			State:   "available",
-			OwnerID: region.AccountID, VpcID: s.VPC, CIDRBlock: s.CIDR.String(), AvailableAddresses: s.Free,
-			AvailabilityZone: s.Zone, AvailabilityZoneID: s.ZoneID, TagSet: tagsOf(s.Tags),
-		}
-	}).Items
-	id := func(s subnetXML) string { return s.SubnetID }
-	return described(c, "subnetSet", all, 1000, id,
-		naming[subnetXML]{"SubnetId", "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id})
+func describeSubnets(c *call, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
+	var all []types.Subnet
+	for _, s := range c.region.Subnets() {
+		all = append(all, types.Subnet{
+			SubnetId: &s.ID, SubnetArn: new("arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID),
+			State: types.SubnetStateAvailable, OwnerId: new(region.AccountID), VpcId: &s.VPC,
+			CidrBlock: new(s.CIDR.String()), AvailableIpAddressCount: new(int32(s.Free)), AvailabilityZone: &s.Zone,
+			AvailabilityZoneId: &s.ZoneID, DefaultForAz: new(false), MapPublicIpOnLaunch: new(false), Tags: tagsOf(s.Tags),
+		})
+	}
+	found, next, err := subnets.answer(in, all)
+	return &ec2.DescribeSubnetsOutput{Subnets: found, NextToken: next}, err
 }
 
-type vpcXML struct {
-	VpcID     string      `xml:"vpcId" filter:"vpc-id"`
-	OwnerID   string      `xml:"ownerId" filter:"owner-id"`
-	State     string      `xml:"state" filter:"state"`
-	CIDRBlock string      `xml:"cidrBlock" filter:"cidr"`
-	Tenancy   string      `xml:"instanceTenancy"`
-	IsDefault bool        `xml:"isDefault" filter:"is-default"`
-	TagSet    set[tagXML] `xml:"tagSet" filter:"tag"`
+var vpcs = kind[types.Vpc]{
+	key: "VpcId", most: 1000,
+	filters: "vpc-id owner-id state cidr=CidrBlock is-default tag-key=Tags.Key tag-value=Tags.Value",
+	ids:     []naming{{"VpcIds", "VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"}},
 }
 
 // describeVpcs answers with the one VPC.
-func describeVpcs(c *call) (any, error) {
-	all := []vpcXML{{
-		VpcID: region.VPCID, OwnerID: region.AccountID, State: "available", CIDRBlock: region.VPCCIDR,
-		Tenancy: "default",
-	}}
-	id := func(v vpcXML) string { return v.VpcID }
-	return described(c, "vpcSet", all, 1000, id,
-		naming[vpcXML]{"VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id})
+func describeVpcs(_ *call, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
+	found, next, err := vpcs.answer(in, []types.Vpc{{
+		VpcId: new(region.VPCID), OwnerId: new(region.AccountID), State: types.VpcStateAvailable,
+		CidrBlock: new(region.VPCCIDR), InstanceTenancy: types.TenancyDefault, IsDefault: new(false), Tags: []types.Tag{},
+	}})
+	return &ec2.DescribeVpcsOutput{Vpcs: found, NextToken: next}, err
 }
 
-type zoneXML struct {
-	ZoneName     string `xml:"zoneName" filter:"zone-name"`
-	ZoneID       string `xml:"zoneId" filter:"zone-id"`
-	State        string `xml:"zoneState" filter:"state"`
-	RegionName   string `xml:"regionName" filter:"region-name"`
-	GroupName    string `xml:"groupName" filter:"group-name"`
-	BorderGroup  string `xml:"networkBorderGroup"`
-	ZoneType     string `xml:"zoneType" filter:"zone-type"`
-	OptInStatus  string `xml:"optInStatus" filter:"opt-in-status"`
-	MessageSlots string `xml:"messageSet"`
+var zones = kind[types.AvailabilityZone]{
+	filters: "zone-name zone-id state region-name group-name zone-type opt-in-status",
+	ids: []naming{
+		{"ZoneNames", "ZoneName", "InvalidParameterValue", "Invalid availability zone: [%s]"},
+		{"ZoneIds", "ZoneId", "InvalidParameterValue", "Invalid availability zone id: [%s]"},
+	},
 }
 
-func describeAvailabilityZones(c *call) (any, error) {
-	region := c.region.Name()
-	var all []zoneXML
+func describeAvailabilityZones(
+	c *call, in *ec2.DescribeAvailabilityZonesInput,
+) (*ec2.DescribeAvailabilityZonesOutput, error) {
+	var all []types.AvailabilityZone
 	for _, z := range c.region.Zones() {
-		all = append(all, zoneXML{
-			ZoneName: z.Name, ZoneID: z.ID, State: "available", RegionName: region, GroupName: region,
-			BorderGroup: region, ZoneType: "availability-zone", OptInStatus: "opt-in-not-required",
+		name := c.region.Name()
+		all = append(all, types.AvailabilityZone{
+			ZoneName: &z.Name, ZoneId: &z.ID, State: types.AvailabilityZoneStateAvailable, RegionName: &name,
+			GroupName: &name, NetworkBorderGroup: &name, ZoneType: new("availability-zone"),
+			OptInStatus: types.AvailabilityZoneOptInStatusOptInNotRequired, Messages: []types.AvailabilityZoneMessage{},
 		})
 	}
-	const code = "InvalidParameterValue"
-	found, err := chosenFrom(c, all,
-		naming[zoneXML]{"ZoneName", code, "Invalid availability zone: [%s]", func(z zoneXML) string { return z.ZoneName }},
-		naming[zoneXML]{"ZoneId", code, "Invalid availability zone id: [%s]", func(z zoneXML) string { return z.ZoneID }})
-	return listing[zoneXML]{element: "availabilityZoneInfo", items: found}, err
+	found, err := zones.choose(in, all)
+	return &ec2.DescribeAvailabilityZonesOutput{AvailabilityZones: found}, err
 }
 
-type regionXML struct {
-	Name        string `xml:"regionName" filter:"region-name"`
-	Endpoint    string `xml:"regionEndpoint" filter:"endpoint"`
-	OptInStatus string `xml:"optInStatus" filter:"opt-in-status"`
+var regions = kind[types.Region]{
+	filters: "region-name endpoint opt-in-status",
+	ids:     []naming{{"RegionNames", "RegionName", "InvalidParameterValue", "Invalid region provided: [%s]"}},
 }
 
 // describeRegions answers with this region.
-func describeRegions(c *call) (any, error) {
+func describeRegions(c *call, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput, error) {
 	name := c.region.Name()
-	all := []regionXML{{Name: name, Endpoint: "ec2." + name + ".amazonaws.com", OptInStatus: "opt-in-not-required"}}
-	found, err := chosenFrom(c, all,
-		naming[regionXML]{
-			"RegionName", "InvalidParameterValue", "Invalid region provided: [%s]",
-			func(r regionXML) string { return r.Name },
-		})
-	return listing[regionXML]{element: "regionInfo", items: found}, err
+	found, err := regions.choose(in, []types.Region{{
+		RegionName: &name, Endpoint: new("ec2." + name + ".amazonaws.com"), OptInStatus: new("opt-in-not-required"),
+	}})
+	return &ec2.DescribeRegionsOutput{Regions: found}, err
 }
 
 // describeCapacityReservations: the region has none.
-func describeCapacityReservations(c *call) (any, error) {
-	if ids := c.form.strs("CapacityReservationId"); len(ids) > 0 {
+func describeCapacityReservations(
+	_ *call, in *ec2.DescribeCapacityReservationsInput,
+) (*ec2.DescribeCapacityReservationsOutput, error) {
+	if ids := in.CapacityReservationIds; len(ids) > 0 {
 		return nil, failure(400, "InvalidCapacityReservationId.NotFound",
 			"The capacity reservation '"+ids[0]+"' does not exist")
 	}
-	return listing[string]{element: "capacityReservationSet"}, nil
+	return &ec2.DescribeCapacityReservationsOutput{CapacityReservations: []types.CapacityReservation{}}, nil
 }
 
 // describePlacementGroups: the region has none.
-func describePlacementGroups(c *call) (any, error) {
-	if names := append(c.form.strs("GroupName"), c.form.strs("GroupId")...); len(names) > 0 {
+func describePlacementGroups(
+	_ *call, in *ec2.DescribePlacementGroupsInput,
+) (*ec2.DescribePlacementGroupsOutput, error) {
+	if names := append(in.GroupNames, in.GroupIds...); len(names) > 0 {
 		return nil, failure(400, "InvalidPlacementGroup.Unknown", "The placement group '"+names[0]+"' is unknown")
 	}
-	return listing[string]{element: "placementGroupSet"}, nil
+	return &ec2.DescribePlacementGroupsOutput{PlacementGroups: []types.PlacementGroup{}}, nil
 }

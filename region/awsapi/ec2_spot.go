@@ -4,25 +4,22 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nodeless/nodeless/region"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-type spotPriceXML struct {
-	InstanceType       string `xml:"instanceType" filter:"instance-type"`
-	ProductDescription string `xml:"productDescription" filter:"product-description"`
-	SpotPrice          string `xml:"spotPrice" filter:"spot-price"`
-	Timestamp          string `xml:"timestamp" filter:"timestamp"`
-	AvailabilityZone   string `xml:"availabilityZone" filter:"availability-zone"`
-	AvailabilityZoneID string `xml:"availabilityZoneId" filter:"availability-zone-id"`
+var spotPrices = kind[types.SpotPrice]{
+	key: "InstanceType AvailabilityZone ProductDescription Timestamp", most: 2000,
+	filters: "instance-type product-description spot-price timestamp availability-zone availability-zone-id",
 }
 
 // describeSpotPriceHistory answers with the prices between StartTime (now, if it is absent or in the future) and
 // EndTime.
-func describeSpotPriceHistory(c *call) (any, error) {
-	from, to, now := c.form.timestamp("StartTime"), c.form.timestamp("EndTime"), c.region.Now()
-	if err := c.form.fail(); err != nil {
-		return nil, err
-	}
+func describeSpotPriceHistory(
+	c *call, in *ec2.DescribeSpotPriceHistoryInput,
+) (*ec2.DescribeSpotPriceHistoryOutput, error) {
+	from, to, now := aws.ToTime(in.StartTime), aws.ToTime(in.EndTime), c.region.Now()
 	if from.IsZero() || from.After(now) {
 		from = now
 	}
@@ -30,7 +27,7 @@ func describeSpotPriceHistory(c *call) (any, error) {
 		to = now
 	}
 	zoneIDs, zones := map[string]string{}, []string(nil)
-	zone, zoneID := c.form.str("AvailabilityZone"), c.form.str("AvailabilityZoneId")
+	zone, zoneID := aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId)
 	for _, z := range c.region.Zones() {
 		zoneIDs[z.Name] = z.ID
 		if (zone != "" || zoneID != "") && (zone == "" || zone == z.Name) && (zoneID == "" || zoneID == z.ID) {
@@ -40,20 +37,28 @@ func describeSpotPriceHistory(c *call) (any, error) {
 	if zones == nil && (zone != "" || zoneID != "") {
 		return nil, failure(400, "InvalidParameterValue", fmt.Sprintf("Invalid availability zone: [%s%s]", zone, zoneID))
 	}
-	points := c.region.SpotPriceHistory(c.form.strs("InstanceType"), zones, from, to)
-	all := setOf(points, func(p region.SpotPricePoint) spotPriceXML {
-		return spotPriceXML{
-			InstanceType: p.Type, ProductDescription: "Linux/UNIX", Timestamp: stamp(p.At), AvailabilityZone: p.Zone,
-			SpotPrice: fmt.Sprintf("%.6f", float64(p.PriceMicros)/1e6), AvailabilityZoneID: zoneIDs[p.Zone],
-		}
-	}).Items
+	var all []types.SpotPrice
+	for _, p := range c.region.SpotPriceHistory(stringsOf(in.InstanceTypes), zones, from, to) {
+		all = append(all, types.SpotPrice{
+			InstanceType: types.InstanceType(p.Type), ProductDescription: types.RIProductDescriptionLinuxUnix,
+			Timestamp: &p.At, AvailabilityZone: &p.Zone, AvailabilityZoneId: new(zoneIDs[p.Zone]),
+			SpotPrice: new(fmt.Sprintf("%.6f", float64(p.PriceMicros)/1e6)),
+		})
+	}
 	// Linux costs the same within a VPC, where everything is.
-	products := c.form.strs("ProductDescription")
-	if len(products) > 0 && !slices.Contains(products, "Linux/UNIX") &&
+	if products := in.ProductDescriptions; len(products) > 0 && !slices.Contains(products, "Linux/UNIX") &&
 		!slices.Contains(products, "Linux/UNIX (Amazon VPC)") {
 		all = nil
 	}
-	return described(c, "spotPriceHistorySet", all, 2000, func(p spotPriceXML) string {
-		return p.InstanceType + "/" + p.AvailabilityZone + "/" + p.ProductDescription + "/" + p.Timestamp
-	})
+	found, next, err := spotPrices.answer(in, all)
+	return &ec2.DescribeSpotPriceHistoryOutput{SpotPriceHistory: found, NextToken: next}, err
+}
+
+// stringsOf returns a list of an enumeration as strings.
+func stringsOf[S ~string](list []S) []string {
+	var out []string
+	for _, s := range list {
+		out = append(out, string(s))
+	}
+	return out
 }

@@ -4,71 +4,93 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/nodeless/nodeless/region"
 )
 
-type resourceTagXML struct {
-	ResourceID   string `xml:"resourceId" filter:"resource-id"`
-	ResourceType string `xml:"resourceType" filter:"resource-type"`
-	Key          string `xml:"key" filter:"key"`
-	Value        string `xml:"value" filter:"value"`
+// tagsOf returns tags in the order of their keys.
+func tagsOf(tags map[string]string) []types.Tag {
+	out := []types.Tag{}
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, types.Tag{Key: &k, Value: new(tags[k])})
+	}
+	return out
 }
 
-// allTags is every tag in the region.
-func allTags(r *region.Region) []resourceTagXML {
-	var all []resourceTagXML
-	add := func(kind, id string, tags map[string]string) {
-		for _, k := range slices.Sorted(maps.Keys(tags)) {
-			all = append(all, resourceTagXML{ResourceID: id, ResourceType: kind, Key: k, Value: tags[k]})
+// tagMap is the inverse of tagsOf; a tag without a value has an empty one.
+func tagMap(tags []types.Tag) map[string]string {
+	out := make(map[string]string, len(tags))
+	for _, t := range tags {
+		out[*t.Key] = aws.ToString(t.Value)
+	}
+	return out
+}
+
+// tagsFor returns the tags that specifications give to one kind of resource.
+func tagsFor(kind types.ResourceType, specifications []types.TagSpecification) map[string]string {
+	tags := map[string]string{}
+	for _, s := range specifications {
+		if s.ResourceType == kind {
+			maps.Copy(tags, tagMap(s.Tags))
+		}
+	}
+	return tags
+}
+
+// allTags returns every tag in the region.
+func allTags(r *region.Region) []types.TagDescription {
+	var all []types.TagDescription
+	add := func(kind types.ResourceType, id string, tags map[string]string) {
+		for _, t := range tagsOf(tags) {
+			all = append(all, types.TagDescription{ResourceId: &id, ResourceType: kind, Key: t.Key, Value: t.Value})
 		}
 	}
 	for _, i := range r.Instances() {
-		add("instance", i.ID, i.Tags)
+		add(types.ResourceTypeInstance, i.ID, i.Tags)
 	}
 	for _, t := range r.LaunchTemplates() {
-		add("launch-template", t.ID, t.Tags)
+		add(types.ResourceTypeLaunchTemplate, t.ID, t.Tags)
 	}
 	for _, s := range r.Subnets() {
-		add("subnet", s.ID, s.Tags)
+		add(types.ResourceTypeSubnet, s.ID, s.Tags)
 	}
 	for _, g := range r.SecurityGroups() {
-		add("security-group", g.ID, g.Tags)
+		add(types.ResourceTypeSecurityGroup, g.ID, g.Tags)
 	}
 	for _, i := range r.Images() {
-		add("image", i.ID, i.Tags)
+		add(types.ResourceTypeImage, i.ID, i.Tags)
 	}
 	return all
 }
 
-func describeTags(c *call) (any, error) {
-	return described(c, "tagSet", allTags(c.region), 1000,
-		func(t resourceTagXML) string { return t.ResourceID + "/" + t.Key })
+var tagDescriptions = kind[types.TagDescription]{
+	key: "ResourceId Key", most: 1000, filters: "resource-id resource-type key value",
 }
 
-func createTags(c *call) (any, error) {
-	c.form.require("ResourceId", "Tag")
-	tags := c.form.tags("Tag")
-	if err := c.dryRun(); err != nil {
+func describeTags(c *call, in *ec2.DescribeTagsInput) (*ec2.DescribeTagsOutput, error) {
+	found, next, err := tagDescriptions.answer(in, allTags(c.region))
+	return &ec2.DescribeTagsOutput{Tags: found, NextToken: next}, err
+}
+
+func createTags(c *call, in *ec2.CreateTagsInput) (*ec2.CreateTagsOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	return returned{Return: true}, c.region.CreateTags(c.form.strs("ResourceId"), tags)
+	return &ec2.CreateTagsOutput{}, c.region.CreateTags(in.Resources, tagMap(in.Tags))
 }
 
-// deleteTags takes away tags by key, or by key and value where the request has one. Unlike EC2 it does not take a
-// request without tags for one to delete them all.
-func deleteTags(c *call) (any, error) {
-	c.form.require("ResourceId", "Tag")
+// deleteTags removes tags by key, or by key and value where the request has one. Unlike EC2 it does not take a request
+// without tags for one to delete them all.
+func deleteTags(c *call, in *ec2.DeleteTagsInput) (*ec2.DeleteTagsOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
 	tags := map[string]*string{}
-	for _, t := range c.form.each("Tag") {
-		t.require("Key")
-		tags[t.str("Key")] = nil
-		if t.has("Value") {
-			value := t.str("Value")
-			tags[t.str("Key")] = &value
-		}
+	for _, t := range in.Tags {
+		tags[*t.Key] = t.Value
 	}
-	if err := c.dryRun(); err != nil {
-		return nil, err
-	}
-	return returned{Return: true}, c.region.DeleteTags(c.form.strs("ResourceId"), tags)
+	return &ec2.DeleteTagsOutput{}, c.region.DeleteTags(in.Resources, tags)
 }

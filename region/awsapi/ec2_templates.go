@@ -3,10 +3,18 @@ package awsapi
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/nodeless/nodeless/region"
 )
@@ -16,149 +24,192 @@ import (
 const maxUserData = 16 << 10
 
 // userData decodes UserData, in any of the paddings that clients send.
-func (f form) userData() []byte {
-	text := f.str("UserData")
-	if text == "" {
-		return nil
+func userData(text *string) ([]byte, error) {
+	if aws.ToString(text) == "" {
+		return nil, nil
 	}
-	data, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("\n", "", "\r",
-		"").Replace(text), "="))
-	if err != nil && *f.err == nil {
-		*f.err = failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
+	data, err := base64.RawStdEncoding.DecodeString(
+		strings.TrimRight(strings.NewReplacer("\n", "", "\r", "").Replace(*text), "="))
+	switch {
+	case err != nil:
+		return nil, failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
+	case len(data) > maxUserData:
+		return nil, failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", maxUserData))
 	}
-	if len(data) > maxUserData && *f.err == nil {
-		*f.err = failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", maxUserData))
-	}
-	return data
+	return data, nil
 }
 
-// profileName is the name of the instance profile that IamInstanceProfile names, or whose ARN it gives.
-func (f form) profileName() string {
-	profile := f.at("IamInstanceProfile")
-	arn := profile.str("Arn")
-	return cmp.Or(profile.str("Name"), arn[strings.LastIndex(arn, "/")+1:])
+// copyOf returns a structure of another type of the SDK with the fields that both have.
+func copyOf[To any](from any) (to To) {
+	data, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(data, &to)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("copy %T to %T: %v", from, to, err)) // fields of one name have one type
+	}
+	return to
 }
 
-// templateData reads what launch templates and RunInstances say of instances. An interface's security groups are the
-// instance's where that names none itself.
-func (f form) templateData() region.TemplateData {
+// templateData translates what launch templates and RunInstances say about instances. An interface's security groups
+// are the instance's where the instance names none itself.
+func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, error) {
+	data, err := userData(in.UserData)
 	d := region.TemplateData{
-		ImageID: f.str("ImageId"), InstanceType: f.str("InstanceType"), UserData: f.userData(),
-		InstanceProfile:  f.profileName(),
-		SecurityGroupIDs: f.strs("SecurityGroupId"),
+		ImageID: aws.ToString(in.ImageId), InstanceType: string(in.InstanceType), UserData: data,
+		SecurityGroupIDs: in.SecurityGroupIds, Monitoring: in.Monitoring != nil && aws.ToBool(in.Monitoring.Enabled),
 	}
-	for _, i := range f.each("NetworkInterface") {
+	if p := in.IamInstanceProfile; p != nil {
+		arn := aws.ToString(p.Arn)
+		d.InstanceProfile = cmp.Or(aws.ToString(p.Name), arn[strings.LastIndex(arn, "/")+1:])
+	}
+	for _, i := range in.NetworkInterfaces {
 		if d.SecurityGroupIDs == nil {
-			d.SecurityGroupIDs = i.strs("SecurityGroupId")
+			d.SecurityGroupIDs = i.Groups
 		}
 	}
-	d.Monitoring = f.at("Monitoring").boolean("Enabled")
-	for _, m := range f.each("BlockDeviceMapping") {
-		if ebs := m.at("Ebs"); m.has("Ebs") {
+	for _, m := range in.BlockDeviceMappings {
+		if ebs := m.Ebs; ebs != nil {
 			d.Devices = append(d.Devices, region.BlockDevice{
-				Name: m.str("DeviceName"), SizeGiB: int64(ebs.integer("VolumeSize")),
-				Keep:   strings.EqualFold(ebs.str("DeleteOnTermination"), "false"),
-				KMSKey: ebs.str("KmsKeyId"),
+				Name: aws.ToString(m.DeviceName), SizeGiB: int64(aws.ToInt32(ebs.VolumeSize)),
+				Keep:   ebs.DeleteOnTermination != nil && !*ebs.DeleteOnTermination,
+				KMSKey: aws.ToString(ebs.KmsKeyId),
 			})
 		}
 	}
-	for _, s := range f.tagSpecifications() {
+	for _, s := range in.TagSpecifications {
 		if d.Tags == nil {
 			d.Tags = map[string]map[string]string{}
 		}
-		d.Tags[s.resourceType] = s.tags
+		d.Tags[string(s.ResourceType)] = tagMap(s.Tags)
 	}
-	return d
+	return d, err
 }
 
-// understood are the parameters of template data that templateData reads whole.
+// understood are the parameters of template data that templateData keeps whole.
 var understood = []string{
-	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId",
-	"TagSpecification",
+	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId", "TagSpecification",
 }
 
-// rest is the parameters of template data that templateData does not keep.
-func (f form) rest() map[string]string {
+// rest returns the parameters of template data that templateData does not keep.
+func (p *parameter) rest() map[string]string {
 	raw := map[string]string{}
-	for k, v := range f.values {
-		name, ok := strings.CutPrefix(k, f.prefix)
-		first, _, _ := strings.Cut(name, ".")
-		if ok && len(v) > 0 && !slices.Contains(understood, first) {
-			raw[name] = v[0]
+	var collect func(prefix string, p *parameter)
+	collect = func(prefix string, p *parameter) {
+		for name, q := range p.below {
+			if prefix == "" && slices.Contains(understood, name) {
+				continue
+			}
+			if q.below == nil {
+				raw[prefix+name] = q.value
+			}
+			collect(prefix+name+".", q)
 		}
 	}
+	collect("", p)
 	return raw
 }
 
-func createLaunchTemplate(c *call) (any, error) {
-	c.form.require("LaunchTemplateName", "LaunchTemplateData")
-	content := c.form.at("LaunchTemplateData")
-	data := content.templateData()
-	data.Raw, data.Description = content.rest(), c.form.str("VersionDescription")
-	tags := c.form.tagsFor("launch-template")
-	if err := c.dryRun(); err != nil {
+func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.CreateLaunchTemplateOutput, error) {
+	data, err := templateData(*in.LaunchTemplateData)
+	if err == nil {
+		err = dryRun(in.DryRun)
+	}
+	if err != nil {
 		return nil, err
 	}
-	t, err := c.region.CreateLaunchTemplate(c.form.str("LaunchTemplateName"), data, tags)
-	return templateAnswer{Template: templateOf(t)}, err
+	data.Raw, data.Description = c.parameters.below["LaunchTemplateData"].rest(), aws.ToString(in.VersionDescription)
+	t, err := c.region.CreateLaunchTemplate(aws.ToString(in.LaunchTemplateName), data,
+		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
+	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
 
-func deleteLaunchTemplate(c *call) (any, error) {
-	if err := c.dryRun(); err != nil {
+func deleteLaunchTemplate(c *call, in *ec2.DeleteLaunchTemplateInput) (*ec2.DeleteLaunchTemplateOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	t, err := c.region.DeleteLaunchTemplate(c.form.str("LaunchTemplateId"), c.form.str("LaunchTemplateName"))
-	return templateAnswer{Template: templateOf(t)}, err
+	t, err := c.region.DeleteLaunchTemplate(aws.ToString(in.LaunchTemplateId), aws.ToString(in.LaunchTemplateName))
+	return &ec2.DeleteLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
 
-func describeLaunchTemplates(c *call) (any, error) {
-	all := setOf(c.region.LaunchTemplates(), templateOf).Items
-	id := func(t templateXML) string { return t.ID }
-	return described(c, "launchTemplates", all, 200, id,
-		naming[templateXML]{
-			"LaunchTemplateId", "InvalidLaunchTemplateId.NotFound",
-			"The specified launch template, with template ID %s, does not exist.", id,
+func templateOf(t region.LaunchTemplate) *types.LaunchTemplate {
+	return &types.LaunchTemplate{
+		LaunchTemplateId: &t.ID, LaunchTemplateName: &t.Name, CreateTime: &t.CreatedAt, CreatedBy: &t.CreatedBy,
+		DefaultVersionNumber: new(int64(t.Default)), LatestVersionNumber: new(int64(len(t.Versions))), Tags: tagsOf(t.Tags),
+	}
+}
+
+var templates = kind[types.LaunchTemplate]{
+	key: "LaunchTemplateId", most: 200,
+	filters: "launch-template-name create-time tag-key=Tags.Key tag-value=Tags.Value",
+	ids: []naming{
+		{
+			"LaunchTemplateIds", "LaunchTemplateId", "InvalidLaunchTemplateId.NotFound",
+			"The specified launch template, with template ID %s, does not exist.",
 		},
-		naming[templateXML]{
-			"LaunchTemplateName", "InvalidLaunchTemplateName.NotFoundException",
+		{
+			"LaunchTemplateNames", "LaunchTemplateName", "InvalidLaunchTemplateName.NotFoundException",
 			"At least one of the launch templates specified in the request does not exist: %s",
-			func(t templateXML) string { return t.Name },
-		})
+		},
+	},
+}
+
+func describeLaunchTemplates(
+	c *call, in *ec2.DescribeLaunchTemplatesInput,
+) (*ec2.DescribeLaunchTemplatesOutput, error) {
+	var all []types.LaunchTemplate
+	for _, t := range c.region.LaunchTemplates() {
+		all = append(all, *templateOf(t))
+	}
+	found, next, err := templates.answer(in, all)
+	return &ec2.DescribeLaunchTemplatesOutput{LaunchTemplates: found, NextToken: next}, err
+}
+
+var templateVersions = kind[types.LaunchTemplateVersion]{
+	key: "LaunchTemplateId VersionNumber", most: 200,
+	filters: `create-time is-default-version=DefaultVersion image-id=LaunchTemplateData.ImageId
+		instance-type=LaunchTemplateData.InstanceType iam-instance-profile=LaunchTemplateData.IamInstanceProfile.Name`,
 }
 
 // describeLaunchTemplateVersions answers with the versions of one template, or $Latest or $Default of all.
-func describeLaunchTemplateVersions(c *call) (any, error) {
-	id, name, wanted := c.form.str("LaunchTemplateId"), c.form.str("LaunchTemplateName"),
-		c.form.strs("LaunchTemplateVersion")
-	templates := c.region.LaunchTemplates()
-	if id != "" || name != "" {
+func describeLaunchTemplateVersions(
+	c *call, in *ec2.DescribeLaunchTemplateVersionsInput,
+) (*ec2.DescribeLaunchTemplateVersionsOutput, error) {
+	list := c.region.LaunchTemplates()
+	if id, name := aws.ToString(in.LaunchTemplateId), aws.ToString(in.LaunchTemplateName); id != "" || name != "" {
 		t, err := c.region.LaunchTemplate(id, name)
 		if err != nil {
 			return nil, err
 		}
-		templates = []region.LaunchTemplate{t}
-	} else if len(wanted) == 0 {
+		list = []region.LaunchTemplate{t}
+	} else if len(in.Versions) == 0 {
 		return nil, failure(400, "MissingParameter",
 			"The request must name a launch template by id or name, or ask for version $Latest or $Default of all")
 	}
-	low, high := c.form.integer("MinVersion"), c.form.integer("MaxVersion")
-	var found []versionXML
-	for _, t := range templates {
-		versions, err := wantedVersions(t, wanted)
+	low, _ := strconv.Atoi(aws.ToString(in.MinVersion))
+	high, _ := strconv.Atoi(aws.ToString(in.MaxVersion))
+	var all []types.LaunchTemplateVersion
+	for _, t := range list {
+		numbers, err := wantedVersions(t, in.Versions)
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range versions {
-			if n >= low && (high == 0 || n <= high) {
-				found = append(found, versionOf(t, n))
+		for _, n := range numbers {
+			if n < low || (high > 0 && n > high) {
+				continue
 			}
+			v, err := versionOf(t, n)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
 		}
 	}
-	return described(c, "launchTemplateVersionSet", found, 200,
-		func(v versionXML) string { return fmt.Sprintf("%s/%09d", v.ID, v.Number) })
+	found, next, err := templateVersions.answer(in, all)
+	return &ec2.DescribeLaunchTemplateVersionsOutput{LaunchTemplateVersions: found, NextToken: next}, err
 }
 
-// wantedVersions are the numbers of the versions that are asked for; all if none is.
+// wantedVersions returns the numbers of the versions that a call asks for; all if it names none.
 func wantedVersions(t region.LaunchTemplate, wanted []string) ([]int, error) {
 	var numbers []int
 	for n := range t.Versions {
@@ -186,34 +237,38 @@ func wantedVersions(t region.LaunchTemplate, wanted []string) ([]int, error) {
 	return numbers, nil
 }
 
-// runInstances reads its instances' data like a template's; what it leaves open comes from the template it names.
-func runInstances(c *call) (any, error) {
-	f := c.form
-	f.require("MinCount", "MaxCount")
-	q := region.RunRequest{
-		ClientToken: f.str("ClientToken"), Data: f.templateData(), Min: f.integer("MinCount"), Max: f.integer("MaxCount"),
-		CapacityType: region.OnDemand, Tags: f.tagsFor("instance"), Override: f.override(f.at("LaunchTemplate")),
+func versionOf(t region.LaunchTemplate, n int) (types.LaunchTemplateVersion, error) {
+	d := t.Versions[n-1]
+	data, err := readBack(d)
+	return types.LaunchTemplateVersion{
+		LaunchTemplateId: &t.ID, LaunchTemplateName: &t.Name, VersionNumber: new(int64(n)),
+		VersionDescription: optional(d.Description), CreateTime: &t.CreatedAt, CreatedBy: &t.CreatedBy,
+		DefaultVersion: new(n == t.Default), LaunchTemplateData: data,
+	}, err
+}
+
+// readBack returns template data as the client wrote them.
+func readBack(d region.TemplateData) (*types.ResponseLaunchTemplateData, error) {
+	values, x := url.Values{}, &types.ResponseLaunchTemplateData{}
+	for k, v := range d.Raw {
+		values.Set(k, v)
 	}
-	q.Override.Zone = f.at("Placement").str("AvailabilityZone")
-	for _, i := range f.each("NetworkInterface") {
-		q.Override.SubnetID = cmp.Or(q.Override.SubnetID, i.str("SubnetId"))
+	err := newParameters(values).decode(reflect.ValueOf(x).Elem())
+	x.ImageId, x.InstanceType = optional(d.ImageID), types.InstanceType(d.InstanceType)
+	x.UserData = optional(base64.StdEncoding.EncodeToString(d.UserData))
+	if len(x.NetworkInterfaces) == 0 && len(d.SecurityGroupIDs) > 0 {
+		x.SecurityGroupIds = d.SecurityGroupIDs
 	}
-	switch market := f.at("InstanceMarketOptions"); market.str("MarketType") {
-	case "":
-	case region.Spot:
-		q.CapacityType = region.Spot
-	default:
-		market.bad("MarketType", "spot")
+	if d.InstanceProfile != "" {
+		x.IamInstanceProfile = &types.LaunchTemplateIamInstanceProfileSpecification{Name: &d.InstanceProfile}
 	}
-	if err := c.dryRun(); err != nil {
-		return nil, err
+	if x.MetadataOptions != nil {
+		x.MetadataOptions.State = types.LaunchTemplateInstanceMetadataOptionsStateApplied
 	}
-	launched, err := c.region.RunInstances(q)
-	if err != nil || len(launched) == 0 {
-		return nil, cmp.Or(err, error(failure(500, "InternalError", "No instance of this client token is left")))
+	for _, kind := range slices.Sorted(maps.Keys(d.Tags)) {
+		x.TagSpecifications = append(x.TagSpecifications, types.LaunchTemplateTagSpecification{
+			ResourceType: types.ResourceType(kind), Tags: tagsOf(d.Tags[kind]),
+		})
 	}
-	return reservationXML{
-		ReservationID: "r-" + launched[0].ID[2:], OwnerID: region.AccountID,
-		Instances: setOf(launched, c.surroundings().instance),
-	}, nil
+	return x, err
 }

@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -44,32 +47,7 @@ func eksAction(req *http.Request) string {
 	return ""
 }
 
-// clusterJSON is a cluster in EKS's form.
-type clusterJSON struct {
-	Name                    string            `json:"name"`
-	ARN                     string            `json:"arn"`
-	Version                 string            `json:"version"`
-	Endpoint                string            `json:"endpoint"`
-	Status                  string            `json:"status"`
-	CertificateAuthority    map[string]string `json:"certificateAuthority"` // data: the PEM in base64
-	KubernetesNetworkConfig map[string]string `json:"kubernetesNetworkConfig"`
-	ResourcesVPCConfig      vpcConfigJSON     `json:"resourcesVpcConfig"`
-	RoleARN                 string            `json:"roleArn"`
-	AccessConfig            map[string]string `json:"accessConfig"`
-	Tags                    map[string]string `json:"tags"`
-}
-
-type vpcConfigJSON struct {
-	VPCID                  string   `json:"vpcId"`
-	SubnetIDs              []string `json:"subnetIds"`
-	SecurityGroupIDs       []string `json:"securityGroupIds"`
-	ClusterSecurityGroupID string   `json:"clusterSecurityGroupId"`
-	EndpointPublicAccess   bool     `json:"endpointPublicAccess"`
-	EndpointPrivateAccess  bool     `json:"endpointPrivateAccess"`
-	PublicAccessCIDRs      []string `json:"publicAccessCidrs"`
-}
-
-func describeCluster(c *call) (any, error) {
+func describeCluster(c *call, _ *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
 	k, err := c.region.Cluster(strings.TrimPrefix(c.path, "/clusters/"))
 	if err != nil {
 		return nil, err
@@ -78,23 +56,25 @@ func describeCluster(c *call) (any, error) {
 	for _, s := range c.region.Subnets() {
 		subnets = append(subnets, s.ID)
 	}
-	return map[string]clusterJSON{"cluster": {
-		Name: k.Name, ARN: "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name,
-		Version:  k.Version,
-		Endpoint: k.Endpoint, Status: "ACTIVE",
-		CertificateAuthority:    map[string]string{"data": base64.StdEncoding.EncodeToString([]byte(k.CA))},
-		KubernetesNetworkConfig: map[string]string{"serviceIpv4Cidr": k.ServiceCIDR, "ipFamily": "ipv4"},
-		ResourcesVPCConfig: vpcConfigJSON{
-			VPCID: region.VPCID, SubnetIDs: subnets, SecurityGroupIDs: []string{},
-			ClusterSecurityGroupID: c.region.ClusterSecurityGroup(),
-			EndpointPublicAccess:   true, PublicAccessCIDRs: []string{"127.0.0.0/8"},
+	return &eks.DescribeClusterOutput{Cluster: &types.Cluster{
+		Name: &k.Name, Arn: new("arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name),
+		Version: &k.Version, Endpoint: &k.Endpoint, Status: types.ClusterStatusActive,
+		CertificateAuthority: &types.Certificate{Data: new(base64.StdEncoding.EncodeToString([]byte(k.CA)))},
+		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{
+			ServiceIpv4Cidr: &k.ServiceCIDR, IpFamily: types.IpFamilyIpv4,
 		},
-		RoleARN: iamARN("role", "/", k.Name+"-cluster"), AccessConfig: map[string]string{"authenticationMode": "API"},
-		Tags: map[string]string{},
+		ResourcesVpcConfig: &types.VpcConfigResponse{
+			VpcId: new(region.VPCID), SubnetIds: subnets, SecurityGroupIds: []string{},
+			ClusterSecurityGroupId: new(c.region.ClusterSecurityGroup()),
+			EndpointPublicAccess:   true, PublicAccessCidrs: []string{"127.0.0.0/8"},
+		},
+		RoleArn:      new(iamARN("role", "/", k.Name+"-cluster")),
+		AccessConfig: &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApi},
+		Tags:         map[string]string{},
 	}}, nil
 }
 
 // listClusters has one page: there is one cluster at most.
-func listClusters(c *call) (any, error) {
-	return map[string][]string{"clusters": append([]string{}, c.region.Clusters()...)}, nil
+func listClusters(c *call, _ *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
+	return &eks.ListClustersOutput{Clusters: append([]string{}, c.region.Clusters()...)}, nil
 }

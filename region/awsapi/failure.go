@@ -1,24 +1,15 @@
 package awsapi
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/nodeless/nodeless/region"
 )
 
-// apiError is an error in AWS's form.
-type apiError struct {
-	Status  int // HTTP
-	Code    string
-	Message string
-}
-
-func (e *apiError) Error() string { return e.Code + ": " + e.Message }
-
-func failure(status int, code, message string) *apiError {
-	return &apiError{Status: status, Code: code, Message: message}
+func failure(status int, code, message string) *region.APIError {
+	return &region.APIError{HTTPStatus: status, Code: code, Message: message}
 }
 
 // statuses are the HTTP status of codes that are not 400 Bad Request.
@@ -51,29 +42,13 @@ var statuses = map[string]int{
 	"InsufficientReservedInstanceCapacity": http.StatusInternalServerError,
 }
 
-func statusOf(code string) int {
-	if s, ok := statuses[code]; ok {
-		return s
+// asAPIError returns err with the HTTP status of its code; ok is false for a fault of this program.
+func asAPIError(err error) (e *region.APIError, ok bool) {
+	if !errors.As(err, &e) {
+		return failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"), false
 	}
-	return http.StatusBadRequest
-}
-
-// asAPIError returns err in the form of the wire; ok is false for a fault of this program.
-func asAPIError(err error) (e *apiError, ok bool) {
-	if errors.As(err, &e) {
-		return e, true
+	if e.HTTPStatus == 0 || e.HTTPStatus == http.StatusBadRequest {
+		e = failure(cmp.Or(statuses[e.Code], http.StatusBadRequest), e.Code, e.Message)
 	}
-	if a, ok := errors.AsType[*region.APIError](err); ok {
-		status := a.HTTPStatus
-		if status == 0 || status == http.StatusBadRequest {
-			status = statusOf(a.Code)
-		}
-		return failure(status, a.Code, a.Message), true
-	}
-	return failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"), false
-}
-
-func outOfRange(name string, value, low, top int) *apiError {
-	return failure(http.StatusBadRequest, "InvalidParameterValue",
-		fmt.Sprintf("Value %d for parameter %s is invalid. Reason: Must be between %d and %d.", value, name, low, top))
+	return e, true
 }

@@ -4,27 +4,112 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// filter is one Filter.N of a Describe call: an attribute and the patterns of which one must match.
-type filter struct {
-	name     string
-	patterns []string
-}
-
-func (c *call) filters() []filter {
-	var list []filter
-	for _, f := range c.form.each("Filter") {
-		f.require("Name")
-		list = append(list, filter{name: f.str("Name"), patterns: f.strs("Value")})
+// filter keeps the resources that match every filter. A filter that the kind does not have is an error, as on EC2, so
+// that a misspelt one does not go unnoticed.
+func (k kind[T]) filter(list []T, filters []types.Filter) ([]T, error) {
+	for _, f := range filters {
+		values := k.valuesOf(aws.ToString(f.Name))
+		if values == nil {
+			return nil, failure(400, "InvalidParameterValue",
+				fmt.Sprintf("The filter '%s' is invalid", aws.ToString(f.Name)))
+		}
+		list = slices.DeleteFunc(list, func(v T) bool { return !matches(f.Values, values(reflect.ValueOf(v))) })
 	}
-	return list
+	return list, nil
 }
 
-func (f filter) matches(values []string) bool {
-	return slices.ContainsFunc(f.patterns, func(p string) bool {
+// valuesOf returns a function that reads from a resource what a filter compares; nil if the kind has no such filter.
+func (k kind[T]) valuesOf(filter string) func(reflect.Value) []string {
+	if key, ok := strings.CutPrefix(filter, "tag:"); ok {
+		return func(v reflect.Value) []string { return tagValues(v, key) }
+	}
+	for word := range strings.FieldsSeq(k.filters) {
+		name, path, ok := strings.Cut(word, "=")
+		if !ok {
+			path = strings.ReplaceAll(name, "-", "")
+		}
+		if name == filter {
+			fields := fieldPath(reflect.TypeFor[T](), path)
+			return func(v reflect.Value) []string { return valuesAt(v, fields) }
+		}
+	}
+	return nil
+}
+
+// tagValues returns the value of a resource's tag. A TagDescription is its own tag.
+func tagValues(v reflect.Value, key string) []string {
+	var tags []types.Tag
+	switch x := v.Interface().(type) {
+	case types.TagDescription:
+		tags = []types.Tag{{Key: x.Key, Value: x.Value}}
+	case types.NetworkInterface:
+		tags = x.TagSet
+	default:
+		if f := v.FieldByName("Tags"); f.IsValid() {
+			tags = f.Interface().([]types.Tag)
+		}
+	}
+	for _, t := range tags {
+		if *t.Key == key {
+			return []string{*t.Value}
+		}
+	}
+	return nil
+}
+
+// fieldPath finds the fields of a path such as Placement.AvailabilityZone through pointers and lists. Names are
+// compared without case, and may be the singular of a field's.
+func fieldPath(t reflect.Type, path string) [][]int {
+	var out [][]int
+	for name := range strings.SplitSeq(path, ".") {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+			t = t.Elem()
+		}
+		var field reflect.StructField
+		for _, ending := range []string{"", "s", "es"} {
+			if f, ok := t.FieldByNameFunc(func(f string) bool { return strings.EqualFold(f, name+ending) }); ok {
+				field = f
+				break
+			}
+		}
+		if field.Index == nil {
+			panic(fmt.Sprintf("%s has no field %s of path %s", t, name, path))
+		}
+		out, t = append(out, field.Index), field.Type
+	}
+	return out
+}
+
+// valuesAt returns what is at the end of a path from v; nothing where a pointer on the way is nil.
+func valuesAt(v reflect.Value, path [][]int) []string {
+	switch {
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		return nil
+	case v.Kind() == reflect.Pointer:
+		return valuesAt(v.Elem(), path)
+	case v.Kind() == reflect.Slice:
+		var out []string
+		for _, x := range v.Seq2() {
+			out = append(out, valuesAt(x, path)...)
+		}
+		return out
+	case len(path) > 0:
+		return valuesAt(v.FieldByIndex(path[0]), path[1:])
+	}
+	return []string{scalar(v)}
+}
+
+// matches reports whether one of the values matches one of the patterns.
+func matches(patterns, values []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
 		return slices.ContainsFunc(values, func(v string) bool { return like(p, v) })
 	})
 }

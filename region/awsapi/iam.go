@@ -3,11 +3,15 @@ package awsapi
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/nodeless/nodeless/region"
 )
@@ -23,196 +27,108 @@ func iamARN(kind, path, name string) string {
 	return "arn:aws:iam::" + region.AccountID + ":" + kind + path + name
 }
 
-func roleOf(name string) roleXML {
+func roleOf(name string) types.Role {
 	sum := sha256.Sum256([]byte(name))
-	return roleXML{
-		Path: "/", RoleName: name, RoleID: "AROA" + strings.ToUpper(hex.EncodeToString(sum[:8])),
-		ARN:                      iamARN("role", "/", name),
-		CreateDate:               stamp(rolesCreated),
-		AssumeRolePolicyDocument: strings.ReplaceAll(url.QueryEscape(nodeTrust), "+", "%20"),
+	return types.Role{
+		Path: new("/"), RoleName: &name, RoleId: new("AROA" + strings.ToUpper(hex.EncodeToString(sum[:8]))),
+		Arn: new(iamARN("role", "/", name)), CreateDate: &rolesCreated,
+		// IAM sends the policy URL-encoded (RFC 3986).
+		AssumeRolePolicyDocument: new(strings.ReplaceAll(url.QueryEscape(nodeTrust), "+", "%20")),
 	}
 }
 
-// profileOf returns a profile in IAM's form. Lists omit the tags, as IAM's do.
-func profileOf(p region.InstanceProfile, withTags bool) profileXML {
-	x := profileXML{
-		Path: p.Path, Name: p.Name, ID: p.ID, ARN: iamARN("instance-profile", p.Path, p.Name),
-		CreateDate: stamp(p.CreatedAt),
+// profileOf returns a profile in IAM's form.
+func profileOf(p region.InstanceProfile) *types.InstanceProfile {
+	x := &types.InstanceProfile{
+		Path: &p.Path, InstanceProfileName: &p.Name, InstanceProfileId: &p.ID,
+		Arn: new(iamARN("instance-profile", p.Path, p.Name)), CreateDate: &p.CreatedAt,
+		Roles: []types.Role{}, Tags: copyOf[[]types.Tag](tagsOf(p.Tags)),
 	}
 	for _, role := range p.Roles {
-		x.Roles.Items = append(x.Roles.Items, roleOf(role))
-	}
-	if withTags {
-		for _, k := range slices.Sorted(maps.Keys(p.Tags)) {
-			x.Tags.Items = append(x.Tags.Items, iamTagXML{Key: k, Value: p.Tags[k]})
-		}
+		x.Roles = append(x.Roles, roleOf(role))
 	}
 	return x
 }
 
-func (f form) iamTags() map[string]string {
-	tags := map[string]string{}
-	for _, t := range f.each("Tags") {
-		t.require("Key")
-		tags[t.str("Key")] = t.str("Value")
-	}
-	return tags
+func getInstanceProfile(c *call, in *iam.GetInstanceProfileInput) (*iam.GetInstanceProfileOutput, error) {
+	p, err := c.region.InstanceProfile(*in.InstanceProfileName)
+	return &iam.GetInstanceProfileOutput{InstanceProfile: profileOf(p)}, err
 }
 
-// named reads the parameters that a call cannot do without.
-func (c *call) named(names ...string) error {
-	for _, name := range names {
-		if c.form.str(name) == "" {
-			return failure(400, "ValidationError",
-				"1 validation error detected: Value at '"+name+"' failed to satisfy constraint: Member must not be null")
-		}
-	}
-	return c.form.fail()
-}
-
-const profileName = "InstanceProfileName"
-
-func getInstanceProfile(c *call) (any, error) {
-	if err := c.named(profileName); err != nil {
-		return nil, err
-	}
-	p, err := c.region.InstanceProfile(c.form.str(profileName))
-	return profileAnswer{Profile: profileOf(p, true)}, err
-}
-
-func createInstanceProfile(c *call) (any, error) {
-	tags := c.form.iamTags()
-	if err := c.named(profileName); err != nil {
-		return nil, err
-	}
-	path := c.form.str("Path")
+func createInstanceProfile(
+	c *call, in *iam.CreateInstanceProfileInput,
+) (*iam.CreateInstanceProfileOutput, error) {
+	path := aws.ToString(in.Path)
 	if path != "" && (!strings.HasPrefix(path, "/") || !strings.HasSuffix(path, "/")) {
 		return nil, failure(400, "ValidationError",
 			"The specified value for path is invalid. It must begin and end with / "+
 				"and contain only alphanumeric characters and/or / characters.")
 	}
-	p, err := c.region.CreateInstanceProfile(c.form.str(profileName), path, tags)
-	return profileAnswer{Profile: profileOf(p, true)}, err
+	p, err := c.region.CreateInstanceProfile(*in.InstanceProfileName, path, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
+	return &iam.CreateInstanceProfileOutput{InstanceProfile: profileOf(p)}, err
 }
 
-func deleteInstanceProfile(c *call) (any, error) {
-	if err := c.named(profileName); err != nil {
-		return nil, err
-	}
-	return nil, c.region.DeleteInstanceProfile(c.form.str(profileName))
+func deleteInstanceProfile(
+	c *call, in *iam.DeleteInstanceProfileInput,
+) (*iam.DeleteInstanceProfileOutput, error) {
+	return &iam.DeleteInstanceProfileOutput{}, c.region.DeleteInstanceProfile(*in.InstanceProfileName)
 }
 
-func tagInstanceProfile(c *call) (any, error) {
-	tags := c.form.iamTags()
-	if err := c.named(profileName); err != nil {
-		return nil, err
-	}
-	return nil, c.region.TagInstanceProfile(c.form.str(profileName), tags)
+func tagInstanceProfile(c *call, in *iam.TagInstanceProfileInput) (*iam.TagInstanceProfileOutput, error) {
+	return &iam.TagInstanceProfileOutput{},
+		c.region.TagInstanceProfile(*in.InstanceProfileName, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
 }
 
-// maxItems is the largest page of IAM; usualItems that of a request which names none.
+// maxItems is the largest page of IAM; defaultItems that of a request which names none.
 const (
-	maxItems   = 1000
-	usualItems = 100
+	maxItems     = 1000
+	defaultItems = 100
 )
 
-func listInstanceProfiles(c *call) (any, error) {
-	size := usualItems
-	if n := c.form.optionalInteger("MaxItems"); n != nil {
-		size = *n
-	}
-	if err := c.form.fail(); err != nil {
-		return nil, err
+// listInstanceProfiles omits the tags, as IAM does.
+func listInstanceProfiles(c *call, in *iam.ListInstanceProfilesInput) (*iam.ListInstanceProfilesOutput, error) {
+	size := defaultItems
+	if in.MaxItems != nil {
+		size = int(*in.MaxItems)
 	}
 	if size < 1 || size > maxItems {
 		return nil, failure(400, "ValidationError", "MaxItems must be between 1 and 1000")
 	}
-	list, next, err := page(c.region.InstanceProfiles(c.form.str("PathPrefix")), size, maxItems, c.form.str("Marker"),
-		func(p region.InstanceProfile) string { return p.Name })
-	if err != nil {
-		return nil, err
+	list, next, err := page(c.region.InstanceProfiles(aws.ToString(in.PathPrefix)), size, maxItems,
+		aws.ToString(in.Marker), func(p region.InstanceProfile) string { return p.Name })
+	out := &iam.ListInstanceProfilesOutput{
+		InstanceProfiles: []types.InstanceProfile{}, IsTruncated: next != "", Marker: optional(next),
 	}
-	answer := profilesAnswer{Truncated: next != "", Marker: next}
 	for _, p := range list {
-		answer.Profiles.Items = append(answer.Profiles.Items, profileOf(p, false))
+		p.Tags = nil
+		out.InstanceProfiles = append(out.InstanceProfiles, *profileOf(p))
 	}
-	return answer, nil
+	return out, err
 }
 
-func addRoleToInstanceProfile(c *call) (any, error) {
-	if err := c.named(profileName, "RoleName"); err != nil {
-		return nil, err
-	}
-	return nil, c.region.AddRoleToInstanceProfile(c.form.str(profileName), c.form.str("RoleName"))
+func addRoleToInstanceProfile(
+	c *call, in *iam.AddRoleToInstanceProfileInput,
+) (*iam.AddRoleToInstanceProfileOutput, error) {
+	return &iam.AddRoleToInstanceProfileOutput{},
+		c.region.AddRoleToInstanceProfile(*in.InstanceProfileName, *in.RoleName)
 }
 
-func removeRoleFromInstanceProfile(c *call) (any, error) {
-	if err := c.named(profileName, "RoleName"); err != nil {
-		return nil, err
-	}
-	return nil, c.region.RemoveRoleFromInstanceProfile(c.form.str(profileName), c.form.str("RoleName"))
+func removeRoleFromInstanceProfile(
+	c *call, in *iam.RemoveRoleFromInstanceProfileInput,
+) (*iam.RemoveRoleFromInstanceProfileOutput, error) {
+	return &iam.RemoveRoleFromInstanceProfileOutput{},
+		c.region.RemoveRoleFromInstanceProfile(*in.InstanceProfileName, *in.RoleName)
 }
 
-func getRole(c *call) (any, error) {
-	if err := c.named("RoleName"); err != nil {
-		return nil, err
-	}
-	role, err := c.region.Role(c.form.str("RoleName"))
-	return roleAnswer{Role: roleOf(role.Name)}, err
+func getRole(c *call, in *iam.GetRoleInput) (*iam.GetRoleOutput, error) {
+	role, err := c.region.Role(*in.RoleName)
+	return &iam.GetRoleOutput{Role: new(roleOf(role.Name))}, err
 }
 
 // getCallerIdentity is STS's. Whoever signs is the account's root: signatures are not verified.
-func getCallerIdentity(*call) (any, error) {
-	return callerAnswer{
-		ARN: "arn:aws:iam::" + region.AccountID + ":root", UserID: region.AccountID,
-		Account: region.AccountID,
+func getCallerIdentity(*call, *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+	return &sts.GetCallerIdentityOutput{
+		Arn: new("arn:aws:iam::" + region.AccountID + ":root"), UserId: new(region.AccountID),
+		Account: new(region.AccountID),
 	}, nil
-}
-
-// IAM's answers (API version 2010-05-08).
-
-type iamTagXML struct {
-	Key   string `xml:"Key"`
-	Value string `xml:"Value"`
-}
-
-type roleXML struct {
-	Path       string `xml:"Path"`
-	RoleName   string `xml:"RoleName"`
-	RoleID     string `xml:"RoleId"`
-	ARN        string `xml:"Arn"`
-	CreateDate string `xml:"CreateDate"`
-	// AssumeRolePolicyDocument is URL-encoded JSON (RFC 3986), as IAM sends it.
-	AssumeRolePolicyDocument string `xml:"AssumeRolePolicyDocument,omitempty"`
-}
-
-type profileXML struct {
-	Path       string             `xml:"Path"`
-	Name       string             `xml:"InstanceProfileName"`
-	ID         string             `xml:"InstanceProfileId"`
-	ARN        string             `xml:"Arn"`
-	CreateDate string             `xml:"CreateDate"`
-	Roles      members[roleXML]   `xml:"Roles"`
-	Tags       members[iamTagXML] `xml:"Tags"`
-}
-
-type profileAnswer struct {
-	Profile profileXML `xml:"InstanceProfile"`
-}
-
-type profilesAnswer struct {
-	Profiles  members[profileXML] `xml:"InstanceProfiles"`
-	Truncated bool                `xml:"IsTruncated"`
-	Marker    string              `xml:"Marker,omitempty"`
-}
-
-type roleAnswer struct {
-	Role roleXML `xml:"Role"`
-}
-
-// callerAnswer is STS GetCallerIdentity's.
-type callerAnswer struct {
-	ARN     string `xml:"Arn"`
-	UserID  string `xml:"UserId"`
-	Account string `xml:"Account"`
 }

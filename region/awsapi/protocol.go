@@ -1,13 +1,15 @@
 package awsapi
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"encoding/xml"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/nodeless/nodeless/region"
 )
 
 // protocol is how a service's requests and answers look (Smithy's names: awsQuery and ec2Query, awsJson1_0 and
@@ -64,20 +66,20 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 }
 
 // unserved is the refusal of an action that the region does not have.
-func unserved(p protocol, service, action string) *apiError {
+func unserved(c *call) *region.APIError {
 	e := failure(http.StatusBadRequest, "UnknownOperationException",
-		"The simulated region does not serve "+action+" of "+service)
+		"The simulated region does not serve "+c.action+" of "+c.service)
 	switch {
-	case service == "":
-		e.Message = "The simulated region does not serve " + action + " and cannot tell of which service it is"
-	case action == "":
-		e.Message = "The request to " + service + " names no action"
+	case c.service == "":
+		e.Message = "The simulated region does not serve " + c.action + " and cannot tell of which service it is"
+	case c.action == "":
+		e.Message = "The request to " + c.service + " names no action"
 	}
-	switch p {
+	switch c.protocol {
 	case protocolQuery:
 		e.Code = "InvalidAction"
 	case protocolRESTXML:
-		e.Status, e.Code = http.StatusNotImplemented, "NotImplemented"
+		e.HTTPStatus, e.Code = http.StatusNotImplemented, "NotImplemented"
 	}
 	return e
 }
@@ -89,9 +91,9 @@ func cborText(s string) string {
 }
 
 // writeCBORError writes a failure in the form of Smithy's RPC v2 CBOR: a map of two texts.
-func writeCBORError(w http.ResponseWriter, requestID string, e *apiError) {
+func writeCBORError(w http.ResponseWriter, requestID string, e *region.APIError) {
 	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
-	header(w, "application/cbor", requestID, e.Status)
+	header(w, "application/cbor", requestID, e.HTTPStatus)
 	_, _ = w.Write([]byte("\xa2" + cborText("__type") + cborText(e.Code) + cborText("message") + cborText(e.Message)))
 }
 
@@ -112,28 +114,7 @@ var queryCodes = map[string]string{
 	"BatchEntryIdsNotDistinct":     "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
 }
 
-func readJSON(body []byte, v any) error {
-	if len(bytes.TrimSpace(body)) == 0 {
-		return nil
-	}
-	if err := json.Unmarshal(body, v); err != nil {
-		return failure(http.StatusBadRequest, "SerializationException",
-			fmt.Sprintf("the request body cannot be read: %v", err))
-	}
-	return nil
-}
-
-func writeJSON(w http.ResponseWriter, service, requestID string, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("encode %T: %w", v, err)
-	}
-	header(w, jsonContent[service], requestID, http.StatusOK)
-	_, _ = w.Write(body)
-	return nil
-}
-
-func writeJSONError(w http.ResponseWriter, service, requestID string, e *apiError) {
+func writeJSONError(w http.ResponseWriter, service, requestID string, e *region.APIError) {
 	kind := e.Code
 	w.Header().Set("X-Amzn-Errortype", e.Code)
 	if service == serviceSQS {
@@ -146,6 +127,34 @@ func writeJSONError(w http.ResponseWriter, service, requestID string, e *apiErro
 	if err != nil {
 		body = []byte("{}")
 	}
-	header(w, cmp.Or(jsonContent[service], "application/json"), requestID, e.Status)
+	header(w, cmp.Or(jsonContent[service], "application/json"), requestID, e.HTTPStatus)
 	_, _ = w.Write(body)
+}
+
+// writeXMLError writes a failure in the form of the service.
+func writeXMLError(w http.ResponseWriter, service, requestID string, e *region.APIError) {
+	header(w, "text/xml;charset=UTF-8", requestID, e.HTTPStatus)
+	fault := "<Code>" + escape(e.Code) + "</Code><Message>" + escape(e.Message) + "</Message>"
+	switch service {
+	case serviceEC2, "":
+		_, _ = fmt.Fprintf(w, "%s<Response><Errors><Error>%s</Error></Errors><RequestID>%s</RequestID></Response>",
+			xml.Header, fault, requestID)
+		return
+	case "s3":
+		_, _ = fmt.Fprintf(w, "%s<Error>%s<RequestId>%s</RequestId></Error>", xml.Header, fault, requestID)
+		return
+	}
+	kind := "Sender"
+	if e.HTTPStatus >= 500 {
+		kind = "Receiver"
+	}
+	_, _ = fmt.Fprintf(w, "%s<ErrorResponse xmlns=%q><Error><Type>%s</Type>%s</Error>"+
+		"<RequestId>%s</RequestId></ErrorResponse>",
+		xml.Header, cmp.Or(namespaces[service], "http://"+service+".amazonaws.com/doc/"), kind, fault, requestID)
+}
+
+func header(w http.ResponseWriter, contentType, requestID string, status int) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Amzn-Requestid", requestID)
+	w.WriteHeader(status)
 }

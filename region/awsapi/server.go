@@ -1,12 +1,14 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,17 +37,15 @@ type server struct {
 
 // call is one request on its way through.
 type call struct {
-	ctx     context.Context
-	region  *region.Region
-	form    form   // query protocols
-	body    []byte // JSON protocols
-	baseURL string // http://host:port the caller used
-	action  string
-	path    string
+	address
+	ctx        context.Context
+	region     *region.Region
+	parameters *parameter // query protocols
+	body       []byte     // JSON protocols
+	baseURL    string     // http://host:port the caller used
+	action     string
+	path       string
 }
-
-// operation answers one API call with what is to be encoded.
-type operation func(*call) (any, error)
 
 // New is the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
@@ -98,8 +98,7 @@ func (s *server) survive(next http.Handler) http.Handler {
 		defer func() {
 			if p := recover(); p != nil {
 				s.log.Error("simulated region: request failed", "method", req.Method, "path", req.URL.Path, "panic", p)
-				a := address{id: newRequestID()}
-				a.service, a.protocol = serviceOf(req, req.URL.Query())
+				a := addressOf(req, req.URL.Query())
 				writeFailure(w, a, failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"))
 			}
 		}()
@@ -116,22 +115,16 @@ func newRequestID() string {
 
 // serveAWS finds service and operation, calls it, and answers in the service's protocol.
 func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
-	a := address{id: newRequestID()}
-	c, values, err := s.read(w, req)
+	c, err := s.read(w, req)
+	var output any
 	if err == nil {
-		a, err = s.identify(c, req, values, a.id)
-	} else {
-		a.service, a.protocol = serviceOf(req, req.URL.Query())
-	}
-	var answer any
-	if err == nil {
-		answer, err = s.run(c, a)
+		output, err = s.run(c)
 	}
 	if err == nil {
-		err = s.write(w, a, c.action, answer)
+		err = s.write(w, c, output)
 	}
 	if err != nil {
-		s.writeError(w, a, c.action, err)
+		s.writeError(w, c, err)
 	}
 }
 
@@ -142,98 +135,97 @@ type address struct {
 	protocol protocol
 }
 
-// read takes the body and the parameters of a request; the call is never nil.
-func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, url.Values, error) {
+// addressOf returns the address of a request that may be wrong in every other respect. values are the parameters of
+// its URL and of a form.
+func addressOf(req *http.Request, values url.Values) address {
+	sc, _, _ := credentialScope(req) // identify reports what is wrong with it
+	service := cmp.Or(sc.service, guessService(req, values))
+	return address{id: newRequestID(), service: service, protocol: protocolOf(service, req, values)}
+}
+
+// read takes the body and the parameters of a request and determines its action; the call is never nil.
+func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	values := req.URL.Query()
 	c := &call{ctx: req.Context(), region: s.region, baseURL: "http://" + req.Host, path: req.URL.Path}
+	c.address = addressOf(req, values)
 	var err error
 	if c.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
-		return c, values, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
+		return c, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
 			"the request body is larger than 1 MiB or was cut off")
 	}
 	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		posted, err := url.ParseQuery(string(c.body))
 		if err != nil {
-			return c, values, failure(http.StatusBadRequest, "MalformedQueryString", "the form cannot be read: "+err.Error())
+			return c, failure(http.StatusBadRequest, "MalformedQueryString", "the form cannot be read: "+err.Error())
 		}
-		for k, v := range posted {
-			values[k] = v
-		}
+		maps.Copy(values, posted)
+		c.address = addressOf(req, values)
 	}
-	c.form = newForm(values)
-	return c, values, nil
+	if c.service == serviceSQS && values.Get("QueueUrl") == "" { // older clients post to the queue itself
+		values.Set("QueueUrl", c.baseURL+c.path)
+	}
+	c.parameters = newParameters(values)
+	c.action = actionOf(c.protocol, c.service, req, values)
+	return c, s.identify(c, req)
 }
 
-// serviceOf returns the service and the protocol of a request that may be wrong in every other respect.
-func serviceOf(req *http.Request, values url.Values) (string, protocol) {
-	sc, _, _ := credentialScope(req) // identify reports what is wrong with it
-	service := sc.service
-	if service == "" {
-		service = guessService(req, values)
-	}
-	return service, protocolOf(service, req, values)
-}
-
-// identify determines the service and the protocol of a request, and sets the action of c.
-func (s *server) identify(c *call, req *http.Request, values url.Values, id string) (address, error) {
-	service, p := serviceOf(req, values)
-	a := address{id: id, service: service, protocol: p}
-	c.action = actionOf(p, service, req, values)
+// identify reports whether the region serves a request's service, for the region it is signed for.
+func (s *server) identify(c *call, req *http.Request) error {
 	sc, signed, err := credentialScope(req)
 	switch {
 	case err != nil:
-		return a, err
+		return err
 	case !signed:
-		return a, failure(http.StatusForbidden, "MissingAuthenticationToken",
+		return failure(http.StatusForbidden, "MissingAuthenticationToken",
 			"Request is missing Authentication Token: sign it with any credentials")
-	case operations[service] == nil:
-		return a, unserved(p, service, c.action)
-	case !global[service] && sc.region != s.region.Name():
-		return a, failure(http.StatusBadRequest, "SignatureDoesNotMatch",
+	case operations[c.service] == nil:
+		return unserved(c)
+	case !global[c.service] && sc.region != s.region.Name():
+		return failure(http.StatusBadRequest, "SignatureDoesNotMatch",
 			fmt.Sprintf("Credential should be scoped to a valid region, not '%s': this endpoint is %s", sc.region,
 				s.region.Name()))
 	}
-	return a, nil
+	return nil
 }
 
 // global services are signed for one region of the partition, wherever the caller is.
 var global = map[string]bool{serviceIAM: true, serviceSTS: true, servicePricing: true}
 
-func (s *server) run(c *call, a address) (any, error) {
-	table := operations[a.service]
-	if a.service == serviceSQS && a.protocol == protocolQuery {
-		table = sqsQueryOperations
+func (s *server) run(c *call) (any, error) {
+	do := operations[c.service][c.action]
+	if do == nil {
+		return nil, unserved(c)
 	}
-	op := table[c.action]
-	if op == nil {
-		return nil, unserved(a.protocol, a.service, c.action)
-	}
-	done, err := s.region.Admit(c.ctx, c.action, c.form.str("ClientToken"), c.summary(a.protocol))
+	done, err := s.region.Admit(c.ctx, c.action, c.parameters.str("ClientToken"), c.summary())
 	if err != nil {
 		return nil, err
 	}
-	answer, err := op(c)
-	done(logged(err))
-	return answer, err
-}
-
-func (s *server) write(w http.ResponseWriter, a address, action string, answer any) error {
-	if a.protocol == protocolQuery {
-		return writeXML(w, a.service, action, a.id, answer)
+	output, err := do(c)
+	if c.service == serviceSQS && c.protocol == protocolJSON {
+		err = sqsJSONError(err)
 	}
-	return writeJSON(w, a.service, a.id, answer)
+	done(err)
+	return output, err
 }
 
-func (s *server) writeError(w http.ResponseWriter, a address, action string, err error) {
+func (s *server) write(w http.ResponseWriter, c *call, output any) error {
+	if c.protocol == protocolQuery {
+		writeXML(w, c.service, c.action, c.id, output)
+		return nil
+	}
+	return writeJSON(w, c.service, c.id, output)
+}
+
+func (s *server) writeError(w http.ResponseWriter, c *call, err error) {
 	e, ok := asAPIError(err)
 	if !ok {
-		s.log.Error("simulated region: call failed", "service", a.service, "action", action, "error", err)
+		s.log.Error("simulated region: call failed", "service", c.service, "action", c.action, "error", err)
 	}
-	writeFailure(w, a, e)
+	writeFailure(w, c.address, e)
 }
 
 // writeFailure writes a failure in the protocol of the request.
-func writeFailure(w http.ResponseWriter, a address, e *apiError) {
+func writeFailure(w http.ResponseWriter, a address, e *region.APIError) {
 	switch a.protocol {
 	case protocolQuery, protocolRESTXML:
 		writeXMLError(w, a.service, a.id, e)
@@ -242,4 +234,44 @@ func writeFailure(w http.ResponseWriter, a address, e *apiError) {
 	default:
 		writeJSONError(w, a.service, a.id, e)
 	}
+}
+
+// summaryLength bounds what the call log keeps of a call.
+const summaryLength = 200
+
+// telling lists the parameters that say what a query-protocol call is about.
+var telling = []string{
+	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
+	"InstanceType", "SubnetId", "QueueName",
+}
+
+// summary says in a line what a call is about, for the log of calls.
+func (c *call) summary() string {
+	s := c.path
+	switch p := c.parameters; {
+	case c.protocol == protocolJSON:
+		s = string(c.body)
+	case c.protocol == protocolQuery && c.action == "CreateFleet":
+		s = fmt.Sprintf("%s %s, first %s of %s", p.str("TargetCapacitySpecification.TotalTargetCapacity"),
+			p.str("TargetCapacitySpecification.DefaultTargetCapacityType"),
+			p.str("LaunchTemplateConfigs.1.Overrides.1.InstanceType"),
+			p.str("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName"))
+	case c.protocol == protocolQuery:
+		var parts []string
+		for _, name := range telling {
+			values := []string{}
+			if v := p.str(name); v != "" {
+				values = append(values, v)
+			} else if list := p.below[name]; list != nil {
+				for _, item := range list.items() {
+					values = append(values, item.value)
+				}
+			}
+			if len(values) > 0 {
+				parts = append(parts, name+" "+strings.Join(values[:min(len(values), 10)], " "))
+			}
+		}
+		s = strings.Join(parts, ", ")
+	}
+	return strings.ToValidUTF8(s[:min(len(s), summaryLength)], "")
 }

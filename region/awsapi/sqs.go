@@ -1,6 +1,10 @@
 package awsapi
 
 import (
+	"crypto/md5" //nolint:gosec // SQS defines its checksums as MD5; clients verify them
+	"encoding/hex"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -9,40 +13,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
 	"github.com/nodeless/nodeless/region"
 )
 
 // defaultVisibility is how long SQS hides a received message if neither queue nor caller says otherwise.
 const defaultVisibility = 30 * time.Second
 
-// nothing is the answer of calls that return nothing.
-type nothing struct{}
-
-// sqsJSON is an SQS call in JSON 1.0.
-func sqsJSON[Q any](do func(*call, Q) (any, error)) operation {
-	return func(c *call) (any, error) {
-		var q Q
-		if err := readJSON(c.body, &q); err != nil {
-			return nil, err
-		}
-		answer, err := do(c, q)
-		return answer, sqsJSONError(err)
-	}
-}
-
-// sqsQuery is the same call in the query protocol, whose parameters read picks from the form.
-func sqsQuery[Q any](read func(*call) Q, do func(*call, Q) (any, error)) operation {
-	return func(c *call) (any, error) {
-		q := read(c)
-		if err := c.form.fail(); err != nil {
-			return nil, err
-		}
-		answer, err := do(c, q)
-		if _, empty := answer.(nothing); empty {
-			return nil, err
-		}
-		return answer, err
-	}
+// checksum returns SQS's checksum of a body, which clients compare.
+func checksum(body *string) *string {
+	sum := md5.Sum([]byte(*body)) //nolint:gosec // as above
+	return new(hex.EncodeToString(sum[:]))
 }
 
 // sqsJSONError gives an error the code that SQS uses in JSON; the old code goes along in a header.
@@ -56,137 +40,169 @@ func sqsJSONError(err error) error {
 	}
 	for short, old := range queryCodes {
 		if e.Code == old {
-			return failure(e.Status, short, e.Message)
+			return failure(e.HTTPStatus, short, e.Message)
 		}
 	}
 	return e
 }
 
-func sqsFailure(code, message string) *apiError {
+func sqsFailure(code, message string) *region.APIError {
 	return failure(http.StatusBadRequest, "AWS.SimpleQueueService."+code, message)
 }
 
-// queueName is the queue a URL means: host and account may be any.
-func queueName(queueURL string) (string, error) {
-	u, err := url.Parse(queueURL)
+// queueName returns the queue that a URL names: host and account may be any.
+func queueName(queueURL *string) (string, error) {
+	u, err := url.Parse(aws.ToString(queueURL))
 	if err != nil || strings.Trim(u.Path, "/") == "" {
-		return "", failure(http.StatusBadRequest, "InvalidAddress",
-			"The address "+queueURL+" is not valid for this endpoint: use the QueueUrl that GetQueueUrl answers.")
+		return "", failure(http.StatusBadRequest, "InvalidAddress", "The address "+aws.ToString(queueURL)+
+			" is not valid for this endpoint: use the QueueUrl that GetQueueUrl answers.")
 	}
 	return path.Base(u.Path), nil
 }
 
-type queueURLRequest struct{ QueueName string }
-
-func queueURLForm(c *call) queueURLRequest {
-	return queueURLRequest{QueueName: c.form.str("QueueName")}
+func getQueueURL(c *call, in *sqs.GetQueueUrlInput) (*sqs.GetQueueUrlOutput, error) {
+	name := aws.ToString(in.QueueName)
+	_, err := c.region.Queue(name)
+	return &sqs.GetQueueUrlOutput{QueueUrl: new(c.baseURL + "/" + region.AccountID + "/" + name)}, err
 }
 
-func getQueueURL(c *call, q queueURLRequest) (any, error) {
-	if _, err := c.region.Queue(q.QueueName); err != nil {
-		return nil, err
-	}
-	return queueURLAnswer{QueueURL: c.baseURL + "/" + region.AccountID + "/" + q.QueueName}, nil
-}
-
-type sendRequest struct {
-	QueueURL    string `json:"QueueUrl"`
-	MessageBody string
-}
-
-func sendForm(c *call) sendRequest {
-	return sendRequest{QueueURL: c.queueURL(), MessageBody: c.form.str("MessageBody")}
-}
-
-func sendMessage(c *call, q sendRequest) (any, error) {
-	name, err := queueName(q.QueueURL)
+func sendMessage(c *call, in *sqs.SendMessageInput) (*sqs.SendMessageOutput, error) {
+	name, err := queueName(in.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	if q.MessageBody == "" {
+	if aws.ToString(in.MessageBody) == "" {
 		return nil, failure(http.StatusBadRequest, "MissingParameter", "The request must contain the parameter MessageBody.")
 	}
-	id, err := c.region.SendMessage(name, q.MessageBody)
-	return sentAnswer{MessageID: id, BodyMD5: checksum(q.MessageBody)}, err
+	id, err := c.region.SendMessage(name, *in.MessageBody)
+	return &sqs.SendMessageOutput{MessageId: &id, MD5OfMessageBody: checksum(in.MessageBody)}, err
 }
 
-func receiveMessage(c *call, q receiveRequest) (any, error) {
-	name, err := queueName(q.QueueURL)
-	if err != nil {
-		return nil, err
-	}
-	most, visibilitySeconds, waitSeconds, err := q.validate()
-	if err != nil {
-		return nil, err
-	}
-	visibility := defaultVisibility
-	if visibilitySeconds >= 0 {
-		visibility = time.Duration(visibilitySeconds) * time.Second
-	}
-	found, err := c.region.PollMessages(c.ctx, name, most, visibility, time.Duration(max(waitSeconds, 0))*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	wanted := slices.Concat(q.AttributeNames, q.MessageSystemAttributeNames)
-	var answer messagesAnswer
-	for _, m := range found {
-		attributes := chosen(wanted, []nameValueXML{
-			{"SenderId", region.AccountID},
-			{"SentTimestamp", strconv.FormatInt(m.SentAt.UnixMilli(), 10)},
-			{"ApproximateReceiveCount", strconv.Itoa(m.Deliveries)},
-		})
-		answer.Messages = append(answer.Messages,
-			messageAnswer{
-				MessageID: m.ID, ReceiptHandle: m.Receipt, BodyMD5: checksum(m.Body), Body: m.Body,
-				Attributes: byName(attributes), AttributeList: attributes,
-			})
-	}
-	return answer, nil
+// receiveInput is sqs.ReceiveMessageInput with numbers that may be absent: a message that is hidden for 0 seconds is
+// not one that is hidden for the queue's time.
+type receiveInput struct {
+	QueueUrl                                                *string //nolint:revive,staticcheck // SQS's name
+	MaxNumberOfMessages, VisibilityTimeout, WaitTimeSeconds *int32
+	AttributeNames, MessageSystemAttributeNames             []string
 }
 
-// chosen are the attributes that a caller asked for.
-func chosen(wanted []string, all []nameValueXML) []nameValueXML {
-	var out []nameValueXML
-	for _, a := range all {
-		if slices.Contains(wanted, a.Name) || slices.Contains(wanted, "All") {
-			out = append(out, a)
+func receiveMessage(c *call, in *receiveInput) (*sqs.ReceiveMessageOutput, error) {
+	name, err := queueName(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []struct {
+		name     string
+		given    *int32
+		low, top int32
+	}{
+		{"MaxNumberOfMessages", in.MaxNumberOfMessages, 1, 10},
+		{"VisibilityTimeout", in.VisibilityTimeout, 0, 43200},
+		{"WaitTimeSeconds", in.WaitTimeSeconds, 0, 20},
+	} {
+		if p.given != nil && (*p.given < p.low || *p.given > p.top) {
+			return nil, failure(http.StatusBadRequest, "InvalidParameterValue", fmt.Sprintf(
+				"Value %d for parameter %s is invalid. Reason: Must be between %d and %d.", *p.given, p.name, p.low, p.top))
 		}
 	}
-	return out
-}
-
-func byName(list []nameValueXML) map[string]string {
-	m := make(map[string]string, len(list))
-	for _, a := range list {
-		m[a.Name] = a.Value
+	number, visibility := 1, defaultVisibility
+	if in.MaxNumberOfMessages != nil {
+		number = int(*in.MaxNumberOfMessages)
 	}
-	return m
+	if in.VisibilityTimeout != nil {
+		visibility = time.Duration(*in.VisibilityTimeout) * time.Second
+	}
+	found, err := c.region.PollMessages(c.ctx, name, number, visibility,
+		time.Duration(aws.ToInt32(in.WaitTimeSeconds))*time.Second)
+	out := &sqs.ReceiveMessageOutput{}
+	for _, m := range found {
+		out.Messages = append(out.Messages, types.Message{
+			MessageId: &m.ID, ReceiptHandle: &m.Receipt, MD5OfBody: checksum(&m.Body), Body: &m.Body,
+			Attributes: chosen(slices.Concat(in.AttributeNames, in.MessageSystemAttributeNames), map[string]string{
+				"SenderId": region.AccountID, "SentTimestamp": strconv.FormatInt(m.SentAt.UnixMilli(), 10),
+				"ApproximateReceiveCount": strconv.Itoa(m.Deliveries),
+			}),
+		})
+	}
+	return out, err
 }
 
-type attributesRequest struct {
-	QueueURL       string `json:"QueueUrl"`
-	AttributeNames []string
+// chosen returns the attributes that a caller asked for; nil if there are none.
+func chosen(wanted []string, attributes map[string]string) map[string]string {
+	if !slices.Contains(wanted, "All") {
+		maps.DeleteFunc(attributes, func(name, _ string) bool { return !slices.Contains(wanted, name) })
+	}
+	if len(attributes) == 0 {
+		return nil
+	}
+	return attributes
 }
 
-func attributesForm(c *call) attributesRequest {
-	return attributesRequest{QueueURL: c.queueURL(), AttributeNames: c.form.strs("AttributeName")}
-}
-
-func getQueueAttributes(c *call, q attributesRequest) (any, error) {
-	name, err := queueName(q.QueueURL)
+func getQueueAttributes(c *call, in *sqs.GetQueueAttributesInput) (*sqs.GetQueueAttributesOutput, error) {
+	name, err := queueName(in.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
 	visible, hidden, err := c.region.QueueDepth(name)
+	return &sqs.GetQueueAttributesOutput{Attributes: chosen(stringsOf(in.AttributeNames), map[string]string{
+		"ApproximateNumberOfMessages":           strconv.Itoa(visible),
+		"ApproximateNumberOfMessagesNotVisible": strconv.Itoa(hidden),
+		"QueueArn":                              "arn:aws:sqs:" + c.region.Name() + ":" + region.AccountID + ":" + name,
+		"VisibilityTimeout":                     strconv.Itoa(int(defaultVisibility.Seconds())),
+		"ReceiveMessageWaitTimeSeconds":         "0",
+	})}, err
+}
+
+func deleteMessage(c *call, in *sqs.DeleteMessageInput) (*sqs.DeleteMessageOutput, error) {
+	name, err := queueName(in.QueueUrl)
 	if err != nil {
 		return nil, err
 	}
-	list := chosen(q.AttributeNames, []nameValueXML{
-		{"ApproximateNumberOfMessages", strconv.Itoa(visible)},
-		{"ApproximateNumberOfMessagesNotVisible", strconv.Itoa(hidden)},
-		{"QueueArn", "arn:aws:sqs:" + c.region.Name() + ":" + region.AccountID + ":" + name},
-		{"VisibilityTimeout", strconv.Itoa(int(defaultVisibility.Seconds()))},
-		{"ReceiveMessageWaitTimeSeconds", "0"},
-	})
-	return attributesAnswer{Attributes: byName(list), AttributeList: list}, nil
+	if aws.ToString(in.ReceiptHandle) == "" {
+		return nil, failure(http.StatusBadRequest, "MissingParameter",
+			"The request must contain the parameter ReceiptHandle.")
+	}
+	return &sqs.DeleteMessageOutput{}, c.region.DeleteMessage(name, *in.ReceiptHandle)
+}
+
+// maxEntries is the largest batch of SQS.
+const maxEntries = 10
+
+func deleteMessageBatch(c *call, in *sqs.DeleteMessageBatchInput) (*sqs.DeleteMessageBatchOutput, error) {
+	name, err := queueName(in.QueueUrl)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(in.Entries) == 0:
+		return nil, sqsFailure("EmptyBatchRequest",
+			"There should be at least one DeleteMessageBatchRequestEntry in the request.")
+	case len(in.Entries) > maxEntries:
+		return nil, sqsFailure("TooManyEntriesInBatchRequest",
+			"Maximum number of entries per request are 10. You have sent "+strconv.Itoa(len(in.Entries))+".")
+	}
+	if _, err := c.region.Queue(name); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, e := range in.Entries {
+		if id := aws.ToString(e.Id); seen[id] {
+			return nil, sqsFailure("BatchEntryIdsNotDistinct", "Id "+id+" repeated.")
+		}
+		seen[aws.ToString(e.Id)] = true
+	}
+	out := &sqs.DeleteMessageBatchOutput{Successful: []types.DeleteMessageBatchResultEntry{}}
+	for _, e := range in.Entries {
+		if aws.ToString(e.ReceiptHandle) == "" {
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{
+				Id: e.Id, Code: new("ReceiptHandleIsInvalid"), Message: new("The receipt handle is empty."), SenderFault: true,
+			})
+			continue
+		}
+		if err := c.region.DeleteMessage(name, *e.ReceiptHandle); err != nil {
+			return nil, err
+		}
+		out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: e.Id})
+	}
+	return out, nil
 }

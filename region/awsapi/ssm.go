@@ -5,91 +5,64 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// parameterJSON is a parameter in SSM's form; all of the region's are public and have one version.
-type parameterJSON struct {
-	ARN, DataType, Name, Type, Value string
-	Version                          int
-}
-
-func (c *call) parameter(name, value string) parameterJSON {
-	return parameterJSON{
-		ARN: "arn:aws:ssm:" + c.region.Name() + "::parameter" + name, DataType: "text", Name: name,
-		Type: "String", Value: value, Version: 1,
+// parameterOf returns a parameter in SSM's form; all of the region's are public and have one version.
+func (c *call) parameterOf(name, value string) types.Parameter {
+	return types.Parameter{
+		ARN: new("arn:aws:ssm:" + c.region.Name() + "::parameter" + name), DataType: new("text"), Name: &name,
+		Type: types.ParameterTypeString, Value: &value, Version: 1,
 	}
 }
 
-func getParameter(c *call) (any, error) {
-	var q struct{ Name string }
-	if err := readJSON(c.body, &q); err != nil {
-		return nil, err
-	}
-	value, err := c.region.Parameter(q.Name)
-	return struct{ Parameter parameterJSON }{c.parameter(q.Name, value)}, err
+func getParameter(c *call, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, error) {
+	name := aws.ToString(in.Name)
+	value, err := c.region.Parameter(name)
+	return &ssm.GetParameterOutput{Parameter: new(c.parameterOf(name, value))}, err
 }
 
 // maxParameters is SSM's largest page, by name or by path.
 const maxParameters = 10
 
-func getParameters(c *call) (any, error) {
-	var q struct{ Names []string }
-	if err := readJSON(c.body, &q); err != nil {
-		return nil, err
-	}
-	if len(q.Names) < 1 || len(q.Names) > maxParameters {
+func getParameters(c *call, in *ssm.GetParametersInput) (*ssm.GetParametersOutput, error) {
+	if len(in.Names) < 1 || len(in.Names) > maxParameters {
 		return nil, failure(400, "ValidationException",
-			fmt.Sprintf("Names must have between 1 and %d members, has %d", maxParameters, len(q.Names)))
+			fmt.Sprintf("Names must have between 1 and %d members, has %d", maxParameters, len(in.Names)))
 	}
-	answer := struct {
-		Parameters        []parameterJSON
-		InvalidParameters []string
-	}{[]parameterJSON{}, []string{}}
-	for _, name := range q.Names {
-		value, err := c.region.Parameter(name)
-		if err != nil {
-			answer.InvalidParameters = append(answer.InvalidParameters, name)
-			continue
+	out := &ssm.GetParametersOutput{Parameters: []types.Parameter{}, InvalidParameters: []string{}}
+	for _, name := range in.Names {
+		if value, err := c.region.Parameter(name); err != nil {
+			out.InvalidParameters = append(out.InvalidParameters, name)
+		} else {
+			out.Parameters = append(out.Parameters, c.parameterOf(name, value))
 		}
-		answer.Parameters = append(answer.Parameters, c.parameter(name, value))
 	}
-	return answer, nil
+	return out, nil
 }
 
-func getParametersByPath(c *call) (any, error) {
-	var q struct {
-		Path, NextToken string
-		Recursive       bool
-		MaxResults      *int
+func getParametersByPath(c *call, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {
+	size, path := maxParameters, aws.ToString(in.Path)
+	if in.MaxResults != nil {
+		size = int(*in.MaxResults)
 	}
-	if err := readJSON(c.body, &q); err != nil {
-		return nil, err
+	if !strings.HasPrefix(path, "/") || size < 1 || size > maxParameters {
+		return nil, failure(400, "ValidationException", fmt.Sprintf(
+			"Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", maxParameters, path, size))
 	}
-	size := maxParameters
-	if q.MaxResults != nil {
-		size = *q.MaxResults
-	}
-	if !strings.HasPrefix(q.Path, "/") || size < 1 || size > maxParameters {
-		return nil, failure(400, "ValidationException",
-			fmt.Sprintf("Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", maxParameters, q.Path,
-				size))
-	}
-	below := strings.TrimSuffix(q.Path, "/") + "/"
+	below := strings.TrimSuffix(path, "/") + "/"
 	values := c.region.Parameters(below)
-	if !q.Recursive {
+	if !aws.ToBool(in.Recursive) {
 		maps.DeleteFunc(values, func(name, _ string) bool { return strings.Contains(name[len(below):], "/") })
 	}
-	names, next, err := page(slices.Collect(maps.Keys(values)), size, maxParameters, q.NextToken,
+	names, next, err := page(slices.Collect(maps.Keys(values)), size, maxParameters, aws.ToString(in.NextToken),
 		func(name string) string { return name })
-	if err != nil {
-		return nil, err
-	}
-	answer := struct {
-		Parameters []parameterJSON
-		NextToken  string `json:",omitempty"`
-	}{[]parameterJSON{}, next}
+	out := &ssm.GetParametersByPathOutput{Parameters: []types.Parameter{}, NextToken: optional(next)}
 	for _, name := range names {
-		answer.Parameters = append(answer.Parameters, c.parameter(name, values[name]))
+		out.Parameters = append(out.Parameters, c.parameterOf(name, values[name]))
 	}
-	return answer, nil
+	return out, err
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -35,21 +36,28 @@ func TestWildcardsMatchAsInEC2(t *testing.T) {
 }
 
 func TestListsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
-	f := newForm(url.Values{
+	p := newParameters(url.Values{
 		"A.10.Name": {"ten"}, "A.2.Name": {"two"}, "A.1.Name": {"one"}, "A.x.Name": {"no"},
 		"B.member.1": {"m"}, "N": {"many"},
 	})
+	var read struct {
+		A []struct{ Name string }
+		B []string
+	}
+	if err := p.decode(reflect.ValueOf(&read).Elem()); err != nil {
+		t.Fatal(err)
+	}
 	var names []string
-	for _, item := range f.each("A") {
-		names = append(names, item.str("Name"))
+	for _, item := range read.A {
+		names = append(names, item.Name)
 	}
 	if !slices.Equal(names, []string{"one", "two", "ten"}) {
 		t.Errorf("read %v", names)
 	}
-	if got := f.strs("B"); !slices.Equal(got, []string{"m"}) {
-		t.Errorf("member list read as %v", got)
+	if !slices.Equal(read.B, []string{"m"}) {
+		t.Errorf("member list read as %v", read.B)
 	}
-	if f.integer("N"); f.fail() == nil {
+	if p.decode(reflect.ValueOf(&struct{ N *int32 }{}).Elem()) == nil {
 		t.Error("a word was taken for a number")
 	}
 }

@@ -1,0 +1,246 @@
+package awsapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// operation answers one API call with the output that is to be encoded.
+type operation func(*call) (any, error)
+
+// op makes an operation of a function from the SDK's input of a call to the SDK's output.
+func op[In, Out any](do func(*call, *In) (*Out, error)) operation {
+	return func(c *call) (any, error) {
+		in := new(In)
+		if err := c.decode(in); err != nil {
+			return nil, err
+		}
+		out, err := do(c, in)
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
+	}
+}
+
+// decode reads a request into the SDK's input structure.
+func (c *call) decode(in any) error {
+	switch {
+	case c.protocol == protocolQuery:
+		return c.parameters.decode(reflect.ValueOf(in).Elem())
+	case len(strings.TrimSpace(string(c.body))) == 0:
+		return nil
+	}
+	if err := json.Unmarshal(c.body, in); err != nil {
+		return failure(http.StatusBadRequest, "SerializationException",
+			fmt.Sprintf("the request body cannot be read: %v", err))
+	}
+	return nil
+}
+
+// parameter is a node of the tree that the parameters of the query protocols form. Dots separate structures from their
+// members; lists are numbered from 1: LaunchTemplateConfigs.1.Overrides.2.InstanceType.
+type parameter struct {
+	path  string // full name
+	value string
+	below map[string]*parameter
+}
+
+func newParameters(values url.Values) *parameter {
+	root := &parameter{}
+	for path, v := range values {
+		p, end := root, 0
+		for name := range strings.SplitSeq(path, ".") {
+			end += len(name)
+			if p.below == nil {
+				p.below = map[string]*parameter{}
+			}
+			if p.below[name] == nil {
+				p.below[name] = &parameter{path: path[:end]}
+			}
+			p = p.below[name]
+			end++
+		}
+		p.value = v[0]
+	}
+	return root
+}
+
+// str returns the value of the parameter with a name below p, or "".
+func (p *parameter) str(name string) string {
+	for part := range strings.SplitSeq(name, ".") {
+		if p = p.below[part]; p == nil {
+			return ""
+		}
+	}
+	return p.value
+}
+
+// inputNames maps the names of parameters to fields of the SDK's inputs where they differ by more than a plural s.
+var inputNames = map[string]string{
+	"CreateTagsInput.ResourceId":                                                 "Resources",
+	"DeleteMessageBatchInput.DeleteMessageBatchRequestEntry":                     "Entries",
+	"DeleteTagsInput.ResourceId":                                                 "Resources",
+	"DescribeLaunchTemplateVersionsInput.LaunchTemplateVersion":                  "Versions",
+	"InstanceNetworkInterfaceSpecification.SecurityGroupId":                      "Groups",
+	"IpPermission.Groups":                                                        "UserIdGroupPairs",
+	"LaunchTemplateInstanceNetworkInterfaceSpecification.SecurityGroupId":        "Groups",
+	"LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.SecurityGroupId": "Groups",
+}
+
+// required lists the parameters that inputs and structures inside them cannot do without.
+var required = map[string][]string{
+	"Filter":                             {"Name"},
+	"Tag":                                {"Key"},
+	"TargetCapacitySpecificationRequest": {"TotalTargetCapacity"},
+	"AddRoleToInstanceProfileInput":      {"InstanceProfileName", "RoleName"},
+	"CreateFleetInput":                   {"LaunchTemplateConfigs", "TargetCapacitySpecification"},
+	"CreateInstanceProfileInput":         {"InstanceProfileName"},
+	"CreateLaunchTemplateInput":          {"LaunchTemplateName", "LaunchTemplateData"},
+	"CreateTagsInput":                    {"ResourceId", "Tag"},
+	"DeleteInstanceProfileInput":         {"InstanceProfileName"},
+	"DeleteTagsInput":                    {"ResourceId", "Tag"},
+	"GetInstanceProfileInput":            {"InstanceProfileName"},
+	"GetRoleInput":                       {"RoleName"},
+	"RemoveRoleFromInstanceProfileInput": {"InstanceProfileName", "RoleName"},
+	"RunInstancesInput":                  {"MinCount", "MaxCount"},
+	"TagInstanceProfileInput":            {"InstanceProfileName"},
+	"TerminateInstancesInput":            {"InstanceId"},
+}
+
+// decode sets v, part of an SDK input, from the parameter and those below it. Parameters without a field are ignored.
+func (p *parameter) decode(v reflect.Value) error {
+	switch {
+	case v.Kind() == reflect.Pointer:
+		if p.value == "" && p.below == nil && v.Type().Elem().Kind() != reflect.String {
+			return nil
+		}
+		v.Set(reflect.New(v.Type().Elem()))
+		return p.decode(v.Elem())
+	case v.Kind() == reflect.Slice:
+		for _, item := range p.items() {
+			x := reflect.New(v.Type().Elem()).Elem()
+			if err := item.decode(x); err != nil {
+				return err
+			}
+			v.Set(reflect.Append(v, x))
+		}
+		return nil
+	case v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]():
+		return p.decodeStruct(v)
+	}
+	return p.decodeScalar(v)
+}
+
+func (p *parameter) decodeStruct(v reflect.Value) error {
+	t := v.Type()
+	for _, name := range slices.Sorted(maps.Keys(p.below)) {
+		field, ok := t.FieldByName(name)
+		if other := inputNames[t.Name()+"."+name]; other != "" {
+			field, ok = t.FieldByName(other)
+		} else if !ok {
+			field, ok = t.FieldByName(name + "s")
+		}
+		if !ok || !field.IsExported() {
+			continue
+		}
+		if err := p.below[name].decode(v.FieldByIndex(field.Index)); err != nil {
+			return err
+		}
+	}
+	for _, name := range required[t.Name()] {
+		if p.below[name] == nil {
+			return missing(t, strings.TrimPrefix(p.path+"."+name, "."))
+		}
+	}
+	return nil
+}
+
+// missing is the error of a service, which the input's type tells, about a parameter that is required.
+func missing(input reflect.Type, path string) error {
+	if strings.HasSuffix(input.PkgPath(), "/"+serviceIAM) {
+		return failure(http.StatusBadRequest, "ValidationError",
+			"1 validation error detected: Value at '"+path+"' failed to satisfy constraint: Member must not be null")
+	}
+	return missingParameter(path)
+}
+
+func missingParameter(path string) error {
+	return failure(http.StatusBadRequest, "MissingParameter", "The request must contain the parameter "+path)
+}
+
+// decodeScalar reads a value as its field wants it.
+func (p *parameter) decodeScalar(v reflect.Value) error {
+	var err error
+	want := ""
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(p.value)
+	case reflect.Int32, reflect.Int64:
+		var n int64
+		n, err = strconv.ParseInt(p.value, 10, v.Type().Bits())
+		v.SetInt(n)
+		want = "an integer"
+	case reflect.Float64:
+		var x float64
+		x, err = strconv.ParseFloat(p.value, 64)
+		v.SetFloat(x)
+		want = "a number"
+	case reflect.Bool:
+		var b bool
+		b, err = strconv.ParseBool(strings.ToLower(p.value))
+		v.SetBool(b)
+		want = "true or false"
+	case reflect.Struct:
+		var t time.Time
+		t, err = parseTime(p.value)
+		v.Set(reflect.ValueOf(t))
+		want = "a time such as 2026-01-31T15:04:05Z"
+	}
+	if err != nil {
+		return invalidParameter(p.path, p.value, want)
+	}
+	return nil
+}
+
+func invalidParameter(path, value, want string) error {
+	return failure(http.StatusBadRequest, "InvalidParameterValue",
+		fmt.Sprintf("Value (%s) for parameter %s is invalid. Expected %s.", value, path, want))
+}
+
+func parseTime(s string) (t time.Time, err error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err = time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// items returns the members of a list in the order of their numbers; gaps are allowed, as in EC2. Plain query services
+// put a level in between: Tags.member.1.Key.
+func (p *parameter) items() []*parameter {
+	if m := p.below["member"]; m != nil {
+		p = m
+	}
+	var numbers []int
+	for name := range p.below {
+		if n, err := strconv.Atoi(name); err == nil && n >= 0 && strconv.Itoa(n) == name {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	list := make([]*parameter, len(numbers))
+	for i, n := range numbers {
+		list[i] = p.below[strconv.Itoa(n)]
+	}
+	return list
+}

@@ -1,0 +1,147 @@
+package awsapi
+
+import (
+	"cmp"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/nodeless/nodeless/region"
+)
+
+// dryRun ends a call that is only a trial, after its parameters were checked.
+func dryRun(requested *bool) error {
+	if aws.ToBool(requested) {
+		return failure(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+	}
+	return nil
+}
+
+func createFleet(c *call, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+	q, err := fleetRequest(in)
+	if err == nil {
+		err = dryRun(in.DryRun)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.region.CreateFleet(q)
+	out := &ec2.CreateFleetOutput{
+		FleetId: &result.FleetID, Errors: []types.CreateFleetError{}, Instances: []types.CreateFleetInstance{},
+	}
+	for _, e := range result.Errors {
+		out.Errors = append(out.Errors, types.CreateFleetError{
+			LaunchTemplateAndOverrides: overrideOf(e.Override), Lifecycle: types.InstanceLifecycle(e.CapacityType),
+			ErrorCode: &e.Code, ErrorMessage: &e.Message,
+		})
+	}
+	for _, l := range result.Launched {
+		out.Instances = append(out.Instances, types.CreateFleetInstance{
+			LaunchTemplateAndOverrides: overrideOf(l.Override), Lifecycle: types.InstanceLifecycle(l.CapacityType),
+			InstanceIds: l.IDs, InstanceType: types.InstanceType(l.Override.InstanceType),
+		})
+	}
+	return out, err
+}
+
+func overrideOf(o region.Override) *types.LaunchTemplateAndOverridesResponse {
+	x := &types.LaunchTemplateAndOverridesResponse{
+		LaunchTemplateSpecification: &types.FleetLaunchTemplateSpecification{
+			LaunchTemplateId: optional(o.TemplateID), Version: optional(o.TemplateVersion),
+		},
+		Overrides: &types.FleetLaunchTemplateOverrides{
+			InstanceType: types.InstanceType(o.InstanceType), SubnetId: optional(o.SubnetID),
+			AvailabilityZone: optional(o.Zone), ImageId: optional(o.ImageID),
+		},
+	}
+	if o.Priority != 0 {
+		x.Overrides.Priority = &o.Priority
+	}
+	return x
+}
+
+// fleetRequest translates CreateFleet. A configuration without overrides launches what its template says.
+func fleetRequest(in *ec2.CreateFleetInput) (region.FleetRequest, error) {
+	target, onDemand, spot := in.TargetCapacitySpecification, in.OnDemandOptions, in.SpotOptions
+	q := region.FleetRequest{
+		ClientToken: aws.ToString(in.ClientToken), Total: int(aws.ToInt32(target.TotalTargetCapacity)),
+		CapacityType: cmp.Or(string(target.DefaultTargetCapacityType), region.OnDemand),
+		InstanceTags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
+		FleetTags:    tagsFor(types.ResourceTypeFleet, in.TagSpecifications),
+	}
+	var least *int32
+	var oneType, oneZone *bool
+	switch {
+	case in.Type != types.FleetTypeInstant:
+		return q, invalidParameter("Type", string(in.Type), "instant, the one type of fleet the simulated region serves")
+	case q.CapacityType == region.Spot && spot != nil:
+		q.Strategy = string(spot.AllocationStrategy)
+		least, oneType, oneZone = spot.MinTargetCapacity, spot.SingleInstanceType, spot.SingleAvailabilityZone
+	case q.CapacityType != region.Spot && onDemand != nil:
+		q.Strategy = string(onDemand.AllocationStrategy)
+		least, oneType, oneZone = onDemand.MinTargetCapacity, onDemand.SingleInstanceType, onDemand.SingleAvailabilityZone
+	}
+	if aws.ToInt32(least) != 0 || aws.ToBool(oneType) || aws.ToBool(oneZone) {
+		return q, failure(400, "InvalidParameterValue", "The simulated region does not serve MinTargetCapacity, "+
+			"SingleInstanceType and SingleAvailabilityZone: leave them out.")
+	}
+	for _, config := range in.LaunchTemplateConfigs {
+		overrides := config.Overrides
+		if len(overrides) == 0 {
+			overrides = []types.FleetLaunchTemplateOverridesRequest{{}}
+		}
+		template := cmp.Or(config.LaunchTemplateSpecification, &types.FleetLaunchTemplateSpecificationRequest{})
+		for _, o := range overrides {
+			q.Overrides = append(q.Overrides, region.Override{
+				TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
+				TemplateVersion: aws.ToString(template.Version), InstanceType: string(o.InstanceType),
+				SubnetID: aws.ToString(o.SubnetId), ImageID: aws.ToString(o.ImageId),
+				Zone: aws.ToString(o.AvailabilityZone), Priority: aws.ToFloat64(o.Priority),
+			})
+		}
+	}
+	return q, nil
+}
+
+// runInstances reads its instances' data like a template's; what it leaves open comes from the template it names.
+func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
+	data, err := templateData(copyOf[types.RequestLaunchTemplateData](in))
+	if err != nil {
+		return nil, err
+	}
+	template := cmp.Or(in.LaunchTemplate, &types.LaunchTemplateSpecification{})
+	q := region.RunRequest{
+		ClientToken: aws.ToString(in.ClientToken), Data: data,
+		Min: int(aws.ToInt32(in.MinCount)), Max: int(aws.ToInt32(in.MaxCount)),
+		CapacityType: region.OnDemand, Tags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
+		Override: region.Override{
+			TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
+			TemplateVersion: aws.ToString(template.Version), InstanceType: string(in.InstanceType),
+			SubnetID: aws.ToString(in.SubnetId), ImageID: aws.ToString(in.ImageId),
+		},
+	}
+	if in.Placement != nil {
+		q.Override.Zone = aws.ToString(in.Placement.AvailabilityZone)
+	}
+	for _, i := range in.NetworkInterfaces {
+		q.Override.SubnetID = cmp.Or(q.Override.SubnetID, aws.ToString(i.SubnetId))
+	}
+	if market := in.InstanceMarketOptions; market != nil && market.MarketType != "" {
+		if market.MarketType != types.MarketTypeSpot {
+			return nil, invalidParameter("InstanceMarketOptions.MarketType", string(market.MarketType), "spot")
+		}
+		q.CapacityType = region.Spot
+	}
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	launched, err := c.region.RunInstances(q)
+	if err != nil || len(launched) == 0 {
+		return nil, cmp.Or(err, error(failure(500, "InternalError", "No instance of this client token is left")))
+	}
+	return &ec2.RunInstancesOutput{
+		ReservationId: new("r-" + idPart(launched[0].ID)), OwnerId: new(region.AccountID),
+		Groups: []types.GroupIdentifier{}, Instances: c.instances(launched),
+	}, nil
+}
