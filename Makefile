@@ -3,7 +3,7 @@ SHELL := /bin/bash
 GO ?= go
 BIN := bin/nodeless
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
 .PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
@@ -48,7 +48,7 @@ bin/nodeless-controller: $(SOURCES) $(PAGE)
 	@scripts/guest-agent
 	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
 
-test: test-deps build bin/nodeless-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
+test: test-deps build bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test
 
 test-deps:
@@ -123,14 +123,18 @@ faults: ## the controller dies at every call in turn while calls fail, lag and l
 mutants: ## plant faults one at a time and say which of them no test notices: make mutants [TENTH=3] [ONLY='cluster: ']
 	@$(GO) run ./lab/mutants $(if $(TENTH),-tenth $(TENTH)) $(if $(ONLY),-only '$(ONLY)')
 
+# The small build with the flags by which lab/conformance gives it Karpenter's own instance types and node classes.
+bin/conformance-controller: $(SOURCES) $(PAGE)
+	$(GO) build -tags noplane,conformance -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
+
 # lab/conformance is a module of its own: it compiles Karpenter's suites. Options by ARGS; bin/conform regression -h lists them.
 bin/conform: FORCE
 	@$(GO) build -C lab/conformance -o $(CURDIR)/bin/conform .
 
-conformance: build bin/nodeless-controller bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
+conformance: build bin/conformance-controller bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
 	@bin/conform regression $(ARGS)
 
-conformance-performance: build bin/nodeless-controller bin/conform ## Karpenter's performance suite against Nodeless, about an hour
+conformance-performance: build bin/conformance-controller bin/conform ## Karpenter's performance suite against Nodeless, about an hour
 	@bin/conform performance $(ARGS)
 
 T ?= 10m

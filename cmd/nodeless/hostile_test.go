@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // hostileDump is of somebody whose names clear the screen, turn the direction of writing and are HTML. No API server
@@ -51,13 +53,13 @@ func TestNamesInADumpAreTextOnATerminal(t *testing.T) {
 		root.SetOut(out)
 		root.SetErr(out)
 		if err := root.ExecuteContext(t.Context()); err != nil {
-			out.WriteString(complaint("nodeless", root, err))
+			out.WriteString(program.Printable("nodeless", root, err))
 		}
 		if text := out.String(); strings.ContainsAny(text, "\x1b\x07\u009b\u202e") || len(text) < 20 {
 			t.Errorf("%q says\n%q", args, text)
 		}
 	}
-	if said := complaint("nodeless", newRoot(), errors.New("line 1: \x1b[2J\u202e")); said != `line 1: \x1b[2J\u202e` {
+	if said := program.Printable("nodeless", newRoot(), errors.New("line 1: \x1b[2J\u202e")); said != `line 1: \x1b[2J\u202e` {
 		t.Errorf("%q", said)
 	}
 }

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
 )
 
 // printed are the objects that a command prints, as kubectl would read them.
@@ -78,23 +75,5 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 		"RoleBinding",
 	}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v: a role comes before what binds it", kinds, want)
-	}
-}
-
-// In a pod, and in many kubeconfigs, the certificates are in a file.
-func TestMachinesTrustTheClusterThatTheControllerTrusts(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for want, tls := range map[string]rest.TLSClientConfig{
-		"from a file": {CAFile: file}, "as text": {CAData: []byte("as text"), CAFile: file}, "": {},
-	} {
-		if got, err := authorities(&rest.Config{TLSClientConfig: tls}); err != nil || string(got) != want {
-			t.Errorf("%q, %v, want %q", got, err, want)
-		}
-	}
-	if _, err := authorities(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CAFile: file + "x"}}); err == nil {
-		t.Error("a file that is not there was read")
 	}
 }

@@ -13,59 +13,41 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/nodeless/nodeless/cmd/internal/completion"
+	"github.com/nodeless/nodeless/cmd/internal/explain"
+	"github.com/nodeless/nodeless/cmd/internal/host"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/reference"
+	"github.com/nodeless/nodeless/cmd/internal/run"
+	"github.com/nodeless/nodeless/cmd/internal/simulate"
+	"github.com/nodeless/nodeless/cmd/internal/up"
+	"github.com/nodeless/nodeless/cmd/internal/views"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// version is set by the linker (see Makefile).
-var version = "dev"
+func main() { os.Exit(execute(program.CalledAs(os.Args[0], os.Args[1:]))) }
 
-// Exit codes, as `nodeless help exit-codes` says.
-const (
-	exitOK          = 0
-	exitDifferent   = 1
-	exitFailure     = 2
-	exitCannotWork  = 3
-	exitInterrupted = 130
-)
-
-// exitError carries an exit code through cobra.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
-
-func main() { os.Exit(run(calledAs(os.Args[0], os.Args[1:]))) }
-
-func run(name string, args []string) int {
+func execute(name string, args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
 	root := newRoot()
-	speakAs(name, root)
-	root.SetArgs(twoDashes(args))
+	program.CallItself(name, root)
+	root.SetArgs(views.TwoDashes(args))
 	err := root.ExecuteContext(ctx)
-	var code exitError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &code):
-		return int(code)
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return exitInterrupted
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return program.ExitInterrupted
 	}
-	fmt.Fprintf(os.Stderr, "%s: %s\n", name, complaint(name, root, err))
-	if strings.HasPrefix(err.Error(), "unknown ") {
-		fmt.Fprintf(os.Stderr, "See: %s --help\n", name)
+	code, say := program.ExitCode(err)
+	if say != nil {
+		fmt.Fprintf(os.Stderr, "%s: %s\n", name, program.Printable(name, root, say))
+		if strings.HasPrefix(say.Error(), "unknown ") {
+			fmt.Fprintf(os.Stderr, "See: %s --help\n", name)
+		}
 	}
-	return exitFailure
-}
-
-// complaint is an error as people read it: what it quotes of a cluster or a file may be anything.
-func complaint(name string, root *cobra.Command, err error) string {
-	text := strings.ReplaceAll(err.Error(), "\t", "  ") // cobra indents its suggestions by tabs
-	return printable.Lines(inWords(name, root)(strings.TrimSpace(text)))
+	return code
 }
 
 func newRoot() *cobra.Command {
@@ -88,16 +70,19 @@ func newRoot() *cobra.Command {
   nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		Version:           version,
+		Version:           program.Version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.AddCommand(newUp(), newDown(), newStatus(), newEnv(), newRun(), newWhy(), newDecisions(), newSavings(),
-		newTop(), newWeb(), newCapture(), newPlan(), newSimulate(), newKubectl(), newImage(), newHost(), newDNS(),
-		newCRDs(), newRBAC(), newVersion(), exitCodes(), newReference())
-	for _, c := range root.Commands() {
-		bindEnvironment(c)
+	for _, group := range [][]*cobra.Command{
+		up.Commands(), run.Commands(), explain.Commands(), views.Commands(), host.Commands(),
+		{simulate.New(), newVersion(), exitCodes(), reference.New()},
+	} {
+		root.AddCommand(group...)
 	}
-	addCompletions(root)
+	for _, c := range program.Commands(root) {
+		program.BindEnvironment(c)
+	}
+	completion.Add(root)
 	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -125,22 +110,5 @@ func exitCodes() *cobra.Command {
   130  interrupted (Ctrl-C) before the work was done
 
 "nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if nothing runs.`,
-	}
-}
-
-// bindEnvironment lets NODELESS_DATA_DIR and the like stand for flags that are not given.
-func bindEnvironment(c *cobra.Command) {
-	if c.DisableFlagParsing || c.RunE == nil {
-		return
-	}
-	next := c.PreRunE
-	c.PreRunE = func(cmd *cobra.Command, args []string) error {
-		if err := flagsFromEnvironment(cmd); err != nil {
-			return err
-		}
-		if next != nil {
-			return next(cmd, args)
-		}
-		return nil
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // What the plugin notes on stderr names it as people call it.
@@ -17,7 +19,7 @@ func TestThePluginsNotesSayWhatPeopleType(t *testing.T) {
 		var out bytes.Buffer
 		root := newRoot()
 		root.SetErr(&out)
-		speakAs("kubectl nodeless", root)
+		program.CallItself("kubectl nodeless", root)
 		if n, err := fmt.Fprint(root.ErrOrStderr(), said); err != nil || n != len(said) || out.String() != want {
 			t.Errorf("%q is said as %q, want %q (%v)", said, out.String(), want, err)
 		}

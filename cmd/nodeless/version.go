@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/nodeless/nodeless/cmd/internal/program"
+
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -23,7 +25,7 @@ type versionInfo struct {
 
 func currentVersion() versionInfo {
 	v := versionInfo{
-		Version: version, Catalog: catalog.Origin(), Go: runtime.Version(),
+		Version: program.Version, Catalog: catalog.Origin(), Go: runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -40,12 +40,12 @@ func TestReadmeCommandsExist(t *testing.T) {
 		}
 	}
 	commands := ""
-	files, err := filepath.Glob(filepath.Join("..", "..", "cmd", "nodeless", "*.go"))
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.Join("..", "..", "cmd", "internal", "*", "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
-	for _, f := range files {
-		commands += read(t, filepath.Join("cmd", "nodeless", filepath.Base(f)))
+	for _, f := range append(files, filepath.Join("..", "..", "cmd", "nodeless", "main.go")) {
+		commands += read(t, strings.TrimPrefix(f, filepath.Join("..", "..")))
 	}
 	for _, m := range regexp.MustCompile(`(?m)^(?:bin/)?nodeless ([a-z]+)`).FindAllStringSubmatch(read(t, "README.md"),
 		-1) {

@@ -66,7 +66,7 @@ func parse(s suite, args []string) (options, error) {
 	f.StringVar(&o.root, "root", ".", "folder of the repository")
 	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"),
 		"the whole program, whose control plane and region make the clusters")
-	f.StringVar(&o.controller, "controller", filepath.Join("bin", "nodeless-controller"), "the controller under test")
+	f.StringVar(&o.controller, "controller", filepath.Join("bin", "conformance-controller"), "the controller under test")
 	f.IntVar(&o.instances, "n", s.instances, "clusters side by side")
 	f.StringVar(&focus, "focus", s.focus, "regular expression: only specs whose text matches")
 	f.StringVar(&skip, "skip", "", "regular expression: no specs whose text matches")
@@ -99,7 +99,7 @@ func parse(s suite, args []string) (options, error) {
 			return o, err
 		}
 		if _, err := os.Stat(*binary); err != nil {
-			return o, fmt.Errorf("%w; run make build bin/nodeless-controller", err)
+			return o, fmt.Errorf("%w; run make build bin/conformance-controller", err)
 		}
 	}
 	if o.logs != "" {

@@ -1,0 +1,220 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/target"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/explain/record/store"
+	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/printable"
+)
+
+type decisionsOptions struct {
+	cluster   target.Flags
+	output    string
+	watch     bool
+	noHeaders bool
+	limit     int
+	since     time.Duration
+}
+
+func newDecisions() *cobra.Command {
+	var o decisionsOptions
+	c := &cobra.Command{
+		Use:   "decisions [KIND/NAME]",
+		Short: "What was decided lately, why, and what became of it; also about things that are gone",
+		Long: `The controller keeps what it decides in the cluster (kubectl get decisionlogs), bounded to 4 MiB: which machine was launched for which
+pods, at what price, and what the next best would have cost; which machines went, why, what came in their place; which pods got nothing;
+which machines others took away. And what became of it: how long until it was ready, when it was gone, or why it was undone.
+
+With KIND/NAME only what was decided about that pod, node, nodeclaim or nodepool, whether it is still there or not.
+"nodeless why KIND/NAME" says the same in more words; "nodeless savings" adds up what was saved.`,
+		Example: `  nodeless decisions
+  nodeless decisions -w
+  nodeless decisions nodepool/general-purpose --since 24h -o wide
+  nodeless decisions pod/web-7fb4-x2x -n shop -o yaml`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
+		},
+	}
+	o.cluster.AddTarget(c.Flags())
+	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json, yaml, "+output.Forms+"; by default a table")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with what is decided from now on, until Ctrl-C")
+	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no titles")
+	c.Flags().IntVar(&o.limit, "limit", 30, "how many at most, the newest; 0 = all")
+	c.Flags().DurationVar(&o.since, "since", 0, "only those of so long ago at most; 0 = all")
+	return c
+}
+
+func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []string) error {
+	if err := output.Check(o.output, "", "wide", "name"); err != nil {
+		return err
+	}
+	if o.limit < 0 || o.since < 0 {
+		return fmt.Errorf("--limit %d, --since %s: use no negative numbers", o.limit, o.since)
+	}
+	t, err := o.cluster.Find()
+	if err != nil {
+		return err
+	}
+	var of *answers.Subject
+	if len(args) > 0 {
+		subject, err := answers.Parse(t.Namespace, args...)
+		if err == nil && subject.Workload() {
+			err = fmt.Errorf("unknown kind %q: decisions are about a pod, a node, a nodeclaim or a nodepool", subject.Kind)
+		}
+		if err != nil {
+			return err
+		}
+		of = &subject
+	}
+	r, err := store.NewReader(t.REST)
+	if err != nil {
+		return err
+	}
+	reading, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	for _, damage := range reading.Damaged {
+		fmt.Fprintln(errs, "nodeless: decisions:", printable.Text(damage.Error()))
+	}
+	now := t.Clock.Now()
+	records := o.chosen(reading.Records, of, now)
+	if len(records) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
+		fmt.Fprintln(errs, "nodeless: decisions: nothing of this sort is kept")
+		return nil
+	}
+	if err := o.print(out, records, now); err != nil || !o.watch {
+		return err
+	}
+	o.noHeaders = true // they are above what was printed first
+	return o.follow(ctx, out, r, reading.Records, of, t.Clock.Now)
+}
+
+// chosen are the records that were asked for.
+func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now time.Time) []record.Record {
+	out := slices.Clone(all)
+	if of != nil {
+		name := of.Name
+		if of.Kind == answers.PodKind {
+			name = of.Namespace + "/" + of.Name
+		}
+		out = record.Of(out, of.Kind, name)
+	}
+	if o.since > 0 {
+		out = slices.DeleteFunc(out, func(r record.Record) bool { return now.Sub(r.Time) > o.since })
+	}
+	if o.limit > 0 && len(out) > o.limit {
+		out = out[len(out)-o.limit:]
+	}
+	return out
+}
+
+// follow prints what is new of each piece of the log that is written.
+func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.Reader, known []record.Record,
+	of *answers.Subject, clock func() time.Time,
+) error {
+	seen := map[string]int{} // how many outcomes were told, by decision
+	for i := range known {
+		seen[known[i].ID] = len(known[i].Outcomes) + 1
+	}
+	var failed error
+	err := r.Follow(ctx, func(more []record.Entry) {
+		known = record.Fold(append(record.Entries(known), more...))
+		var news []record.Record
+		for i := range known {
+			if told := len(known[i].Outcomes) + 1; seen[known[i].ID] != told {
+				seen[known[i].ID] = told
+				news = append(news, known[i])
+			}
+		}
+		unbounded := decisionsOptions{output: o.output}
+		now := clock()
+		if news = unbounded.chosen(news, of, now); len(news) > 0 && failed == nil {
+			failed = o.print(out, news, now)
+		}
+	})
+	return cmp.Or(failed, err)
+}
+
+func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
+	if output.IsData(o.output) {
+		return output.Rows(out, o.output,
+			record.List{
+				APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList",
+				Items: append([]record.Record{}, records...),
+			}, "items", !o.noHeaders)
+	}
+	if o.output == "name" {
+		for i := range records {
+			fmt.Fprintln(out, "decision/"+printable.Text(records[i].ID))
+		}
+		return nil
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	switch {
+	case o.noHeaders:
+	case o.output == "wide":
+		fmt.Fprintln(w, "TIME\tID\tDECISION\tREASON\tPODS\tSAVES\tSNAPSHOT\tWHAT")
+	default:
+		fmt.Fprintln(w, "AGE\tDECISION\tREASON\tWHAT")
+	}
+	for i := range records {
+		r := &records[i]
+		by := cmp.Or(r.Method, r.Rule, "-")
+		cells := []string{ageOf(now.Sub(r.Time)), string(r.Kind), by, r.Line()}
+		if o.output == "wide" {
+			saves := "-"
+			if r.SavesPerHour != 0 {
+				saves = reason.PerHour(r.SavesPerHour)
+			}
+			cells = []string{
+				r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves,
+				cmp.Or(r.Snapshot, "-"), r.Line(),
+			}
+		}
+		for j := range cells {
+			cells[j] = printable.Text(cells[j])
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	return w.Flush()
+}
+
+// podsOf is how many pods a decision was about.
+func podsOf(r *record.Record) int {
+	n := len(r.Pods) + r.PodsMore
+	for _, m := range r.Goes {
+		n += len(m.Pods) + m.PodsMore
+	}
+	return n
+}
+
+// ageOf is a duration as kubectl writes it.
+func ageOf(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}

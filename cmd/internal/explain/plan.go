@@ -1,0 +1,171 @@
+//go:build !noplane
+
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	manifests "github.com/nodeless/nodeless/internal/kit/manifest"
+)
+
+type planOptions struct {
+	cluster                target.Flags
+	policy                 policyflags.Flags
+	files, deletes, scales []string
+	output                 string
+	partial, detailed      bool
+	boot, horizon          time.Duration
+}
+
+// Exit codes of --detailed-exitcode, as terraform has them.
+const (
+	exitPlanFails   = 1
+	exitPlanDiffers = 2
+)
+
+func newPlan() *cobra.Command {
+	var o planOptions
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what a change of NodePools, node classes, DaemonSets or Deployments would do to nodes, pods and costs",
+		Long: `Reads a cluster, puts the changed manifests in the place of what is there, and lets the engine decide on virtual time until nothing
+changes any more. Prints which machines would go and come, in which order, under which budgets and about how long that takes, which
+pods would be evicted, what a month would cost, and which pods would have no place. It changes nothing, needs no controller, and works
+with the right to read ("nodeless rbac --view").
+
+Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
+(--prices aws asks AWS). Give the flags for choices the values that the controller has, if they are others than the defaults.`,
+		Example: `  nodeless plan -f pool.yaml
+  nodeless plan -f pools/ -o wide
+  nodeless plan --delete nodepool/old --scale deployment/web=50 -n shop
+  nodeless plan -f pool.yaml --from cluster.yaml --detailed-exitcode`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			differs, err := o.run(cmd)
+			var broken *whatif.CannotWorkError
+			switch {
+			case errors.As(err, &broken):
+				return &program.ExitError{Code: program.ExitCannotWork, Err: fmt.Errorf("plan: %w", err)}
+			case err != nil && o.detailed:
+				return &program.ExitError{Code: exitPlanFails, Err: err}
+			case err == nil && differs && o.detailed:
+				return &program.ExitError{Code: exitPlanDiffers}
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	o.cluster.Add(f)
+	o.cluster.AddFrom(f)
+	o.policy.Add(f)
+	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
+	f.StringArrayVar(&o.deletes, "delete", nil,
+		"object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
+	f.StringArrayVar(&o.scales, "scale", nil,
+		"number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
+	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
+	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
+	f.BoolVar(&o.detailed, "detailed-exitcode", false,
+		"exit with 0 if nothing would change, 2 if something would, 3 if a pool or class of the change cannot work, 1 for another error")
+	f.DurationVar(&o.boot, "boot", 0,
+		"time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
+	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
+	return c
+}
+
+func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
+	if err := output.Check(o.output, "", "wide"); err != nil {
+		return false, err
+	}
+	if o.boot < 0 || o.horizon <= 0 {
+		return false, fmt.Errorf("--boot is from 0 on, --horizon above it")
+	}
+	policy, on, err := o.policy.Resolve()
+	if err != nil {
+		return false, err
+	}
+	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
+		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete and --scale; see: nodeless plan --help")
+	}
+	changes, err := o.changes(cmd.InOrStdin())
+	if err != nil {
+		return false, err
+	}
+	c, t, err := o.cluster.Open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(),
+		func(l *capture.Options) { l.Partial, l.Keep = o.partial, true })
+	if err != nil {
+		return false, err
+	}
+	for i := range changes {
+		changes[i].Namespace = t.Namespace
+	}
+	out, err := whatif.Run(cmd.Context(),
+		whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
+	if err != nil {
+		return false, err
+	}
+	for _, gap := range c.Gaps() {
+		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
+	}
+	out.Assumed = append(out.Assumed, "prices: "+c.Prices())
+	if output.IsData(o.output) {
+		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "", true)
+	}
+	return out.Differs(), writePlan(cmd.OutOrStdout(), out, o.output == "wide")
+}
+
+// changes are what files and flags say, in that order.
+func (o *planOptions) changes(stdin io.Reader) ([]whatif.Change, error) {
+	var out []whatif.Change
+	for _, name := range o.files {
+		files, err := manifestFiles(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if err := readChanges(stdin, file, &out); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	for _, name := range o.deletes {
+		out = append(out, whatif.Change{Delete: name})
+	}
+	for _, text := range o.scales {
+		c, err := whatif.ParseScale(text, "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+func readChanges(stdin io.Reader, file string, out *[]whatif.Change) error {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	return manifests.Each(in, func(i manifests.Item) error {
+		*out = append(*out, whatif.Change{Item: i, File: file})
+		return nil
+	})
+}

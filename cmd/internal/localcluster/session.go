@@ -1,0 +1,90 @@
+package localcluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/datadir"
+)
+
+// Session is what a running `nodeless up` leaves in its data directory for down and status.
+type Session struct {
+	PID        int           `json:"pid"`
+	Name       string        `json:"name"` // of the cluster
+	Started    time.Time     `json:"started"`
+	Version    string        `json:"version"`
+	Kubeconfig string        `json:"kubeconfig"`
+	APIServer  string        `json:"apiServer"`
+	Region     string        `json:"region"`
+	RegionURL  string        `json:"regionEndpoint"`
+	BootTime   time.Duration `json:"bootTimeNanoseconds"`
+	Context    string        `json:"context,omitempty"`        // of the user's kubeconfig; "" if it is not there
+	NoContext  string        `json:"contextProblem,omitempty"` // why it is not, although it should be
+	Page       string        `json:"page,omitempty"`           // the link that opens it, with its token
+	// Secrets of this cluster, which is why nobody else may read the file: callers send them as Authorization: Bearer.
+	PageToken   string `json:"pageToken,omitempty"`
+	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
+}
+
+var ErrNotRunning = errors.New("not running")
+
+func SessionFile(dir string) string { return filepath.Join(dir, "session.json") }
+
+// Save writes the session so that a reader sees all of it or nothing.
+func (s Session) Save(dir string) error {
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp := SessionFile(dir) + ".tmp"
+	if err := os.WriteFile(tmp, append(out, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write session: %w", err)
+	}
+	return os.Rename(tmp, SessionFile(dir))
+}
+
+// LoadSession reads the session of the process that uses the data directory; errNotRunning if none does.
+func LoadSession(dir string) (Session, error) {
+	var s Session
+	data, err := os.ReadFile(SessionFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, ErrNotRunning
+	}
+	if err != nil {
+		return s, fmt.Errorf("read session: %w", err)
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("session file %s is damaged (%w); if nothing runs, delete it", SessionFile(dir), err)
+	}
+	// of a process that was killed, while another one starts
+	if pid, used := datadir.User(dir); !used || pid != 0 && pid != s.PID {
+		return s, ErrNotRunning
+	}
+	return s, nil
+}
+
+// TypesFile keeps the types of one's own that a cluster of `nodeless up` was made with.
+func TypesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
+
+// EKSName is what the simulated region calls its cluster: in tags, user data and EKS.
+const EKSName = "nodeless"
+
+// TokenFile keeps the token of a listener, so that links stay good over restarts.
+func TokenFile(dir, listener string) string { return filepath.Join(dir, "tokens", listener) }
+
+// RegionFile remembers in which region a cluster lives: its machines are there.
+func RegionFile(dir string) string { return filepath.Join(dir, "region", "name") }
+
+// EngineUsage is of the flag --engine.
+const EngineUsage = "what pods of FargateProfiles run on here: auto (KVM where a guest boots with it, else TCG), kvm, tcg, or namespace: no virtual machines and NO security boundary, for machines that can have none, and for profiles that ask for it"
+
+// MicroVMDir is where this machine keeps its microVMs, below the data directory.
+func MicroVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms") }
+
+// ImageDir is where images are looked for first, and built to.
+func ImageDir(dataDir string) string { return filepath.Join(dataDir, "images") }

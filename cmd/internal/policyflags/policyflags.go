@@ -1,0 +1,109 @@
+// Package policyflags holds the flags that decide how the engine chooses. Every command that asks the engine has them.
+package policyflags
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Flags are the values of the flags.
+type Flags struct {
+	PreferencePolicy string  // Priced, Respect or Ignore; Karpenter knows the last two
+	MinValuesPolicy  string  // Strict or BestEffort
+	PreferencePrice  float64 // dollars per hour for a preference of weight 100, when Priced
+	NodeFee          float64 // dollars per hour
+	SpotRisk         int     // percent
+	PriorityCutoff   int32   // noCutoff = none
+	featureGates     string
+}
+
+const (
+	noCutoff   = math.MinInt32 // nodes are launched for pods of any priority
+	maxDollars = 10_000        // per hour: more than any instance costs
+)
+
+// Add adds the flags.
+func (c *Flags) Add(f *pflag.FlagSet) {
+	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced",
+		"how preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are treated: "+
+			"Priced = kept as long as they cost no more than --preference-price, Respect = kept if at all possible, Ignore = ignored")
+	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict",
+		"what happens when a node cannot keep minValues of its NodePool: Strict = it is not launched, "+
+			"BestEffort = minValues are lowered if its pods would otherwise stay pending")
+	f.Float64Var(&c.PreferencePrice, "preference-price", 0,
+		"dollars per hour that keeping a preference of weight 100 may cost; less for smaller weights")
+	f.Float64Var(&c.NodeFee, "node-fee", 0,
+		"dollars per hour that every node costs in addition to its price, such as licences; a higher fee gives fewer, larger nodes")
+	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percentage added to spot prices when offerings are compared")
+	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
+		"pods of lower priority may use existing nodes, but no node is launched for them")
+	f.Lookup("priority-cutoff").DefValue = "none"
+	f.StringVar(&c.featureGates, "feature-gates", gates.Default().String(),
+		"optional features to turn on or off; ReservedCapacity has no effect yet: capacity reservations are not used")
+}
+
+// Resolve returns the engine's policy and the feature gates. The error names the flag.
+func (c *Flags) Resolve() (model.Policy, gates.Gates, error) {
+	policy, err := c.policy()
+	if err != nil {
+		return policy, gates.Gates{}, err
+	}
+	on, unknown, err := gates.Parse(c.featureGates)
+	if err != nil {
+		return policy, on, fmt.Errorf("--feature-gates: %w", err)
+	}
+	if len(unknown) > 0 { // they may be another version's
+		slog.Warn("unknown feature gates are ignored", "gates", unknown)
+	}
+	policy.SpotToSpot = on.SpotToSpotConsolidation
+	return policy, on, nil
+}
+
+func (c *Flags) policy() (p model.Policy, err error) {
+	switch strings.ToLower(c.PreferencePolicy) {
+	case "", "priced":
+		p.Preferences = model.Priced
+	case "respect":
+		p.Preferences = model.Respect
+	case "ignore":
+		p.Preferences = model.Ignore
+	default:
+		return p, fmt.Errorf("--preference-policy %q: use Priced, Respect or Ignore", c.PreferencePolicy)
+	}
+	switch strings.ToLower(c.MinValuesPolicy) {
+	case "", "strict":
+		p.MinValues = model.Strict
+	case "besteffort":
+		p.MinValues = model.BestEffort
+	default:
+		return p, fmt.Errorf("--min-values-policy %q: use Strict or BestEffort", c.MinValuesPolicy)
+	}
+	if p.PreferencePrice, err = price("preference-price", c.PreferencePrice); err != nil {
+		return p, err
+	}
+	if p.NodeFee, err = price("node-fee", c.NodeFee); err != nil {
+		return p, err
+	}
+	if c.SpotRisk < 0 || c.SpotRisk > 1000 {
+		return p, fmt.Errorf("--spot-risk %d: use a percentage from 0 to 1000", c.SpotRisk)
+	}
+	p.SpotRisk = c.SpotRisk
+	if c.PriorityCutoff != noCutoff {
+		p.PriorityCutoff, p.HasPriorityCutoff = c.PriorityCutoff, true
+	}
+	return p, nil
+}
+
+func price(flag string, dollars float64) (model.Price, error) {
+	if !(dollars >= 0 && dollars <= maxDollars) { // NaN is neither
+		return 0, fmt.Errorf("--%s %v: use dollars per hour from 0 to %d", flag, dollars, maxDollars)
+	}
+	return model.Price(math.Round(dollars * 1e6)), nil
+}

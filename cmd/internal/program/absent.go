@@ -1,0 +1,18 @@
+package program
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// errNoPlane is what the commands of the embedded control plane say in a build without it.
+var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what asks it (build tag noplane); " +
+	"the whole program is made by \"make build\"")
+
+func Absent(use, short string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error { return errNoPlane },
+	}
+}

@@ -1,0 +1,55 @@
+package program
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// environmentMark is the annotation of flags whose value is from the environment.
+const environmentMark = "nodeless/environment"
+
+// OnCommandLine reports whether a flag was given on the command line.
+func OnCommandLine(f *pflag.FlagSet, name string) bool {
+	flag := f.Lookup(name)
+	return flag != nil && flag.Changed && flag.Annotations[environmentMark] == nil
+}
+
+// ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. A cluster that the command line
+// names, by its name or its data directory, is not looked for in the environment.
+func ReadEnvironment(cmd *cobra.Command) (err error) {
+	placed := OnCommandLine(cmd.Flags(), "name") || OnCommandLine(cmd.Flags(), "data-dir")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || err != nil || placed && (f.Name == "name" || f.Name == "data-dir") {
+			return
+		}
+		name := "NODELESS_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v, ok := os.LookupEnv(name); ok && v != "" {
+			if e := cmd.Flags().Set(f.Name, v); e != nil {
+				err = fmt.Errorf("environment variable %s=%q: %w", name, v, e)
+			}
+			_ = cmd.Flags().SetAnnotation(f.Name, environmentMark, []string{name}) // it fails for flags that are not there
+		}
+	})
+	return err
+}
+
+// BindEnvironment lets NODELESS_DATA_DIR and the like stand for flags that are not given.
+func BindEnvironment(c *cobra.Command) {
+	if c.DisableFlagParsing || c.RunE == nil {
+		return
+	}
+	next := c.PreRunE
+	c.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := ReadEnvironment(cmd); err != nil {
+			return err
+		}
+		if next != nil {
+			return next(cmd, args)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,168 @@
+// Package run has the commands that run the controller and print what it needs in a cluster: run, crds and rbac.
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+func newRun() *cobra.Command {
+	var s settings
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run the controller alone, against any cluster",
+		Long: `Watches the cluster of your kubeconfig (or, in a pod, of its service account), launches machines through the AWS API and takes
+them away. AWS credentials and region come from where every AWS tool takes them; AWS_ENDPOINT_URL leads to a simulated
+region. Each flag can be given as NODELESS_<FLAG> in the environment, and those that Karpenter has also under Karpenter's
+name, such as CLUSTER_NAME: a Karpenter deployment's settings can stay as they are.
+
+Do not run it beside Karpenter on the same NodePools. It takes Karpenter's lease (--leader-election-name), so that the two
+never act at the same time in one namespace.`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return fromKarpentersEnvironment(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.logged(runController(cmd.Context(), cmd.Flags(), &s))
+		},
+	}
+	s.add(c.Flags())
+	return c
+}
+
+// logged says in the log why the controller ended, where whatever it prints is to be JSON.
+func (s *settings) logged(err error) error {
+	if err == nil || s.logFormat != "json" {
+		return err
+	}
+	log, failed := s.openLogger()
+	if failed != nil {
+		return err
+	}
+	log.Error("the controller ended", "error", err.Error())
+	return &program.ExitError{Code: program.ExitFailure}
+}
+
+// frugal is how much garbage the controller lets grow, in percent of what lives: its heap is small, so that
+// collecting it twice as often as usual costs little.
+const frugal = 50
+
+func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	log, err := s.startLog()
+	if err != nil {
+		return err
+	}
+	o, err := s.controllerOptions(f)
+	if err != nil {
+		return err
+	}
+	for _, flag := range s.inert.wanted() {
+		log.Warn("this setting is accepted but has no effect; see nodeless run --help", "flag", "--"+flag)
+	}
+	if limit, _ := s.memory(); limit > 0 {
+		debug.SetMemoryLimit(limit / 10 * 9)
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(frugal)
+	}
+	cfg, err := target.Connect(s.kubeconfig, s.context, s.kubeQPS, s.kubeBurst)
+	if err != nil {
+		return err
+	}
+	awsCfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return fmt.Errorf("AWS configuration: %w", err)
+	}
+	if awsCfg.Region == "" {
+		return fmt.Errorf("no AWS region: set AWS_REGION")
+	}
+	provider, err := s.provider(ctx, awsCfg, cfg)
+	if err != nil {
+		return err
+	}
+	provider.Log = log
+	if s.useTestCloud != nil {
+		if err := s.useTestCloud(&provider, &o); err != nil {
+			return err
+		}
+	}
+	o.REST, o.Log, o.Provider = cfg, log, target.AWSProvider(provider)
+	if s.fargateWebhook != "" {
+		at, listener, err := admission.Listen(ctx, fmt.Sprintf(":%d", s.fargatePort), s.fargateWebhook)
+		if err != nil {
+			return err
+		}
+		o.Fargate = &controller.Fargate{At: at, Listener: listener}
+	}
+	if s.page == "" {
+		return controller.Run(ctx, o)
+	}
+	return s.runWithPage(ctx, awsCfg, o)
+}
+
+// provider are the cloud's options: how machines reach the cluster is asked of EKS where that is the better source.
+func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) (aws.Options, error) {
+	ca, err := s.caBundle()
+	if err != nil {
+		return aws.Options{}, err
+	}
+	o := aws.Options{
+		AWS: awsCfg, ClusterName: s.clusterName, ClusterEndpoint: s.clusterEndpoint, ClusterCA: ca,
+		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
+		IsolatedVPC: s.isolatedVPC,
+	}
+	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
+		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
+		if err != nil {
+			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is not EKS", err)
+		}
+		o.ClusterEndpoint, o.ServiceCIDR = cmp.Or(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
+		if o.ClusterCA == nil {
+			o.ClusterCA = found.CA
+		}
+	}
+	o.ClusterEndpoint = cmp.Or(o.ClusterEndpoint, cfg.Host)
+	if o.ClusterCA == nil {
+		o.ClusterCA, err = target.Authorities(cfg)
+	}
+	return o, err
+}
+
+// controllerOptions are those that the settings decide.
+func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, error) {
+	policy, on, err := s.policy.Resolve()
+	host, _ := os.Hostname()
+	return controller.Options{
+		Policy: policy, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
+		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
+		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
+		Profiling:      s.profiling, Unobserved: s.unobserved,
+		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName,
+		LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
+		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
+		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
+	}, err
+}
+
+// Commands are the controller and what it needs in a cluster.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newRun(), newCRDs(), newRBAC()}
+}

@@ -1,0 +1,209 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/controller"
+)
+
+// testCloud adds flags for Karpenter's suites and returns what they change; nil without the build tag conformance.
+var testCloud func(*pflag.FlagSet) func(*aws.Options, *controller.Options) error
+
+// settings are the controller's. Those that Karpenter v1.14.1 and its AWS provider have too carry their names, as
+// flags and in the environment, and their defaults unless the help says otherwise (karpenter.md §5).
+type settings struct {
+	kubeconfig, context string
+	stateDir            string
+	useTestCloud        func(*aws.Options, *controller.Options) error // nil in every build but the one for Karpenter's suites
+
+	clusterName, clusterEndpoint, clusterCA string
+	interruptionQueue                       string
+	isolatedVPC, eksControlPlane            bool
+	reservedENIs                            int
+	vmMemoryOverhead                        float64
+	amiRefresh, subnetRefresh               time.Duration
+
+	metricsAddress, healthAddress string
+	metricsPort, healthPort       int
+	page                          string
+	pageGate                      webpage.GateFlags
+	profiling, unobserved         bool
+
+	leaderElect, noLeaderElection       bool
+	leaderName, leaderNamespace, system string
+
+	fargateWebhook string
+	fargatePort    int
+
+	kubeQPS, kubeBurst  int
+	memoryLimit         string
+	cpuRequests         int
+	batchIdle, batchMax time.Duration
+
+	logLevel, logFormat   string
+	logPaths, logErrPaths string
+
+	policy policyflags.Flags
+	inert  inert
+}
+
+// inert are settings of Karpenter that change nothing here unless they ask for what is not there: then that is said.
+type inert struct {
+	service, schedulerConfig, awsGates        string
+	noWarmup, ignoreDRA, zonalShift, noDryRun bool
+}
+
+// karpenterNames are the flags that can be given under Karpenter's name in the environment: CLUSTER_NAME for
+// cluster-name.
+var karpenterNames = []string{
+	"cluster-name", "cluster-endpoint", "cluster-ca-bundle", "interruption-queue", "isolated-vpc", "eks-control-plane",
+	"reserved-enis",
+	"vm-memory-overhead-percent", "ami-refresh-interval", "subnet-refresh-interval", "enable-zonal-shift",
+	"disable-dry-run", "aws-feature-gates",
+	"metrics-port", "health-probe-port", "enable-profiling", "disable-cluster-state-observability",
+	"disable-leader-election",
+	"leader-election-name", "leader-election-namespace", "system-namespace", "disable-controller-warmup",
+	"karpenter-service",
+	"kube-client-qps", "kube-client-burst", "memory-limit", "cpu-requests", "batch-idle-duration", "batch-max-duration",
+	"log-level", "log-output-paths", "log-error-output-paths", "preference-policy", "min-values-policy", "feature-gates",
+	"scheduler-config", "ignore-dra-requests",
+}
+
+// karpenterName is a flag's in the environment.
+func karpenterName(flag string) string {
+	return strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromKarpentersEnvironment sets those flags that were not given otherwise.
+func fromKarpentersEnvironment(cmd *cobra.Command) error {
+	for _, flag := range karpenterNames {
+		f := cmd.Flags().Lookup(flag)
+		v := os.Getenv(karpenterName(flag))
+		if f == nil || f.Changed || v == "" {
+			continue
+		}
+		if err := cmd.Flags().Set(flag, v); err != nil {
+			return fmt.Errorf("environment variable %s=%q: %w", karpenterName(flag), v, err)
+		}
+	}
+	return nil
+}
+
+// add adds the flags of `nodeless run`.
+func (s *settings) add(f *pflag.FlagSet) {
+	f.StringVar(&s.kubeconfig, "kubeconfig", "",
+		"kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&s.context, "context", "", "context of the kubeconfig (default: its current one)")
+	f.StringVar(&s.stateDir, "state-dir", "", "folder for plans that failed the check (default: they are only logged)")
+	if testCloud != nil {
+		s.useTestCloud = testCloud(f)
+	}
+	s.addCluster(f)
+	s.addProcess(f)
+	s.inert.add(f)
+	s.policy.Add(f)
+}
+
+func (s *settings) addCluster(f *pflag.FlagSet) {
+	f.StringVar(&s.clusterName, "cluster-name", "", "name of the cluster, in tags and user data (required)")
+	f.StringVar(&s.clusterEndpoint, "cluster-endpoint", "",
+		"URL of the API server as machines reach it (default: EKS is asked with --eks-control-plane or in a pod, else the kubeconfig's)")
+	f.StringVar(&s.clusterCA, "cluster-ca-bundle", "",
+		"certificates of the API server for machines, in base64 (default: as for --cluster-endpoint)")
+	f.BoolVar(&s.eksControlPlane, "eks-control-plane", false,
+		"the control plane is EKS: ask it for endpoint, certificates and service network")
+	f.StringVar(&s.interruptionQueue, "interruption-queue", "", "name of the SQS queue with EC2's notices (default: none)")
+	f.BoolVar(&s.isolatedVPC, "isolated-vpc", false, "the price list of AWS cannot be reached: use the built-in one")
+	f.Float64Var(&s.vmMemoryOverhead, "vm-memory-overhead-percent", 0.075,
+		"part of a type's memory that the hypervisor keeps")
+	f.IntVar(&s.reservedENIs, "reserved-enis", 0, "network interfaces of a machine that are not for pods")
+	f.DurationVar(&s.amiRefresh, "ami-refresh-interval", time.Minute,
+		"how often images are looked up again, at least 1m; they are looked up with the subnets, at the shorter of the two intervals")
+	f.DurationVar(&s.subnetRefresh, "subnet-refresh-interval", time.Minute,
+		"how often subnets are looked up again, at least 1m; see --ami-refresh-interval")
+}
+
+func (s *settings) addProcess(f *pflag.FlagSet) {
+	f.IntVar(&s.metricsPort, "metrics-port", 8080,
+		"port of /metrics; 0 = nowhere. In a pod, or when given, it is open on all addresses, else on loopback only")
+	f.IntVar(&s.healthPort, "health-probe-port", 8081, "port of /healthz and /readyz, as for --metrics-port")
+	f.StringVar(&s.metricsAddress, "metrics-address", "",
+		`address and port of /metrics instead of --metrics-port, such as 127.0.0.1:8080`)
+	f.StringVar(&s.healthAddress, "health-address", "",
+		"address and port of /healthz and /readyz instead of --health-probe-port")
+	f.StringVar(&s.page, "page", "",
+		"address and port of the page that shows the cluster, such as 127.0.0.1:8082, to be reached with kubectl port-forward; on another than a loopback address people log in with a bearer token (default: no page)")
+	s.pageGate.Add(f, "page-")
+	f.BoolVar(&s.profiling, "enable-profiling", false,
+		"serve /debug/pprof beside /metrics, to callers on this machine or in this pod: kubectl port-forward")
+	f.BoolVar(&s.unobserved, "disable-cluster-state-observability", false,
+		"no metrics of single pods, nodes, pools and conditions")
+	f.BoolVar(&s.leaderElect, "leader-elect", true,
+		"run several replicas of which one acts; the others know the cluster already")
+	f.BoolVar(&s.noLeaderElection, "disable-leader-election", false, "the same as --leader-elect=false")
+	f.StringVar(&s.leaderName, "leader-election-name", controller.DefaultLease, "name of the lease")
+	f.StringVar(&s.leaderNamespace, "leader-election-namespace", "",
+		"namespace of the lease (default: --system-namespace)")
+	f.StringVar(&s.system, "system-namespace", "",
+		"namespace of the controller (default: the pod's own, else kube-system)")
+	f.StringVar(&s.fargateWebhook, "fargate-webhook", "",
+		"URL by which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, https://SERVICE.NAMESPACE.svc: "+
+			"FargateProfiles are acted upon. The pods they select run in microVMs of the machines that joined with \"nodeless host\"; without one they stay Pending and say so (default: they are not acted upon)")
+	f.IntVar(&s.fargatePort, "fargate-webhook-port", 9443, "port on which --fargate-webhook is answered")
+	f.IntVar(&s.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
+	f.IntVar(&s.kubeBurst, "kube-client-burst", 300, "requests at once to the API server")
+	f.StringVar(&s.memoryLimit, "memory-limit", "-1",
+		"memory of the container, in bytes or as 2Gi; from 90 % of it on garbage is collected more eagerly; -1 = not known")
+	f.IntVar(&s.cpuRequests, "cpu-requests", 1000,
+		"CPU of the container, in thousandths; launches and writes to the API server run 64 and 16 at a time for each 1000")
+	f.DurationVar(&s.batchIdle, "batch-idle-duration", 0,
+		"quiet that is waited for before pods are planned for: longer means fewer and larger machines for pods that trickle in (default: 10 to 60 ms, longer in a rush)")
+	f.DurationVar(&s.batchMax, "batch-max-duration", 0,
+		"longest wait while more pods keep coming (default: 300 ms, or ten times --batch-idle-duration if that is given)")
+	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
+	f.StringVar(&s.logPaths, "log-output-paths", "stderr",
+		"where the log goes: stdout, stderr or files, several with commas between them")
+	f.StringVar(&s.logErrPaths, "log-error-output-paths", "stderr", "where it is said that the log cannot be written")
+}
+
+func (i *inert) add(f *pflag.FlagSet) {
+	f.StringVar(&i.service, "karpenter-service", "", "of Karpenter; nothing here needs it")
+	f.StringVar(&i.schedulerConfig, "scheduler-config", "",
+		"of Karpenter; default topology spreads are not read from it yet")
+	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true,
+		"of Karpenter; a standby here always knows the cluster already")
+	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true,
+		"of Karpenter; what pods ask of dynamic resource allocation is never planned for yet")
+	f.BoolVar(&i.zonalShift, "enable-zonal-shift", false, "of Karpenter; zonal shifts are not followed yet")
+	f.BoolVar(&i.noDryRun, "disable-dry-run", false,
+		"of Karpenter; node classes are validated here without trial launches")
+	f.StringVar(&i.awsGates, "aws-feature-gates", "NodeClassCEL=false",
+		"of Karpenter; its gate NodeClassCEL is not there yet")
+}
+
+// wanted are the inert settings that ask for what is not there.
+func (i *inert) wanted() []string {
+	var out []string
+	for flag, wants := range map[string]bool{
+		"scheduler-config": i.schedulerConfig != "", "ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
+		"aws-feature-gates": strings.Contains(i.awsGates, "=true"),
+	} {
+		if wants {
+			out = append(out, flag)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

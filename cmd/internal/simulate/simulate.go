@@ -1,0 +1,195 @@
+// Package simulate has the commands that decide without a cluster: simulate and simulate trace.
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/printable"
+)
+
+type simulateOptions struct {
+	output, solver, preferences string
+	compare, check              bool
+	region                      string
+}
+
+func New() *cobra.Command {
+	var o simulateOptions
+	c := &cobra.Command{
+		Use:   "simulate FILE",
+		Short: "Decide for a cluster that is written in a file: what is launched, placed, removed, and why",
+		Long: `Reads a cluster as text, decides as the controller would, and prints the plan with its reasons and its price. It needs no
+cluster and no cloud. "-" reads from stdin. It may as well be what "nodeless capture" or "kubectl get … -o yaml" wrote of a cluster,
+or a decision that the controller saved (JSON).
+
+Each line of the text begins with what it declares:
+
+  type NAME cpu=4 memory=16Gi pods=58 labels(arch=amd64) offers(us-east-1a spot 0.07, us-east-1b on-demand 0.19)
+  pool NAME weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) limit(cpu=100)
+  daemon NAME cpu=100m
+  pods COUNT NAME cpu=1 memory=2Gi require(zone=us-east-1a) tolerate(gpu)
+  node NAME pool=NAME type=NAME zone=us-east-1a runs(web)
+  policy max-types=20
+
+What stands below a line of dashes is the plan that is expected; --check compares, "-o wide" prints it in that form.`,
+		Example: `  nodeless simulate examples/shop.txt
+  nodeless simulate examples/shop.txt --compare
+  nodeless capture > cluster.yaml && nodeless simulate cluster.yaml --compare
+  printf 'type m4 cpu=4 memory=16Gi pods=58 offers(a spot 0.07)\npool general\npods 10 web cpu=1\n' | nodeless simulate -`,
+		Args: oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.valid(); err != nil {
+				return err
+			}
+			return o.run(cmd, args[0])
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "wide, json or yaml; nothing for sentences")
+	f.StringVar(&o.solver, "solver", "", "staged or first-fit (as Karpenter does); default: what the file's policy says")
+	f.StringVar(&o.preferences, "preferences", "", "priced, respect or ignore; default: what the file's policy says")
+	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would pay")
+	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if it is another")
+	f.StringVar(&o.region, "region", "", "of a dump: AWS region of the built-in prices (default: where its zones are)")
+	c.AddCommand(newSimulateTrace())
+	return c
+}
+
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("simulate wants one file, or - for stdin, and got %d; see: nodeless simulate --help", len(args))
+	}
+	return nil
+}
+
+var (
+	solvers         = map[string]model.Solver{"staged": model.Staged, "first-fit": model.FirstFit}
+	preferenceWords = map[string]model.Preferences{
+		"priced": model.Priced, "respect": model.Respect,
+		"ignore": model.Ignore,
+	}
+)
+
+func (o *simulateOptions) valid() error {
+	if _, ok := solvers[o.solver]; !ok && o.solver != "" {
+		return fmt.Errorf("--solver %q: use staged or first-fit", o.solver)
+	}
+	if _, ok := preferenceWords[o.preferences]; !ok && o.preferences != "" {
+		return fmt.Errorf("--preferences %q: use priced, respect or ignore", o.preferences)
+	}
+	switch o.output {
+	case "", "wide", "json", "yaml":
+	default:
+		return fmt.Errorf("unknown output %q: use -o wide, json or yaml, or nothing for sentences", o.output)
+	}
+	if o.check && (o.compare || o.output != "") {
+		return fmt.Errorf("--check prints differences only: leave --compare and -o away")
+	}
+	if o.compare && o.solver != "" {
+		return fmt.Errorf("--compare decides with both solvers: leave --solver away")
+	}
+	return nil
+}
+
+func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
+	s, policy, want, err := o.readCluster(cmd, file)
+	if err != nil {
+		return fmt.Errorf("simulate %s: %w", file, err)
+	}
+	if o.solver != "" {
+		policy.Solver = solvers[o.solver]
+	}
+	if o.preferences != "" {
+		policy.Preferences = preferenceWords[o.preferences]
+	}
+	if o.check && want == nil {
+		return fmt.Errorf("simulate %s: there is no plan to compare with; write it below a line of dashes (see: nodeless simulate %s -o wide)", file, file)
+	}
+	policies := []model.Policy{policy}
+	if o.compare {
+		ours, theirs := policy, policy
+		ours.Solver, theirs.Solver = model.Staged, model.FirstFit
+		policies = []model.Policy{ours, theirs}
+	}
+	results, err := decideAll(cmd.Context(), s, policies)
+	if err != nil {
+		return err
+	}
+	if err := o.print(cmd.OutOrStdout(), s, results, want); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if len(r.Violations) > 0 {
+			return fmt.Errorf("simulate %s: the plan of solver %s breaks %d promises, which is a bug; the first: %s", file,
+				r.Solver, len(r.Violations), r.Violations[0])
+		}
+	}
+	return nil
+}
+
+func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simulated, want *string) error {
+	switch {
+	case o.check:
+		got := results[0].text(s)
+		if got == *want {
+			fmt.Fprintln(w, "The plan is as expected.")
+			return nil
+		}
+		fmt.Fprint(w, "The plan is another than expected (- expected, + decided):\n",
+			printable.Lines(differences(*want, got)))
+		return &program.ExitError{Code: program.ExitDifferent}
+	case o.output == "json", o.output == "yaml":
+		return writeSimulated(w, o.output, results)
+	case o.compare:
+		return writeComparison(w, results)
+	case o.output == "wide":
+		_, err := fmt.Fprint(w, printable.Lines(results[0].text(s)))
+		return err
+	}
+	return results[0].writeSentences(w, s)
+}
+
+// decideAll decides once for each policy, and stops waiting when ctx ends: a decision itself cannot be stopped.
+func decideAll(ctx context.Context, s *model.Snapshot, policies []model.Policy) ([]simulated, error) {
+	done := make(chan []simulated, 1)
+	go func() {
+		var out []simulated
+		for _, p := range policies {
+			out = append(out, decide(s, p))
+		}
+		done <- out
+	}()
+	select {
+	case out := <-done:
+		return out, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func decide(s *model.Snapshot, p model.Policy) simulated {
+	r := simulated{Solver: "staged", Provision: engine.Provision(s, p), ResourceNames: s.ResourceNames}
+	if p.Solver == model.FirstFit {
+		r.Solver = "first-fit"
+	}
+	violations := append(check.Plan(s, p, r.Provision), check.Answered(s, r.Provision)...)
+	if len(s.Nodes) > 0 {
+		disrupt := engine.Disrupt(s, p)
+		r.Disrupt = &disrupt
+		violations = append(violations, check.Plan(s, p, disrupt)...)
+	}
+	for _, v := range violations {
+		r.Violations = append(r.Violations, v.Error())
+	}
+	r.sum()
+	return r
+}

@@ -1,0 +1,93 @@
+package target
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime/debug"
+
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/internal/kit/printable"
+)
+
+// IsDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
+var IsDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\s*"(apiVersion|kind|items|metadata)"`)
+
+// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is
+// passed over is said on notes.
+func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string,
+	o capture.Options,
+) (*capture.Cluster, error) {
+	in := stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--from: %w; write one: nodeless capture > %s", err, file)
+		}
+		defer f.Close()
+		in = f
+	}
+	in, err := PlainText(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	c, err := Load(ctx, in, file, o)
+	if err != nil {
+		return nil, err
+	}
+	if text := c.Skipped(); text != "" {
+		fmt.Fprintf(notes, "%s: %s\n", file, printable.Text(text))
+	}
+	return c, nil
+}
+
+// Load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is
+// kept of it.
+func Load(ctx context.Context, in io.Reader, file string, o capture.Options) (*capture.Cluster, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(30))
+	return capture.Load(ctx, in, file, o)
+}
+
+// PlainText unpacks what gzip packed.
+func PlainText(in io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(in)
+	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
+		return b, nil
+	}
+	return gzip.NewReader(b)
+}
+
+// Open reads the cluster of a command once: the dump that is named, else the live one.
+func (c *Flags) Open(ctx context.Context, stdin io.Reader, notes io.Writer,
+	change func(*capture.Options),
+) (*capture.Cluster, *Cluster, error) {
+	if c.From == "" {
+		t, err := c.Find()
+		if err != nil {
+			return nil, nil, err
+		}
+		change(&t.Options)
+		cluster, err := capture.Read(ctx, t.REST, t.Options)
+		var lacks *capture.Lacking
+		if errors.As(err, &lacks) && !lacks.Essential() {
+			err = fmt.Errorf("%w; or go on without, and be told what is not known for that: --partial", err)
+		}
+		return cluster, t, err
+	}
+	if c.Kubeconfig != "" || c.Context != "" || c.As != "" || c.Prices == "aws" {
+		return nil, nil, fmt.Errorf("--from reads a file: leave --kubeconfig, --context, --as and --prices aws away")
+	}
+	t := &Cluster{Namespace: cmp.Or(c.Namespace, "default"), Of: c.From, Options: capture.Options{
+		Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+	}}
+	change(&t.Options)
+	cluster, err := loadDump(ctx, stdin, notes, c.From, t.Options)
+	return cluster, t, err
+}

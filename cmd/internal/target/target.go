@@ -1,0 +1,240 @@
+// Package target finds the cluster that a command reads: the one of "nodeless up", one of a kubeconfig, or a capture.
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// Flags say which cluster a command only looks at, and where prices come from.
+type Flags struct {
+	Kubeconfig, Context, Namespace, As string
+	region, Prices                     string
+	localcluster.Selector
+	From string // a dump instead of a cluster
+}
+
+func (c *Flags) Add(f *pflag.FlagSet) {
+	c.AddTarget(f)
+	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
+	f.StringVar(&c.Prices, "prices", "",
+		"built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
+}
+
+// AddTarget adds the flags of commands that need no prices.
+func (c *Flags) AddTarget(f *pflag.FlagSet) {
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
+		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	f.StringVar(&c.Context, "context", "", "context of the kubeconfig")
+	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
+	f.StringVar(&c.As, "as", "", "user to impersonate")
+	c.Selector.Add(f)
+}
+
+// AddFrom adds --from.
+func (c *Flags) AddFrom(f *pflag.FlagSet) {
+	f.StringVar(&c.From, "from", "",
+		"answer from a file instead of a cluster, - for stdin: what \"nodeless capture\" or \"kubectl get … -o yaml\" wrote")
+}
+
+// Cluster is a cluster to look at.
+type Cluster struct {
+	REST      *rest.Config
+	Namespace string
+	Options   capture.Options
+	Clock     *clock.Server // the cluster's; the machine's may be hours off
+	Of        string        // whose cluster it is, in words
+}
+
+// Find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
+func (c *Flags) Find() (*Cluster, error) {
+	if c.Prices != "" && c.Prices != "aws" && c.Prices != "built-in" {
+		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.Prices)
+	}
+	t := &Cluster{Options: capture.Options{
+		Region:        c.region,
+		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+	}}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
+	overrides.AuthInfo.Impersonate = c.As
+	loader, s, dir, err := Choose(c.Kubeconfig, &c.Selector, overrides)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		t.Of = "the cluster of \"nodeless up\""
+		if c.Prices == "" {
+			t.PricesOfSession(s, dir)
+		}
+	}
+	if c.Prices == "aws" {
+		t.askAWS(c.region)
+	}
+	if t.REST, err = loader.ClientConfig(); err != nil {
+		return nil, NoCluster(err)
+	}
+	t.Clock = ServerClock(t.REST)
+	t.Options.Clock = t.Clock
+	if t.Namespace, _, err = loader.Namespace(); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	t.Namespace = cmp.Or(c.Namespace, t.Namespace)
+	if t.Of == "" {
+		t.Of = t.REST.Host
+	}
+	return t, nil
+}
+
+// ServerClock is the clock of the API server, as its answers over this connection tell.
+func ServerClock(cfg *rest.Config) *clock.Server {
+	c := clock.NewServer(clock.Real{})
+	cfg.Wrap(c.Wrap)
+	return c
+}
+
+// Choose reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is,
+// it takes the latter if it runs, with its session and folder, else the usual kubeconfig.
+func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
+	*localcluster.Session, string, error,
+) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	if kubeconfig != "" || overrides.CurrentContext != "" {
+		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
+	}
+	dir, err := at.ResolveExisting()
+	if err != nil {
+		return nil, nil, "", err
+	}
+	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if own != "" && own != localcluster.ToolsKubeconfig(dir) && !at.Given() { // that of `nodeless env` is ours
+		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
+	}
+	var running *localcluster.Session
+	switch s, err := localcluster.LoadSession(dir); {
+	case err == nil:
+		running, rules.ExplicitPath = &s, s.Kubeconfig
+	case !errors.Is(err, localcluster.ErrNotRunning):
+		return nil, nil, "", err
+	case at.Given():
+		return nil, nil, "", errors.New(localcluster.NothingRuns(dir))
+	}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil
+}
+
+// NoCluster says what to do about a kubeconfig that leads nowhere.
+func NoCluster(err error) error {
+	if !clientcmd.IsEmptyConfig(err) {
+		return fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
+	}
+	here := localcluster.FromEnvironment()
+	dir, err := here.Resolve()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("no cluster: there is no kubeconfig, and %s; or name a kubeconfig with --kubeconfig",
+		localcluster.NothingRuns(dir))
+}
+
+// PricesOfSession takes prices from the simulated region, as its controller does.
+func (t *Cluster) PricesOfSession(s *localcluster.Session, dir string) {
+	t.Options.Prices = "the simulated region " + s.Region
+	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		version string,
+	) (capture.Catalog, error) {
+		o := aws.Options{
+			AWS: awssdk.Config{
+				Region: s.Region, BaseEndpoint: &s.RegionURL,
+				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+			},
+			ClusterName: localcluster.EKSName, KubernetesVersion: version, Classes: classes,
+		}
+		text, err := os.ReadFile(localcluster.TypesFile(dir))
+		switch {
+		case err == nil:
+			own, err := localcluster.ParseTypes(text)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", localcluster.TypesFile(dir), err)
+			}
+			o.TypeLabels = localcluster.TypeLabels(own)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		return aws.New(ctx, o)
+	}
+}
+
+// askAWS takes prices from AWS.
+func (t *Cluster) askAWS(region string) {
+	t.Options.Prices = "AWS, asked now"
+	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		version string,
+	) (capture.Catalog, error) {
+		cfg, err := config.LoadDefaultConfig(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("AWS configuration: %w", err)
+		}
+		if region != "" {
+			cfg.Region = region
+		}
+		if cfg.Region == "" {
+			return nil, errors.New("no AWS region: give --region or set AWS_REGION")
+		}
+		return aws.New(ctx, aws.Options{AWS: cfg, ClusterName: localcluster.EKSName, KubernetesVersion: version, Classes: classes})
+	}
+}
+
+// Authorities are the certificates of a client's configuration, which has them as text or, as in a pod, as a file.
+func Authorities(cfg *rest.Config) ([]byte, error) {
+	if len(cfg.CAData) > 0 || cfg.CAFile == "" {
+		return cfg.CAData, nil
+	}
+	pem, err := os.ReadFile(cfg.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("certificates of the API server: %w; give them with --cluster-ca-bundle", err)
+	}
+	return pem, nil
+}
+
+// AWSProvider makes the AWS provider once the controller can read node classes.
+func AWSProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+	string) (cloud.Provider, error) {
+	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
+		kubernetesVersion string,
+	) (cloud.Provider, error) {
+		o.Classes, o.KubernetesVersion = classes, kubernetesVersion
+		return aws.New(ctx, o)
+	}
+}
+
+// Connect reads a kubeconfig as kubectl does and limits the requests to its cluster.
+func Connect(kubeconfig, context string, qps, burst int) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules,
+		&clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	if err != nil {
+		return nil, NoCluster(err)
+	}
+	cfg.QPS, cfg.Burst = float32(qps), burst
+	return cfg, nil
+}

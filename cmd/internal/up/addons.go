@@ -1,0 +1,32 @@
+//go:build !noplane
+
+package up
+
+import "context"
+
+// installAddons creates the add-ons that every EKS cluster begins with, and those of --cluster-addons. What is there
+// already stays as it is: its owner may have changed it, or it was there before this cluster had add-ons.
+func (l *local) installAddons(_, start context.Context) error {
+	for _, set := range []struct {
+		wanted     bool
+		file, what string
+	}{
+		{l.o.addons, "addons.yaml", "Add-ons aws-node, kube-proxy and coredns"},
+		{l.o.clusterAddons, "cluster-addons.yaml", "DaemonSets node-exporter, fluent-bit and ebs-csi-node"},
+	} {
+		if !set.wanted {
+			continue
+		}
+		l.p.Begin("%s", set.what)
+		created, err := createMissing(start, l.client, set.file, nil)
+		if err != nil {
+			return err
+		}
+		if created == 0 {
+			l.p.Done("kept as they were")
+			continue
+		}
+		l.p.Done("")
+	}
+	return nil
+}

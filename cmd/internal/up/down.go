@@ -1,0 +1,146 @@
+package up
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
+)
+
+func newDown() *cobra.Command {
+	var at localcluster.Selector
+	var wipe, now bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "down",
+		Short: `Stop the cluster of "nodeless up"`,
+		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the cluster's context out of your kubeconfig.
+Pods in microVMs end with their grace, which Ctrl-C and --now cut short; the next "nodeless up" begins them anew. The cluster's state stays in the data directory, and
+the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there, and the folder if nothing else is in it.`,
+		Example: `  nodeless down
+  nodeless down --name b --wipe`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := at.ResolveExisting()
+			if err != nil {
+				return err
+			}
+			return down(cmd.Context(), dir, wipe, now, timeout, progress.New(os.Stdout))
+		},
+	}
+	at.Add(c.Flags())
+	program.NowFlag(c, &now)
+	c.Flags().BoolVar(&wipe, "wipe", false,
+		"also delete the cluster's state: all its objects and nodes; files of others in the data directory stay")
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second,
+		"how long to wait for the process to end by itself before it is killed")
+	return c
+}
+
+func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *progress.Printer) error {
+	s, err := localcluster.LoadSession(dir)
+	if pid, used := datadir.User(dir); used && pid != 0 { // also of one that is starting, or whose session file is lost
+		s.PID, err = pid, nil
+	}
+	switch {
+	case errors.Is(err, localcluster.ErrNotRunning):
+		p.Line("Nothing runs in %s.", dir)
+	case err != nil && !wipe:
+		return err
+	case err == nil:
+		p.Begin("Stop the cluster (process %d)", s.PID)
+		if err := stopProcess(ctx, dir, s.PID, timeout); err != nil {
+			p.Fail()
+			return err
+		}
+		p.Done("")
+	}
+	grace, cancel := program.WithGrace(ctx, now)
+	defer cancel()
+	if n, err := endMicroVMs(grace, dir); err != nil {
+		return err
+	} else if n > 0 {
+		p.Line("%d microVMs ended.", n)
+	}
+	c := kubeconfig.Context{Name: cmp.Or(s.Context, localcluster.ContextName(localcluster.NameIn(dir))), DataDir: dir}
+	if err := c.Remove(); err != nil {
+		p.Line("The context %q could not be taken out of your kubeconfig: %v", c.Name, err)
+	}
+	if err := os.Remove(localcluster.SessionFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove session: %w", err)
+	}
+	if !wipe {
+		return nil
+	}
+	return wipeDataDir(dir, p)
+}
+
+// mostKept is how many files of others are named.
+const mostKept = 5
+
+// wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home
+// directory.
+func wipeDataDir(dir string, p *progress.Printer) error {
+	p.Begin("Delete the cluster's state in %s", dir)
+	left, err := datadir.Wipe(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		p.Done("there is none")
+		return nil
+	case errors.Is(err, datadir.ErrNotOurs):
+		p.Fail()
+		return fmt.Errorf("wipe %s: %w; delete it yourself if you are sure", dir, err)
+	case err != nil:
+		p.Fail()
+		return err
+	}
+	p.Done("")
+	if len(left) > 0 {
+		p.Line("The folder stays, with what is not this cluster's: %s", firstOf(left, mostKept))
+	}
+	return nil
+}
+
+// firstOf names the first of a list and says how many there are beside.
+func firstOf(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// stopProcess asks the process that uses the data directory to end, and kills it if it does not within the timeout.
+func stopProcess(ctx context.Context, dir string, pid int, timeout time.Duration) error {
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop process %d: %w", pid, err)
+	}
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for datadir.InUse(dir) {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stop process %d: %w", pid, ctx.Err())
+		case <-deadline.C:
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("kill process %d after %s: %w", pid, timeout, err)
+			}
+		case <-poll.C:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package up
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+
+	"github.com/spf13/cobra"
+)
+
+func newEnv() *cobra.Command {
+	var at localcluster.Selector
+	var output string
+	c := &cobra.Command{
+		Use:   "env",
+		Short: `Print the variables with which kubectl, aws, terraform and the like find the cluster of "nodeless up"`,
+		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and the AWS credentials of the cluster of "nodeless up",
+and NODELESS_REGION_TOKEN for the calls of its simulated region that AWS does not have. The kubeconfig is yours to change: "aws eks
+update-kubeconfig" writes to it. The credentials are good for this cluster alone; whoever has them is its administrator.`,
+		Example: `  eval $(nodeless env)
+  aws eks update-kubeconfig --name nodeless
+  kubectl get nodes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := at.ResolveExisting()
+			if err != nil {
+				return err
+			}
+			s, err := localcluster.LoadSession(dir)
+			if errors.Is(err, localcluster.ErrNotRunning) {
+				err = errors.New(localcluster.NothingRuns(dir))
+			}
+			if err != nil {
+				return err
+			}
+			keys, err := localcluster.LoadAWSKeys(dir)
+			if err != nil {
+				return err
+			}
+			values := map[string]string{
+				"KUBECONFIG": localcluster.ToolsKubeconfig(dir), "AWS_ENDPOINT_URL": s.RegionURL,
+				"AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, // the SDK for Python heeds the second alone
+				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
+				"NODELESS_REGION_TOKEN": s.RegionToken, // for curl: docs/how-do-i-use-the-region.md
+			}
+			switch output {
+			case "":
+				fmt.Fprint(cmd.OutOrStdout(), shellExports(values))
+			case "json":
+				out, err := json.MarshalIndent(values, "", "  ")
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), string(out))
+			default:
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for shell commands", output)
+			}
+			return nil
+		},
+	}
+	at.Add(c.Flags())
+	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for shell commands")
+	return c
+}
+
+// shellExports are commands of a POSIX shell. Each ends with a semicolon: eval $(…) joins lines with spaces. A
+// session token or profile of the user's own would make the credentials others.
+func shellExports(values map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&out, "export %s='%s';\n", name, strings.ReplaceAll(values[name], "'", `'\''`))
+	}
+	out.WriteString("unset AWS_SESSION_TOKEN AWS_PROFILE;\n")
+	return out.String()
+}

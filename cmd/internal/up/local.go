@@ -1,0 +1,284 @@
+//go:build !noplane
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/nodesim"
+	"github.com/nodeless/nodeless/region/nodesim/kubelet"
+	"github.com/nodeless/nodeless/region/nodesim/regional"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+// local is a whole cluster in this process.
+type local struct {
+	o upOptions
+	p *progress.Printer
+
+	plane                  *plane.Plane
+	kubelets               *kubelet.Network // of simulated nodes
+	region                 *region.Region
+	regionURL              string
+	pageLink               string // "" = there is no page
+	pageToken, regionToken string
+	client                 client.Client
+	microVMs               *host.Host // nil if this machine runs none
+	log                    *slog.Logger
+	session                localcluster.Session // of what runs
+
+	stops  []func()   // in order of starting; run backwards
+	failed chan error // the first part that failed while running
+}
+
+// start brings every part up in order. Parts live until runCtx is done; startCtx bounds the waiting.
+func (l *local) start(runCtx, startCtx context.Context) error {
+	l.failed = make(chan error, 1)
+	if err := l.openLog(); err != nil {
+		return err
+	}
+	for _, part := range []func(run, start context.Context) error{
+		l.startPlane, l.startRegion, l.installObjects, l.installAddons, l.startNodes, l.startMicroVMs, l.startController,
+		l.startPage, l.publish,
+	} {
+		if err := part(runCtx, startCtx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stop ends every part, the last started first.
+func (l *local) stop() {
+	for i := len(l.stops) - 1; i >= 0; i-- {
+		l.stops[i]()
+	}
+	l.stops = nil
+}
+
+// spawn runs a part in the background until it is stopped; if it ends by itself, the whole cluster ends with its error.
+func (l *local) spawn(ctx context.Context, part string, f func(context.Context) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := f(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("ended by itself")
+		}
+		select {
+		case l.failed <- fmt.Errorf("%s: %w; logs: %s", part, err, filepath.Join(l.o.DataDir, "logs")):
+		default:
+		}
+	}()
+	l.stops = append(l.stops, func() { cancel(); <-done })
+}
+
+// openLog sends what the controller, region and node simulator have to say to a file: the terminal is for people.
+func (l *local) openLog() error {
+	dir := filepath.Join(l.o.DataDir, "logs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("log folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "nodeless.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("log file: %w", err)
+	}
+	l.log = slog.New(slog.NewTextHandler(f, nil))
+	slog.SetDefault(l.log)
+	l.stops = append(l.stops, func() { _ = f.Close() })
+	return nil
+}
+
+func (l *local) startPlane(run, start context.Context) error {
+	l.p.Begin("Kubernetes %s: etcd, API server, scheduler, controllers", plane.Version())
+	l.kubelets = kubelet.NewNetwork()
+	keys, err := localcluster.KeepAWSKeys(l.o.DataDir)
+	if err != nil {
+		return err
+	}
+	l.plane, err = plane.Start(start,
+		plane.Options{
+			DataDir: l.o.DataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
+			DialKubelet: l.kubelets.DialContext,
+		})
+	if err != nil {
+		return err
+	}
+	if err := l.mark(); err != nil {
+		return err
+	}
+	l.stops = append(l.stops, func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(run), 10*time.Second)
+		defer cancel()
+		if err := l.plane.Stop(ctx); err != nil {
+			l.log.Error("control plane did not stop cleanly", "error", err)
+		}
+	})
+	go func() {
+		<-l.plane.Done()
+		if err := l.plane.Err(); err != nil {
+			select {
+			case l.failed <- fmt.Errorf("control plane ended: %w", err):
+			default:
+			}
+		}
+	}()
+	l.p.Done("")
+	return nil
+}
+
+// mark says in the data directory whose it is, once it is locked.
+func (l *local) mark() error {
+	m, err := datadir.Read(l.o.DataDir)
+	if err != nil {
+		return err
+	}
+	m.Version, m.Kubernetes = program.Version, l.plane.Version()
+	if l.o.Name != "" {
+		m.Name = l.o.Name
+	}
+	return m.Write(l.o.DataDir)
+}
+
+func (l *local) installObjects(_, start context.Context) error {
+	l.p.Begin("Node pool general-purpose")
+	cfg := l.restConfig("nodeless-setup")
+	if err := crds.Install(start, cfg); err != nil {
+		return err
+	}
+	var err error
+	if l.client, err = newClient(cfg); err != nil {
+		return err
+	}
+	created, err := createMissing(start, l.client, "general-purpose.yaml", l.fit)
+	if err != nil {
+		return err
+	}
+	if created == 0 {
+		l.p.Done("kept as they were")
+		return nil
+	}
+	if l.o.types != nil {
+		l.p.Done("on-demand machines of your %d types, amd64", len(l.o.types.Types))
+		return nil
+	}
+	l.p.Done("on-demand c, m and r machines, amd64")
+	return nil
+}
+
+func (l *local) startNodes(run, _ context.Context) error {
+	client, err := kubernetes.NewForConfig(l.restConfig("nodeless-kubelets"))
+	if err != nil {
+		return err
+	}
+	kubelets := func(ctx context.Context, s *nodesim.Simulator) error {
+		return kubelet.Serve(ctx, kubelet.Options{
+			Network: l.kubelets, Nodes: s, Client: client, ClientCA: l.plane.CABundle(),
+			LogDir: filepath.Join(l.o.DataDir, "logs", "simulated"),
+		})
+	}
+	l.spawn(run, "node simulator", func(ctx context.Context) error {
+		return nodesim.Run(ctx, nodesim.Options{
+			REST: l.plane.RESTConfig(), Instances: regional.Instances(l.region), Clock: clock.Real{}, Log: l.log,
+			Kubelets: kubelets,
+		})
+	})
+	return nil
+}
+
+// startPage serves the page. Nothing is watched for it before somebody looks.
+func (l *local) startPage(run, start context.Context) error {
+	if l.o.page == "" {
+		return nil
+	}
+	listener, err := webpage.Listen(start, l.o.page, l.o.pageAsked)
+	if err != nil {
+		return fmt.Errorf("--page: %w", err)
+	}
+	if l.pageToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "page")); err != nil {
+		_ = listener.Close()
+		return fmt.Errorf("--page: %w", err)
+	}
+	l.pageLink = web.Link(listener.Addr().String(), l.pageToken)
+	t := &target.Cluster{REST: l.restConfig("nodeless-page"), Of: `the cluster of "nodeless up"`}
+	t.PricesOfSession(&localcluster.Session{Region: l.o.region, RegionURL: l.regionURL}, l.o.DataDir)
+	l.spawn(run, "page", func(ctx context.Context) error {
+		return (&webpage.Page{Cluster: t, Policy: l.o.policy, Gates: l.o.gates, Token: l.pageToken}).Run(ctx, listener)
+	})
+	return nil
+}
+
+// publish makes the running cluster known: kubeconfig context and session file.
+func (l *local) publish(_, _ context.Context) error {
+	own, err := os.ReadFile(l.plane.Kubeconfig())
+	if err == nil {
+		err = os.WriteFile(localcluster.ToolsKubeconfig(l.o.DataDir), own, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("kubeconfig of \"nodeless env\": %w", err)
+	}
+	l.session = localcluster.Session{
+		PID: os.Getpid(), Name: l.o.cluster, Started: time.Now(), Version: program.Version, Kubeconfig: l.plane.Kubeconfig(),
+		APIServer: l.plane.RESTConfig().Host, Region: l.o.region, RegionURL: l.regionURL,
+		BootTime: l.o.bootTime, Page: l.pageLink, PageToken: l.pageToken, RegionToken: l.regionToken,
+	}
+	if l.o.kubeconfig {
+		l.mergeContext()
+	}
+	if err := l.session.Save(l.o.DataDir); err != nil {
+		return err
+	}
+	l.stops = append(l.stops, func() { _ = os.Remove(localcluster.SessionFile(l.o.DataDir)) })
+	return nil
+}
+
+// noContext is said of a context and of what is in its way.
+const noContext = "   The context %q was not added to your kubeconfig: %s"
+
+// mergeContext adds the cluster to the user's kubeconfig. A cluster without a context of its own is as good as any.
+func (l *local) mergeContext() {
+	c := kubeconfig.Context{Name: localcluster.ContextName(l.o.cluster), DataDir: l.o.DataDir}
+	if err := c.Merge(l.plane.Kubeconfig(), datadir.InUse); err != nil {
+		l.session.NoContext = err.Error()
+		l.p.Line(noContext, c.Name, err)
+		return
+	}
+	l.session.Context = c.Name
+	l.stops = append(l.stops, func() { _ = c.Remove() }) // "nodeless down" says what is wrong
+}
+
+// restConfig is a client configuration of one's own name and generous limits: the API server is ours alone.
+func (l *local) restConfig(name string) *rest.Config {
+	cfg := rest.CopyConfig(l.plane.RESTConfig())
+	cfg.UserAgent = name
+	cfg.QPS, cfg.Burst = 1000, 2000
+	return cfg
+}

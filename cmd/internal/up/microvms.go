@@ -1,0 +1,183 @@
+//go:build !noplane
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/metricsapi"
+	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+)
+
+// startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile
+// wants it.
+func (l *local) startMicroVMs(run, start context.Context) error {
+	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
+		return metricsapi.Unregister(start, l.restConfig("nodeless-setup"))
+	}
+	cfg := l.restConfig("nodeless-microvms")
+	wanted, err := host.UntilProfiles(cfg)
+	if err != nil {
+		return err
+	}
+	o, stopEvents, err := l.microVMOptions(run)
+	if err != nil {
+		return err
+	}
+	l.stops = append(l.stops, stopEvents)
+	o.Wanted = wanted
+	network, err := l.connectMicroVMs(&o)
+	if err != nil {
+		return err
+	}
+	if l.microVMs, err = host.New(o); err != nil {
+		return err
+	}
+	l.stops = append(l.stops, l.leaveMicroVMs)
+	if network != nil {
+		l.spawn(run, "network of microVMs", func(ctx context.Context) error { return l.runNetwork(ctx, network) })
+	}
+	l.spawn(run, "microVM host", l.microVMs.Run)
+	l.spawn(run, "metrics of microVMs", func(ctx context.Context) error {
+		if err := wanted(ctx); err != nil {
+			return err
+		}
+		if err := metricsapi.Run(ctx, l.plane.Kubeconfig(), l.microVMs.Kubelet()); err != nil {
+			l.log.Warn("there is no kubectl top", "error", err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	return nil
+}
+
+// microVMOptions are the host's: this machine stands in the region's first zone.
+func (l *local) microVMOptions(run context.Context) (host.Options, func(), error) {
+	cfg := l.restConfig("nodeless-microvms")
+	kube, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return host.Options{}, nil, fmt.Errorf("microVM host: %w", err)
+	}
+	mirrors, err := image.ParseMirrors(l.o.mirrors)
+	if err != nil {
+		return host.Options{}, nil, err
+	}
+	events := record.NewBroadcaster(record.WithContext(run))
+	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	engine, err := host.Engine(l.o.engine)
+	if err != nil {
+		return host.Options{}, nil, err
+	}
+	name := hostLabel()
+	dir := localcluster.MicroVMDir(l.o.DataDir)
+	return host.Options{
+		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
+		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
+		Engine:   engine, Kernel: l.o.guestKernel,
+		Images: image.Options{Sources: []string{localcluster.ImageDir(l.o.DataDir)}, Mirrors: mirrors},
+	}, events.Shutdown, nil
+}
+
+// connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.
+func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	b, err := host.Bridge(o.Dir)
+	if err != nil {
+		l.log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward alone", "error", err)
+		return nil, nil
+	}
+	services, err := netip.ParsePrefix(l.plane.ServiceCIDR())
+	if err != nil {
+		return nil, fmt.Errorf("range of Services: %w", err)
+	}
+	server := strings.TrimPrefix(l.plane.APIServerURL(), "https://")
+	n := network.New(network.Options{
+		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
+		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding
+			if l.microVMs.Any() {
+				return nil
+			}
+			return o.Wanted(ctx)
+		},
+	})
+	o.Links, o.Resolve, o.Services, o.Dial = sandbox.Routed{Bridge: b}, n.Resolve, n.Variables, n.DialContext
+	return n, nil
+}
+
+// runNetwork serves it. Without, microVMs go on nevertheless.
+func (l *local) runNetwork(ctx context.Context, n *network.Net) error {
+	if err := n.Run(ctx); err != nil && ctx.Err() == nil {
+		l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (l *local) firstZone() string {
+	zones := catalog.Zones(l.o.region)
+	if own, err := l.o.offers(); err == nil && own != nil {
+		zones = own.Zones()
+	}
+	if len(zones) == 0 {
+		return ""
+	}
+	return zones[0].Name
+}
+
+var notInLabels = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// hostLabel is this machine's name as a value of a label.
+func hostLabel() string {
+	name, _ := os.Hostname()
+	name = strings.Trim(notInLabels.ReplaceAllString(strings.ToLower(name), "-"), "-.")
+	name = strings.Trim(name[:min(len(name), 63)], "-.")
+	if name == "" {
+		return "localhost"
+	}
+	return name
+}
+
+// leaveMicroVMs lets go of them: they go on, as machines of a region do. Where there are none, nothing of theirs stays.
+func (l *local) leaveMicroVMs() {
+	n := l.microVMs.Running()
+	if n > 0 {
+		l.p.Line("%d microVMs go on running. The next \"%s\" takes them up, \"%s\" ends them.", n,
+			localcluster.CommandFor("up", l.o.DataDir, l.o.cluster), localcluster.CommandFor("down", l.o.DataDir, l.o.cluster))
+	}
+	if err := l.microVMs.Close(); err != nil {
+		l.log.Error("microVM host did not stop cleanly", "error", err)
+		return
+	}
+	if n == 0 {
+		if _, err := endMicroVMs(context.Background(), l.o.DataDir); err != nil {
+			l.log.Error("traces of microVMs were left", "error", err)
+		}
+	}
+}
+
+// endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their
+// pods have their grace until ctx is done.
+func endMicroVMs(ctx context.Context, dataDir string) (int, error) {
+	n, err := host.Sweep(ctx, localcluster.MicroVMDir(dataDir))
+	return n, errors.Join(err, network.CleanUp(localcluster.MicroVMDir(dataDir)))
+}

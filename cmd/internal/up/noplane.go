@@ -1,0 +1,28 @@
+//go:build noplane
+
+package up
+
+import (
+	"context"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
+
+	"github.com/spf13/cobra"
+)
+
+// newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names
+// are not there.
+func newUp() *cobra.Command {
+	return program.Absent("up", "Run a whole cluster on this machine (not in this build)")
+}
+
+func newKubectl() *cobra.Command {
+	return program.Absent("kubectl", "kubectl, built in (not in this build)")
+}
+
+func newImage() *cobra.Command {
+	return program.Absent("image", "Container images of this machine (not in this build)")
+}
+
+// endMicroVMs has nothing to end: this build starts no microVMs.
+func endMicroVMs(context.Context, string) (int, error) { return 0, nil }

@@ -1,0 +1,96 @@
+//go:build !noplane
+
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/awsapi"
+)
+
+func (l *local) startRegion(run, start context.Context) error {
+	l.p.Begin("Simulated AWS region %s", l.o.region)
+	offers, err := l.o.offers()
+	if err != nil {
+		return err
+	}
+	r, err := region.Open(region.Config{
+		Name: l.o.region, Offers: offers, Dir: filepath.Join(l.o.DataDir, "region"), Seed: l.o.seed, Clock: clock.Real{},
+		Boot: region.BootTime{Median: l.o.bootTime},
+	})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(l.o.keepTypes(),
+		os.WriteFile(localcluster.RegionFile(l.o.DataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
+		_ = r.Close()
+		return fmt.Errorf("region: %w", err)
+	}
+	l.region = r
+	l.stops = append(l.stops, func() { _ = r.Close() })
+	err = r.SetCluster(region.ClusterInfo{
+		Name: localcluster.EKSName, Version: minor(l.plane.Version()), Endpoint: l.plane.APIServerURL(),
+		CA: string(l.plane.CABundle()), ServiceCIDR: l.plane.ServiceCIDR(),
+	})
+	if err != nil {
+		return fmt.Errorf("region: name the cluster to EKS: %w", err)
+	}
+	if err := l.serveRegion(run, start); err != nil {
+		return err
+	}
+	l.p.Done("%s", l.regionURL)
+	return nil
+}
+
+// serveRegion listens where it listened before, so that AWS_ENDPOINT_URL stays good over restarts; on another free port
+// if that one was taken meanwhile.
+func (l *local) serveRegion(run, start context.Context) error {
+	portFile := filepath.Join(l.o.DataDir, "region", "address")
+	addr := "127.0.0.1:0"
+	if kept, err := os.ReadFile(portFile); err == nil && portIsFree(start, string(kept)) {
+		addr = string(kept)
+	}
+	var err error
+	if l.regionToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "region")); err != nil {
+		return fmt.Errorf("region: %w", err)
+	}
+	listening := make(chan net.Addr, 1)
+	l.spawn(run, "region", func(ctx context.Context) error {
+		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{Log: l.log, AdminToken: l.regionToken},
+			func(a net.Addr) { listening <- a })
+	})
+	select {
+	case a := <-listening:
+		l.regionURL = "http://" + a.String()
+		return os.WriteFile(portFile, []byte(a.String()), 0o600)
+	case err := <-l.failed:
+		return err
+	case <-start.Done():
+		return context.Cause(start)
+	}
+}
+
+// minor is "1.36" of "v1.36.2", as EKS writes versions.
+func minor(version string) string {
+	f := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	return strings.Join(f[:min(2, len(f))], ".")
+}
+
+func portIsFree(ctx context.Context, addr string) bool {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}

@@ -1,0 +1,226 @@
+//go:build !noplane
+
+package up
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/engine/model"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/internal/kit/datadir"
+	"github.com/nodeless/nodeless/microvm/host"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/plane"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+type upOptions struct {
+	localcluster.Selector        // resolved: an absolute data directory
+	cluster               string // its name
+	region                string
+	bootTime              time.Duration
+	seed                  uint64
+	demo                  bool
+	addons                bool
+	clusterAddons         bool
+	detach                bool
+	kubeconfig            bool
+	controller            bool
+	fargate               bool
+	microVMs              bool
+	guestKernel           string
+	engine                string
+	mirrors               []string
+	readyTimeout          time.Duration
+	policyFlags           policyflags.Flags
+	policy                model.Policy
+	gates                 gates.Gates
+	auditLog              string
+	typesFile             string
+	page                  string
+	pageAsked             bool         // somebody chose it
+	types                 *catalog.Own // nil = AWS's
+	typesText             []byte       // of types that are new
+}
+
+func newUp() *cobra.Command {
+	var o upOptions
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run a whole cluster on this machine, with a simulated AWS region",
+		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
+AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
+pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
+The cluster has EKS's add-ons: aws-node and kube-proxy on every node, and coredns, for which the first node is launched.
+Everything listens on loopback only, asks its callers for a secret, and needs no root, no Docker and no network.
+
+The context nodeless-NAME is added to your kubeconfig, nodeless-nodeless for a cluster without a --name; your current context stays what it
+is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" ends it. Clusters with other names can run beside it.`,
+		Example: `  # Watch a hundred pods turn into nodes:
+  nodeless up --demo
+  # In the background, until "nodeless down":
+  nodeless up --detach
+  # Another cluster beside it, until "nodeless down --name b":
+  nodeless up --name b --detach
+  nodeless up --region us-east-1 --boot-time 45s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.DataDir, err = o.Resolve(); err != nil {
+				return err
+			}
+			o.cluster = cmp.Or(o.Name, localcluster.NameIn(o.DataDir))
+			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
+				return err
+			}
+			if err := o.settleTypes(); err != nil {
+				return err
+			}
+			o.pageAsked = cmd.Flags().Changed("page")
+			if err := o.validate(); err != nil {
+				return err
+			}
+			if o.detach {
+				return detach(cmd.Context(), o, o.arguments(cmd.Flags()))
+			}
+			return up(cmd.Context(), o, progress.New(os.Stdout))
+		},
+	}
+	o.addFlags(c.Flags())
+	_ = c.RegisterFlagCompletionFunc("region",
+		cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+func (o *upOptions) addFlags(f *pflag.FlagSet) {
+	o.Add(f)
+	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
+	f.StringVar(&o.typesFile, "types", "",
+		"file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
+	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second,
+		"median time from launch to a registered node; single machines vary around it")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
+	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
+	f.BoolVar(&o.addons, "addons", true,
+		"give the cluster EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node (examples/addons.yaml); with --addons=false none are created")
+	f.BoolVar(&o.clusterAddons, "cluster-addons", false,
+		"also create what a production cluster usually runs on every node: node-exporter, fluent-bit, ebs-csi-node (examples/cluster-addons.yaml)")
+	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
+	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
+	f.BoolVar(&o.controller, "controller", true,
+		`run the controller too; with --controller=false run it yourself: "nodeless run"`)
+	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
+	f.BoolVar(&o.microVMs, "microvms", true,
+		"run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
+	f.StringVar(&o.guestKernel, "guest-kernel", "",
+		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+	f.StringVar(&o.engine, "engine", "auto", localcluster.EngineUsage)
+	f.StringArrayVar(&o.mirrors, "registry-mirror", nil,
+		"REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
+	f.StringVar(&o.auditLog, "audit-log", "",
+		"file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
+	f.StringVar(&o.page, "page", "127.0.0.1:8088",
+		"loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
+	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
+	o.policyFlags.Add(f)
+}
+
+// settleRegion makes an existing cluster stay in its region.
+func (o *upOptions) settleRegion(asked bool) error {
+	kept, err := os.ReadFile(localcluster.RegionFile(o.DataDir))
+	home := strings.TrimSpace(string(kept))
+	switch {
+	case err != nil || home == "" || home == o.region:
+		return nil // a new cluster; what else is wrong with the folder is said when it is opened
+	case asked:
+		return fmt.Errorf("--region %s: the cluster in %s lives in %s; leave the flag out, or make another cluster with --data-dir", o.region, o.DataDir, home)
+	}
+	o.region = home
+	return nil
+}
+
+func (o *upOptions) validate() error {
+	if len(catalog.Zones(o.region)) == 0 {
+		return fmt.Errorf("--region %q: not in the catalogue; there are %v", o.region, catalog.Regions())
+	}
+	if o.bootTime < 0 || o.bootTime > time.Hour {
+		return fmt.Errorf("--boot-time %s: give a time between 0s and 1h", o.bootTime)
+	}
+	if o.page != "" {
+		if err := web.Check(o.page); err != nil {
+			return fmt.Errorf("--page: %w", err)
+		}
+	}
+	if o.readyTimeout <= 0 {
+		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
+	}
+	if _, err := host.Engine(o.engine); err != nil {
+		return fmt.Errorf("--engine: %w", err)
+	}
+	if _, err := image.ParseMirrors(o.mirrors); err != nil {
+		return fmt.Errorf("--registry-mirror: %w", err)
+	}
+	var err error
+	o.policy, o.gates, err = o.policyFlags.Resolve()
+	return err
+}
+
+// up runs the cluster until ctx is done or a part of it fails.
+func up(ctx context.Context, o upOptions, p *progress.Printer) error {
+	if _, err := datadir.Prepare(o.DataDir, plane.Version()); err != nil {
+		return err
+	}
+	l := &local{o: o, p: p}
+	started := time.Now()
+	startCtx, cancel := context.WithTimeoutCause(ctx, o.readyTimeout,
+		fmt.Errorf("not ready after %s (--ready-timeout); the logs are in %s", o.readyTimeout,
+			filepath.Join(o.DataDir, "logs")))
+	defer cancel()
+	err := l.start(ctx, startCtx)
+	defer l.stop()
+	if err != nil {
+		p.Fail()
+		if cause := context.Cause(startCtx); cause != nil && ctx.Err() == nil {
+			return fmt.Errorf("%w (%w)", cause, err)
+		}
+		return err
+	}
+	l.welcome(time.Since(started))
+	if o.demo {
+		if err := l.demo(ctx); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		p.EndStatus()
+		return nil // Ctrl-C is how it ends
+	case err := <-l.failed:
+		p.EndStatus()
+		return err
+	}
+}
+
+// welcome says where things are and what to try next.
+func (l *local) welcome(took time.Duration) {
+	l.p.Line("")
+	l.p.Line("Ready in %.1fs. Nodes are simulated and boot in about %s; the control plane and the AWS protocol are real.", took.Seconds(), l.o.bootTime)
+	hints(l.p, l.session, l.o.DataDir, l.microVMs != nil)
+	l.p.Line("Stop it with Ctrl-C, or with:")
+	l.p.Line("  %s", localcluster.CommandFor("down", l.o.DataDir, l.o.cluster))
+	l.p.Line("")
+}

@@ -1,0 +1,186 @@
+// Package views has the live views of a cluster: top on a terminal, web in a browser.
+package views
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/klog/v2"
+
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/tui"
+	"github.com/nodeless/nodeless/view/watcher"
+)
+
+// topFlags are eks-node-viewer's, under its names, and some of ours.
+type topFlags struct {
+	localcluster.Selector
+	kubeconfig, context                                string
+	selector, labels, sort, group, style, resources    string
+	disablePricing, attribution, showVersion, noHeader bool
+	output                                             string
+	timeout                                            time.Duration
+}
+
+func newTop() *cobra.Command {
+	var f topFlags
+	c := &cobra.Command{
+		Use:   "top [nodes|pools|pending|decisions|savings]",
+		Short: "Show nodes with what they cost and hold, pools, pending pods, decisions and savings, live",
+		Long: `Shows the machines of any cluster you may look at: what is asked of them, what they cost, what they are about and why; NodePools with
+their limits and budgets; pods that wait, with the reason; what was decided lately, about whom, and what that saved. It only reads, and needs nothing installed in the cluster; where there is
+karpenter.sh/v1 it shows NodeClaims before their nodes, and pools.
+
+On a terminal it is live ("?" lists the keys); elsewhere, or with -o, it prints once. eks-node-viewer's flags, keys and configuration
+file ~/.eks-node-viewer mean here what they mean there.`,
+		Example: `  nodeless top
+  nodeless top --context prod --resources cpu,memory --extra-labels karpenter.sh/nodepool
+  nodeless top pending -o wide
+  nodeless top -o json`,
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: tui.Screens,
+		PreRunE:   func(cmd *cobra.Command, _ []string) error { return fromViewersFile(cmd) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (f *topFlags) add(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	fs.StringVar(&f.context, "context", "", "context of the kubeconfig")
+	f.Selector.Add(fs)
+	fs.StringVar(&f.selector, "node-selector", "", "label selector of the nodes that are shown")
+	fs.StringVar(&f.labels, "extra-labels", "",
+		"labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and eks-node-viewer/node-cpu-usage are computed")
+	fs.StringVar(&f.sort, "node-sort", "creation=asc",
+		"order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, capacity, status, ready-in "+
+			"or a label, with =asc or =dsc behind it")
+	fs.StringVar(&f.group, "group", "", "group nodes by pool, zone, type, capacity, status or a label")
+	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours of good, middling and bad use")
+	fs.StringVar(&f.resources, "resources", "cpu,memory",
+		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
+	fs.BoolVar(&f.disablePricing, "disable-pricing", false, "show no prices")
+	fs.StringVarP(&f.output, "output", "o", "",
+		"print once: wide, name, json, yaml, "+output.Forms+"; by default a table where there is no terminal")
+	fs.BoolVar(&f.noHeader, "no-headers", false, "print no titles and no totals")
+	fs.DurationVar(&f.timeout, "request-timeout", time.Minute,
+		"how long the cluster may take to tell what there is, when it is printed once")
+	fs.BoolVar(&f.attribution, "attribution", false, "say whose work is built in")
+	fs.BoolVarP(&f.showVersion, "version", "v", false, "print the version")
+}
+
+func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) error {
+	switch {
+	case f.showVersion:
+		_, err := fmt.Fprintf(out, "nodeless %s\n", program.Version)
+		return err
+	case f.attribution:
+		_, err := fmt.Fprintln(out,
+			"Nodeless is under the Apache License, Version 2.0. The libraries it is built of, and why: docs/dependencies.md of its source;\ntheir versions: go version -m $(command -v nodeless)")
+		return err
+	}
+	o, err := f.options(args)
+	if err != nil {
+		return err
+	}
+	cfg, name, err := f.find()
+	if err != nil {
+		return err
+	}
+	o.Context, o.Now = name, target.ServerClock(cfg).Now
+	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
+	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
+	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
+	fd, err := watcher.Start(ctx,
+		watcher.Options{
+			REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions,
+			Model: o.Model,
+		})
+	if err != nil {
+		return err
+	}
+	defer fd.Stop()
+	if live {
+		return show(ctx, o)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	if err := fd.Wait(ctx); err != nil {
+		return err
+	}
+	for _, note := range o.Model.Totals().Notes {
+		fmt.Fprintln(errs, "nodeless: top:", note)
+	}
+	if n, none := o.Model.Decided(); n == 0 && none != "" {
+		fmt.Fprintln(errs, "nodeless: top:", view.Escape(none))
+	}
+	if output.IsData(f.output) {
+		return output.Rows(out, f.output, tui.Document(o),
+			[]string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen], !f.noHeader)
+	}
+	return tui.Print(out, o, f.output, !f.noHeader)
+}
+
+// options reads the flags. Errors name the flag.
+func (f *topFlags) options(args []string) (tui.Options, error) {
+	o := tui.Options{Labels: list(f.labels), Sort: view.ParseSort(f.sort), Group: f.group}
+	if len(args) == 1 {
+		o.Screen = tui.Screen(slices.Index(tui.Screens, args[0]))
+	}
+	err := output.Check(f.output, "", "wide", "name")
+	if err != nil {
+		return o, err
+	}
+	if o.Style, err = tui.ParseStyle(f.style); err != nil {
+		return o, fmt.Errorf("--style: %w", err)
+	}
+	if o.Model, err = view.New(list(f.resources)); err != nil {
+		return o, fmt.Errorf("--resources: %w", err)
+	}
+	if !f.disablePricing {
+		o.Prices = view.PriceSource()
+	}
+	return o, nil
+}
+
+// list are the parts of a text that are not empty.
+func list(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// show runs the terminal's program until somebody leaves it.
+func show(ctx context.Context, o tui.Options) error {
+	_, err := tea.NewProgram(tui.New(o), tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return ctx.Err() // a signal: the terminal is as it was
+	}
+	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
+		return fmt.Errorf("show the cluster on this terminal: %w; print it with: nodeless top -o wide", err)
+	}
+	return nil
+}
+
+// Commands are the live views of a cluster.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{newTop(), newWeb()}
+}

@@ -1,0 +1,99 @@
+package views
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/watcher"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+// defaultPage is where the page is unless somebody says otherwise; kube-ops-view's is there too.
+const defaultPage = "127.0.0.1:8080"
+
+type webOptions struct {
+	cluster   target.Flags
+	policy    policyflags.Flags
+	listen    string
+	selector  string
+	resources string
+	gate      webpage.GateFlags
+}
+
+func newWeb() *cobra.Command {
+	var o webOptions
+	c := &cobra.Command{
+		Use:   "web",
+		Short: "Serve a page that shows the cluster live: nodes with pods and prices, why pods wait, and what was before",
+		Long: `Serves a page for any cluster you may look at: a box for each node with its pods, what it costs and what it is about; the pods that
+wait against the NodePools, with the reason; and a line of time on which to go back. It only reads, and needs nothing installed in the
+cluster. /lite shows the same as tables, without script.
+
+On a loopback address it asks for the token of the link that is printed, and shows what your kubeconfig may see. On any other it is served by TLS and asks for a bearer token of
+the cluster (a login, or Authorization: Bearer): it shows what the token's owner may list, by SubjectAccessReview. Your kubeconfig needs the
+ClusterRole system:auth-delegator for that. From another machine there is also ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
+		Example: `  nodeless web
+  nodeless web --context prod --listen 127.0.0.1:9000
+  nodeless web --listen 0.0.0.0:8443 --tls-cert page.crt --tls-key page.key`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.serve(cmd.Context(), cmd.OutOrStdout(), cmd.Flags().Changed("listen"))
+		},
+	}
+	f := c.Flags()
+	o.cluster.Add(f)
+	o.policy.Add(f)
+	f.StringVar(&o.listen, "listen", defaultPage,
+		"address and port of the page, loopback unless people are to log in; another free port if this one is taken and you did not ask for it")
+	o.gate.Add(f, "")
+	f.StringVar(&o.selector, "node-selector", "", "label selector of the nodes that are shown")
+	f.StringVar(&o.resources, "resources", "cpu,memory",
+		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
+	return c
+}
+
+func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error {
+	policy, on, err := o.policy.Resolve()
+	if err != nil {
+		return err
+	}
+	m, err := view.New(list(o.resources))
+	if err != nil {
+		return fmt.Errorf("--resources: %w", err)
+	}
+	t, err := o.cluster.Find()
+	if err != nil {
+		return err
+	}
+	l, others, err := o.gate.Listen(ctx, o.listen, asked)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer l.Close()
+	klog.SetLogger(logr.Discard()) // what matters is a note on the page
+	fd, err := watcher.Start(ctx, watcher.Options{REST: t.REST, Context: t.Of, Selector: o.selector, Model: m})
+	if err != nil {
+		return err
+	}
+	defer fd.Stop()
+	p := webpage.Page{Cluster: t, Policy: policy, Gates: on, Model: m, Token: httpguard.NewToken()}
+	p.Fill = func(context.Context) (func(context.Context) error, error) { return fd.Wait, nil }
+	url := web.Link(l.Addr().String(), p.Token)
+	if others {
+		url = webpage.GatedURL(l)
+		p.Certificate, p.Said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
+	}
+	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.Of), url)
+	return p.Run(ctx, l)
+}

@@ -1,0 +1,12 @@
+//go:build noplane
+
+package webpage
+
+import (
+	"context"
+
+	"github.com/nodeless/nodeless/view/web"
+)
+
+// forecast is nobody's: plan is not in this build.
+func (*Page) forecast() func(context.Context, web.WhatIf) (any, error) { return nil }

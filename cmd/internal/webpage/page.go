@@ -1,0 +1,82 @@
+// Package webpage serves the page of one cluster, for the commands web, up and run.
+package webpage
+
+import (
+	"context"
+	"net"
+
+	"github.com/nodeless/nodeless/cmd/internal/target"
+
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/record/store"
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/watcher"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+// Page is what is served of one cluster.
+type Page struct {
+	Cluster *target.Cluster
+	Policy  model.Policy // with what the gates say of it
+	Gates   gates.Gates
+	Model   *view.Model // nil = one that is filled when somebody looks
+	Fill    func(context.Context) (wait func(context.Context) error, err error)
+	Token   string // of callers on this machine
+	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should
+	// know of it.
+	Certificate *GateFlags
+	Said        func(string)
+}
+
+// Run serves the page until ctx is done.
+func (p *Page) Run(ctx context.Context, l net.Listener) error {
+	o := web.Options{
+		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Policy: p.Policy, Token: p.Token,
+		Open: func(ctx context.Context) (*capture.Cluster, error) {
+			options := p.Cluster.Options
+			options.Partial = true
+			return capture.Open(ctx, p.Cluster.REST, options)
+		},
+		Forecast: p.forecast(),
+	}
+	if p.Cluster.Clock != nil {
+		o.Clock = p.Cluster.Clock
+	}
+	log, err := store.NewReader(p.Cluster.REST)
+	if err != nil {
+		return err
+	}
+	o.Decisions = log
+	if p.Model == nil {
+		m, err := view.New([]string{"cpu", "memory"})
+		if err != nil {
+			return err
+		}
+		o.Model = m
+		p.Fill = func(ctx context.Context) (func(context.Context) error, error) {
+			f, err := watcher.Start(ctx, watcher.Options{REST: p.Cluster.REST, Context: p.Cluster.Of, Model: m})
+			if err != nil {
+				return nil, err
+			}
+			return f.Wait, nil
+		}
+	}
+	o.Fill = p.Fill
+	if p.Certificate != nil {
+		if o.Gate, err = p.gate(ctx, l, o.Model); err != nil {
+			return err
+		}
+	}
+	return web.New(o).Run(ctx, l)
+}
+
+// Listen opens an address for the page. One that is taken is an error only if somebody asked for it.
+func Listen(ctx context.Context, address string, asked bool) (net.Listener, error) {
+	l, err := web.Listen(ctx, address)
+	if err == nil || asked {
+		return l, err
+	}
+	return web.Listen(ctx, "127.0.0.1:0")
+}
