@@ -152,7 +152,7 @@ func decisionField(r *record.Record, key string) string {
 	return ""
 }
 
-// ReasonOf is for which reason machines go, or the rule that stands in the way; "-" if there is none.
+// ReasonOf is for which reason nodes go, or the rule that stands in the way; "-" if there is none.
 func ReasonOf(r *record.Record) string { return cmp.Or(r.Method, r.Rule, "-") }
 
 // Decided is how many decisions are kept, and why there are none if that is known.

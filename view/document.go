@@ -37,7 +37,7 @@ type TotalsItem struct {
 	Use
 }
 
-// NodeItem is a machine. PricePerHour is null if it is not known.
+// NodeItem is a node. PricePerHour is null if it is not known.
 type NodeItem struct {
 	Name           string            `json:"name,omitempty"`
 	NodeClaim      string            `json:"nodeClaim,omitempty"`
@@ -138,7 +138,7 @@ func (n resourceNames) nodeItem(r *NodeRow) NodeItem {
 
 func (n resourceNames) poolItem(p *PoolRow) PoolItem {
 	out := PoolItem{
-		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Machines,
+		Name: p.Name, Ready: p.Ready, Problem: p.Problem, Weight: p.Weight, Nodes: p.Rows,
 		PricePerHour: float64(p.Price) / 1e6,
 		Budgets:      p.Budgets, AllowedDisruptions: map[string]int{}, Use: n.use(p.Requests, p.Sums.Allocatable),
 	}

@@ -2,14 +2,14 @@ package view
 
 import "slices"
 
-// machine is a row of nodes: a Node, the NodeClaim it comes from, or both.
+// node is a row of nodes: a Node, the NodeClaim it comes from, or both.
 type nodeEntry struct {
 	node  *Node
 	claim *Claim
 	use   *use // of its Node; nil without one
 
 	id      uint64 // its own among all that ever were in this Model
-	at      int    // its index in Model.machines
+	at      int    // its index in Model.nodes
 	counted Sums   // what the totals hold of it
 	pool    string // under which they do
 	hay     string // what a filter's words are looked for in; "" = to be made
@@ -39,7 +39,7 @@ func (m *Model) SetNode(n *Node) {
 	m.recount(x)
 }
 
-// unmatched is the machine of a claim without a Node yet, to which a Node belongs.
+// unmatched is the node of a claim without a Node yet, to which a Node belongs.
 func (t *nodeTable) unmatched(providerID, name string) *nodeEntry {
 	if x := t.byProvider[providerID]; providerID != "" && x != nil && x.node == nil {
 		return x
@@ -93,7 +93,7 @@ func (m *Model) SetClaim(c *Claim) {
 	m.recount(x)
 }
 
-// home is the machine whose Node is a claim's, if it has no other claim.
+// home is the node whose Node is a claim's, if it has no other claim.
 func (t *nodeTable) home(c *Claim) *nodeEntry {
 	x := t.byProvider[c.ProviderID]
 	if c.ProviderID == "" || x == nil {
@@ -131,7 +131,7 @@ func (t *nodeTable) newEntry() *nodeEntry {
 	return x
 }
 
-// settle counts what is left of a machine that lost its Node or its claim, or takes it off the list.
+// settle counts what is left of a node that lost its Node or its claim, or takes it off the list.
 func (t *nodeTable) settle(x *nodeEntry) {
 	if x.node != nil || x.claim != nil {
 		if x.node != nil {
@@ -162,7 +162,7 @@ func (t *nodeTable) forgetProvider(id string, x *nodeEntry) {
 	}
 }
 
-// recount brings the totals up to date with one machine, in constant time.
+// recount brings the totals up to date with one node, in constant time.
 func (t *nodeTable) recount(x *nodeEntry) {
 	t.uncount(x)
 	t.touch(x)
@@ -178,7 +178,7 @@ func (t *nodeTable) recount(x *nodeEntry) {
 func (t *nodeTable) uncount(x *nodeEntry) {
 	t.total.add(&x.counted, -1)
 	if s := t.perPool[x.pool]; s != nil {
-		if s.add(&x.counted, -1); s.Machines == 0 {
+		if s.add(&x.counted, -1); s.Rows == 0 {
 			delete(t.perPool, x.pool)
 		}
 	}

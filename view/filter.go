@@ -46,7 +46,7 @@ func (f Filter) matches(hay string, field func(key string) string) bool {
 	})
 }
 
-// haystack is what words are looked for in. It is kept until the machine changes.
+// haystack is what words are looked for in. It is kept until the node changes.
 func (x *nodeEntry) haystack() string {
 	if x.hay == "" {
 		x.hay = strings.ToLower(strings.Join([]string{
@@ -57,7 +57,7 @@ func (x *nodeEntry) haystack() string {
 	return x.hay
 }
 
-// Fields that machines can be grouped, sorted and filtered by, beside labels.
+// Fields that nodes can be grouped, sorted and filtered by, beside labels.
 const (
 	FieldNode     = "node"
 	FieldPool     = "pool"

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Journal gathers which machines changed since it was last read, so that whoever keeps a copy of a Model need not
+// Journal gathers which nodes changed since it was last read, so that whoever keeps a copy of a Model need not
 // compare all of it.
 type Journal struct {
 	m     *Model
@@ -15,14 +15,14 @@ type Journal struct {
 
 // Changes are what a Journal gathered.
 type Changes struct {
-	Set    []Box    // machines that are new or changed, in no order
-	Gone   []uint64 // IDs of machines that went
+	Set    []Box    // nodes that are new or changed, in no order
+	Gone   []uint64 // IDs of nodes that went
 	Totals Totals
 }
 
-// Box is a machine with the pods that are bound to it.
+// Box is a node with the pods that are bound to it.
 type Box struct {
-	ID uint64 // the machine's, through its life as a NodeClaim, as both, and as a Node; never given twice by one Model
+	ID uint64 // the node's, through its life as a NodeClaim, as both, and as a Node; never given twice by one Model
 	NodeRow
 	Pods []Cell // in the order of Model.PodsOf
 }
@@ -45,7 +45,7 @@ func (m *Model) Journal() *Journal {
 	return m.journal
 }
 
-// Take gives what was gathered and begins anew. It costs what the machines that changed and their pods are.
+// Take gives what was gathered and begins anew. It costs what the nodes that changed and their pods are.
 func (j *Journal) Take() Changes {
 	m := j.m
 	m.mu.Lock()
@@ -58,7 +58,7 @@ func (j *Journal) Take() Changes {
 	return out
 }
 
-// touch notes that a machine changed; nil is none.
+// touch notes that a node changed; nil is none.
 func (t *nodeTable) touch(x *nodeEntry) {
 	if t.journal != nil && x != nil {
 		t.journal.dirty[x] = struct{}{}
@@ -75,7 +75,7 @@ func (t *nodeTable) touchAbout(o Object) {
 	}
 }
 
-// untouch notes that a machine went.
+// untouch notes that a node went.
 func (t *nodeTable) untouch(x *nodeEntry) {
 	if t.journal != nil {
 		delete(t.journal.dirty, x)

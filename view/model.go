@@ -1,4 +1,4 @@
-// Package view is a read model of a cluster for people: machines with what they cost and hold, pools, pods that wait.
+// Package view is a read model of a cluster for people: nodes with what they cost and hold, pools, pods that wait.
 // It is filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It
 // knows no API server, no terminal and no clock.
 package view

@@ -25,7 +25,7 @@ func names(m *view.Model, q view.Query) string {
 	var out []string
 	for _, l := range m.Nodes(q).Rows {
 		if l.Head != nil {
-			out = append(out, fmt.Sprintf("%s:%d", l.Group, l.Head.Machines))
+			out = append(out, fmt.Sprintf("%s:%d", l.Group, l.Head.Rows))
 			continue
 		}
 		out = append(out, l.Row.Name)
@@ -66,7 +66,7 @@ func (f *facts) totals() (s view.Sums, waiting int) {
 			}
 		}
 		if node == nil {
-			s.Machines++
+			s.Rows++
 			if !c.Launched.IsZero() {
 				s.Price += c.Price
 			}
@@ -75,7 +75,7 @@ func (f *facts) totals() (s view.Sums, waiting int) {
 		owned[node.Name] = true
 	}
 	for _, n := range f.nodes {
-		s.Machines++
+		s.Rows++
 		s.Nodes++
 		s.Pods += count[n.Name]
 		s.Price += n.Price
@@ -96,13 +96,13 @@ func TestSumsAreKeptAsThingsChange(t *testing.T) {
 			f.change(m, r)
 			got := m.Totals()
 			want, waiting := f.totals()
-			if got.Machines != want.Machines || got.Nodes != want.Nodes || got.Pods != want.Pods || got.Price != want.Price ||
+			if got.Rows != want.Rows || got.Nodes != want.Nodes || got.Pods != want.Pods || got.Price != want.Price ||
 				got.Requests != want.Requests || got.Allocatable != want.Allocatable || got.Waiting != waiting {
 				t.Fatalf("seed %d, step %d: kept %+v, %d waiting; added up %+v, %d waiting", seed, step, got.Sums, got.Waiting,
 					want, waiting)
 			}
-			if page := m.Nodes(view.Query{}); page.Lines != want.Machines {
-				t.Fatalf("seed %d, step %d: %d rows for %d machines", seed, step, page.Lines, want.Machines)
+			if page := m.Nodes(view.Query{}); page.Lines != want.Rows {
+				t.Fatalf("seed %d, step %d: %d rows for %d nodes", seed, step, page.Lines, want.Rows)
 			}
 		}
 	}

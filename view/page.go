@@ -32,10 +32,10 @@ type Page[R any] struct {
 	Shown  int // things behind the filter
 }
 
-// Line is a group's head or a machine.
+// Line is a group's head or a node.
 type Line struct {
 	Group string // the head's value
-	Head  *Sums  // of the group; nil for a machine
+	Head  *Sums  // of the group; nil for a node
 	Row   NodeRow
 }
 
@@ -88,7 +88,7 @@ func window[T any](lines []lineOf[T], w Window) (Window, []lineOf[T]) {
 	return w, lines[w.Top:min(len(lines), w.Top+w.Height)]
 }
 
-// Nodes is a page of machines.
+// Nodes is a page of nodes.
 func (m *Model) Nodes(q Query) Page[Line] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +138,7 @@ func (m *Model) orderNodes(q Query) {
 	}
 }
 
-// Node is one machine by its key; false if it is gone.
+// Node is one node by its key; false if it is gone.
 func (m *Model) Node(name string) (NodeRow, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,5 +191,5 @@ func (m *Model) Waiting(q Query) Page[PodRow] {
 	return m.podPage(o, q)
 }
 
-// GroupOf is the value of the group whose head has a key in a Window; false for a machine's key.
+// GroupOf is the value of the group whose head has a key in a Window; false for a node's key.
 func GroupOf(key string) (string, bool) { return strings.CutPrefix(key, headKey) }

@@ -13,7 +13,7 @@ type PoolRow struct {
 	Allowed [len(Reasons)]int // how many of its nodes may be going at once now, by reason
 }
 
-// Pools is a page of NodePools by name. The machines of no pool are the last row, without a name, if there are any.
+// Pools is a page of NodePools by name. The nodes of no pool are the last row, without a name, if there are any.
 func (m *Model) Pools(now time.Time, q Query) Page[PoolRow] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,5 +48,5 @@ func (m *Model) Pools(now time.Time, q Query) Page[PoolRow] {
 	return p
 }
 
-// NoPool is the key of the machines that no NodePool owns.
+// NoPool is the key of the nodes that no NodePool owns.
 const NoPool = "(no pool)"

@@ -12,9 +12,9 @@ import (
 // too.
 const LabelPrice = "eks-node-viewer/instance-price"
 
-// PriceOf is what a machine with these labels costs, in millionths of a dollar an hour; 0 if it is not known. A
-// machine says it itself by LabelPrice; else it is the catalogue's list price of its type in its region, for spot
-// machines the catalogue's average in their zone. A machine without a capacity type is taken to be on-demand. AWS
+// PriceOf is what a node with these labels costs, in millionths of a dollar an hour; 0 if it is not known. A
+// node says it itself by LabelPrice; else it is the catalogue's list price of its type in its region, for spot
+// nodes the catalogue's average in their zone. A node without a capacity type is taken to be on-demand. AWS
 // bills Fargate by pod, which no label tells.
 func PriceOf(labels map[string]string) int64 {
 	if own, err := strconv.ParseFloat(labels[LabelPrice], 64); err == nil && own > 0 && own < 1e9 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Labels that machines are shown by.
+// Labels that nodes are shown by.
 const (
 	labelPool     = "karpenter.sh/nodepool"
 	labelCapacity = "karpenter.sh/capacity-type"
@@ -18,10 +18,10 @@ const (
 	eksCapacity   = "eks.amazonaws.com/capacityType"
 )
 
-// Status is what a machine is about, the most pressing thing first.
+// Status is what a node is about, the most pressing thing first.
 type Status string
 
-// What a machine may be about.
+// What a node may be about.
 const (
 	StatusDeleting    Status = "Deleting"
 	StatusInterrupted Status = "Interrupted"
@@ -40,7 +40,7 @@ func (s Status) going() bool {
 	return s == StatusDeleting || s == StatusInterrupted || s == StatusDisrupted
 }
 
-// Waits reports whether a machine of this status is on its way or not ready: how long it has been so is worth telling.
+// Waits reports whether a node of this status is on its way or not ready: how long it has been so is worth telling.
 func (s Status) Waits() bool {
 	return s == StatusLaunching || s == StatusLaunched || s == StatusRegistered || s == StatusNotReady
 }
@@ -83,7 +83,7 @@ func (x *nodeEntry) removal() Status {
 	return ""
 }
 
-// NodeRow is a machine as it is shown.
+// NodeRow is a node as it is shown.
 type NodeRow struct {
 	Name         string // of the Node, or of the NodeClaim while there is none
 	Claim        string
@@ -105,7 +105,7 @@ type NodeRow struct {
 	Labels       map[string]string // shared: do not change it
 }
 
-// row is the machine as it is shown; lastly the newest event about it joins what there is to say.
+// row is the node as it is shown; lastly the newest event about it joins what there is to say.
 func (m *Model) row(x *nodeEntry) NodeRow {
 	r := NodeRow{
 		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType),
@@ -129,7 +129,7 @@ func (m *Model) row(x *nodeEntry) NodeRow {
 	return r
 }
 
-// why is what there is to say of a machine's status beside it.
+// why is what there is to say of a node's status beside it.
 func (t *eventTable) why(x *nodeEntry) []string {
 	var out []string
 	say := func(text string) {

@@ -81,7 +81,7 @@ func sorted[T any](ranks []rank[T], s Sort) {
 	})
 }
 
-// ranked is a machine with what it is ordered by.
+// ranked is a node with what it is ordered by.
 func ranked(x *nodeEntry, q *Query, resources []string) rank[*nodeEntry] {
 	r := rank[*nodeEntry]{of: x, name: x.name()}
 	if q.Group != "" {

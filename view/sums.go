@@ -1,8 +1,8 @@
 package view
 
-// Sums are machines taken together.
+// Sums are nodes taken together.
 type Sums struct {
-	Machines    int   // rows: Nodes, and NodeClaims whose Node is not there yet
+	Rows    int   // rows: Nodes, and NodeClaims whose Node is not there yet
 	Nodes       int   // those with a Node
 	NotReady    int   // on their way, or not ready any more
 	Going       int   // being deleted, disrupted or interrupted
@@ -14,7 +14,7 @@ type Sums struct {
 }
 
 func (s *Sums) add(o *Sums, sign int) {
-	s.Machines += sign * o.Machines
+	s.Rows += sign * o.Rows
 	s.Nodes += sign * o.Nodes
 	s.NotReady += sign * o.NotReady
 	s.Going += sign * o.Going
@@ -25,9 +25,9 @@ func (s *Sums) add(o *Sums, sign int) {
 	s.Allocatable.add(&o.Allocatable, int64(sign))
 }
 
-// sums are those of one machine.
+// sums are those of one node.
 func (x *nodeEntry) sums() Sums {
-	s := Sums{Machines: 1, Price: x.price(), Allocatable: x.allocatable()}
+	s := Sums{Rows: 1, Price: x.price(), Allocatable: x.allocatable()}
 	if x.node != nil {
 		s.Nodes, s.Pods, s.Requests = 1, x.use.pods, x.use.requests
 	}
@@ -55,7 +55,7 @@ type Totals struct {
 	OnTheirWay int      // NodeClaims whose Node is not there yet
 }
 
-// Totals are the sums over all machines and pods. They are kept, not computed.
+// Totals are the sums over all nodes and pods. They are kept, not computed.
 func (m *Model) Totals() Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,6 +65,6 @@ func (m *Model) Totals() Totals {
 func (m *Model) totals() Totals {
 	return Totals{
 		Sums: m.total, Waiting: m.waiting, Pending: m.phases[Pending], Running: m.phases[Running], Bound: m.bound,
-		PoolCount: len(m.pools), Notes: sortedNotes(m.notes), OnTheirWay: m.total.Machines - m.total.Nodes,
+		PoolCount: len(m.pools), Notes: sortedNotes(m.notes), OnTheirWay: m.total.Rows - m.total.Nodes,
 	}
 }

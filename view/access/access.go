@@ -59,8 +59,10 @@ func (r *Rights) Key() string {
 
 // Errors of Review.
 var (
-	ErrNobody  = errors.New("the API server does not know this token, or it is over; make a new one, such as: kubectl create token ACCOUNT")
-	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has some; an administrator allows the whole: nodeless rbac --view --user NAME")
+	ErrNobody = errors.New("the API server does not know this token, or it is over; make a new one, such as: kubectl " +
+		"create token ACCOUNT")
+	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has some; an administrator allows " +
+		"the whole: nodeless rbac --view --user NAME")
 )
 
 var errBusy = errors.New("too many people log in at once; try again in a while")
@@ -113,7 +115,9 @@ func (r *Reviewer) Check(ctx context.Context) error {
 			return fmt.Errorf("ask the API server whether this page may create %s.%s: %w", of[1], of[0], err)
 		}
 		if !review.Status.Allowed {
-			return fmt.Errorf("this page may not create %s.%s, by which it would find out who its readers are; an administrator allows it: kubectl create clusterrolebinding nodeless-page --clusterrole=system:auth-delegator --user=NAME; the controller gets it by nodeless rbac --page", of[1], of[0])
+			return fmt.Errorf("this page may not create %s.%s, by which it would find out who its readers are; an "+
+				"administrator allows it: kubectl create clusterrolebinding nodeless-page --clusterrole=system:auth-delegator "+
+				"--user=NAME; the controller gets it by nodeless rbac --page", of[1], of[0])
 		}
 	}
 	return nil

@@ -27,7 +27,8 @@ func Certificate(certFile, keyFile, address string, now time.Time) (cfg *tls.Con
 	case certFile == "" && keyFile == "":
 		pair, err = own(address, now)
 	case certFile == "" || keyFile == "":
-		return nil, "", errors.New("a certificate needs its key, and a key its certificate: give both files, or neither for a certificate of the page's own")
+		return nil, "", errors.New("a certificate needs its key, and a key its certificate: give both files, or neither " +
+			"for a certificate of the page's own")
 	default:
 		pair, err = tls.LoadX509KeyPair(certFile, keyFile)
 	}

@@ -100,7 +100,7 @@ const wordy = 110
 func (a *App) tabs(p *painter, t *view.Totals, of, shown int) {
 	left := 0
 	decided, _ := a.o.Model.Decided()
-	counts := []int{t.Machines, t.PoolCount, t.Waiting, decided}
+	counts := []int{t.Rows, t.PoolCount, t.Waiting, decided}
 	for i, name := range Screens {
 		text := fmt.Sprintf("%d %s ", i+1, name)
 		if i < len(counts) && (a.width >= wordy || Screen(i) == a.tab()) {
@@ -215,7 +215,7 @@ func body[P, R any](a *App, p *painter, s *scene, columns []placed[R], page view
 	}
 }
 
-// groupLine is a group's head: what its machines are together.
+// groupLine is a group's head: what its nodes are together.
 func (a *App) groupLine(p *painter, s *scene, l *view.Line, chosen bool) {
 	mark := "─"
 	if chosen {
@@ -223,7 +223,7 @@ func (a *App) groupLine(p *painter, s *scene, l *view.Line, chosen bool) {
 	}
 	parts := []string{
 		fmt.Sprintf("%s─ %s=%s", mark, a.state().group, cmp.Or(l.Group, "(none)")),
-		fmt.Sprintf("%d nodes", l.Head.Machines), fmt.Sprintf("%d pods", l.Head.Pods),
+		fmt.Sprintf("%d nodes", l.Head.Rows), fmt.Sprintf("%d pods", l.Head.Pods),
 	}
 	for i, name := range s.resources {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))

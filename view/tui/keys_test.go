@@ -49,7 +49,7 @@ func TestKeysLeadAround(t *testing.T) {
 	press(a, "down", "down", "down", "enter")
 	sees(t, a, "/pool=batch: 3 of 9")
 	press(a, "esc", "w")
-	sees(t, a, "machine ")
+	sees(t, a, "node ")
 	if press(a, "esc") {
 		t.Error("esc left the program from a detail")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// nodeColumns are those of machines.
+// nodeColumns are those of nodes.
 func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 	out := []column[view.NodeRow]{
 		{

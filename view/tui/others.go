@@ -18,7 +18,7 @@ func poolColumns(s *scene) []column[view.PoolRow] {
 		},
 		{
 			title: "NODES", min: 5, fair: 6, rank: 1, right: true,
-			text: func(_ *scene, r *view.PoolRow) string { return strconv.Itoa(r.Machines) },
+			text: func(_ *scene, r *view.PoolRow) string { return strconv.Itoa(r.Rows) },
 		},
 	}
 	for i, name := range s.resources {

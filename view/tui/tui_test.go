@@ -132,7 +132,7 @@ func decided(at time.Time) []record.Entry {
 		}},
 		{Decision: &record.Decision{
 			ID: "d4", Time: ago(20 * time.Second), Kind: record.Replace, Method: "Underutilized",
-			Why: "the pods of ip-10-0-0-1 cost less on a smaller machine", SavesPerHour: 0.03,
+			Why: "the pods of ip-10-0-0-1 cost less on a smaller node", SavesPerHour: 0.03,
 			Goes: []record.Machine{{
 				Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim,
 				Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"},

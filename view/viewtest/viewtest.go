@@ -25,7 +25,7 @@ var (
 )
 
 // Cluster is one of so many nodes with so many pods each, in two NodePools; it counts CPU and memory. Every tenth
-// node is a spot machine. The pods are returned too, so that they can be changed.
+// node is a spot node. The pods are returned too, so that they can be changed.
 func Cluster(nodes, podsEach int) (*view.Model, []*view.Pod) {
 	m, err := view.New([]string{"cpu", "memory"})
 	if err != nil {

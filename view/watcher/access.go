@@ -22,9 +22,11 @@ func (f *Feed) reach(ctx context.Context) error {
 	case err == nil || apierrors.IsForbidden(err): // it answers
 		return nil
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server %s of context %q does not accept your credentials (%w); log in again, or choose another context with --context", f.o.REST.Host, f.o.Context, err)
+		return fmt.Errorf("the API server %s of context %q does not accept your credentials (%w); log in again, or "+
+			"choose another context with --context", f.o.REST.Host, f.o.Context, err)
 	}
-	return fmt.Errorf("the API server %s of context %q does not answer (%w); is the cluster up, and is that its address? Choose another with --context or --kubeconfig",
+	return fmt.Errorf("the API server %s of context %q does not answer (%w); is the cluster up, and is that its "+
+		"address? Choose another with --context or --kubeconfig",
 		f.o.REST.Host, f.o.Context, err)
 }
 
@@ -52,7 +54,8 @@ func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 			what += "." + s.group
 		}
 		if s.need == "" {
-			return false, fmt.Errorf("context %q does not let you %s %s; ask for a ClusterRole with the verbs list and watch on nodes (Kubernetes' own role view has none on nodes)",
+			return false, fmt.Errorf("context %q does not let you %s %s; ask for a ClusterRole with the verbs list and "+
+				"watch on nodes (Kubernetes' own role view has none on nodes)",
 				f.o.Context, verb, what)
 		}
 		f.o.Model.Note(s.resource, fmt.Sprintf("you may not %s %s: not shown are %s", verb, what, s.need))

@@ -151,7 +151,7 @@ func (f *Feed) all() []source {
 	}
 	return append(out,
 		source{
-			group: karpGroup.Group, resource: "nodeclaims", need: "machines on their way and why they go",
+			group: karpGroup.Group, resource: "nodeclaims", need: "nodes on their way and why they go",
 			client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen,
 		},
 		source{

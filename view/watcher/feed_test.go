@@ -199,9 +199,9 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 		if p.Name != np.Name {
 			continue
 		}
-		// One machine of the pool is on its way and no node yet: none may go.
+		// One node of the pool is on its way and no node yet: none may go.
 		if len(p.Limits) != 1 || p.Limits[0].Most != "100" || strings.Join(p.Budgets, "|") != "1|0 Drifted" ||
-			p.Machines != 1 {
+			p.Rows != 1 {
 			t.Errorf("%+v", p)
 		}
 		if got := p.Pool.Allowed(time.Now(), 10); got != [len(view.Reasons)]int{1, 0, 1} {

@@ -282,7 +282,8 @@ func (s *soak) compare(n int) {
 		t := m.Totals()
 		if t.Running != running || t.Pending != pending || t.Waiting != len(want[""]) ||
 			t.Bound != running+pending-len(want[""]) || t.Nodes != len(nodes.Items) {
-			s.Errorf("after %d changes the %s counts %+v; the API server has %d running, %d pending, %d without a place, %d nodes", n, of, t, running, pending, len(want[""]), len(nodes.Items))
+			s.Errorf("after %d changes the %s counts %+v; the API server has %d running, %d pending, %d without a place, "+
+				"%d nodes", n, of, t, running, pending, len(want[""]), len(nodes.Items))
 		}
 		s.same(n, of+": without a place", m.Waiting(view.Query{}).Rows, want[""])
 		for i := range 8 {

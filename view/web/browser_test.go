@@ -114,7 +114,7 @@ func lately(entries ...kept.Entry) []kept.Entry {
 	return entries
 }
 
-// foretell answers as a forecast does: one machine of two would go.
+// foretell answers as a forecast does: one node of two would go.
 func foretell(_ context.Context, q WhatIf) (any, error) {
 	if len(q.Scales) > 0 && !strings.Contains(q.Scales[0], "=") {
 		return nil, fmt.Errorf("--scale %q: want deployment/NAME=N", q.Scales[0])

@@ -62,7 +62,7 @@ func (d *diary) write(more ...kept.Entry) {
 	}
 }
 
-// launched is a machine that was launched for a pod so many minutes before the story.
+// launched is a node that was launched for a pod so many minutes before the story.
 func launched(i int) kept.Entry {
 	return kept.Entry{Decision: &kept.Decision{
 		ID: fmt.Sprintf("launch-%d", i), Time: viewtest.Now.Add(time.Duration(i-60) * time.Minute), Kind: kept.Launch,
@@ -76,7 +76,7 @@ func launched(i int) kept.Entry {
 	}}
 }
 
-// saved is a machine of $0.5 an hour that was taken away for being empty an hour before the story, and went two
+// saved is a node of $0.5 an hour that was taken away for being empty an hour before the story, and went two
 // minutes later.
 func saved() []kept.Entry {
 	at := viewtest.Now.Add(-time.Hour)

@@ -31,7 +31,7 @@ type decision struct {
 	Count       int    `json:"count"` // of pods
 }
 
-// list finds words in what decisions say and in the names of their pods and machines.
+// list finds words in what decisions say and in the names of their pods and nodes.
 func (s *Server) list(ctx context.Context, words string, most int) (*decisionList, error) {
 	if s.noDecisions != nil {
 		return nil, s.noDecisions

@@ -11,22 +11,22 @@ import (
 
 // Messages to the page are objects with the fields
 //
-//	e epoch, s number of the frame, t its time in milliseconds since 1970, k kinds from index f on, m records, g IDs of machines that
+//	e epoch, s number of the frame, t its time in milliseconds since 1970, k kinds from index f on, m records, g IDs of
 //	went, o totals, h names of the resources
 //
-// A state has all machines (and no g), a frame those that changed.
+// A state has all nodes (and no g), a frame those that changed.
 
 // state is everything as it was at a moment; the zero time is now. id is the frame's.
 func (h *history) state(t time.Time, resources []string) (id string, text []byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	f, machines := *h.last(), h.now
+	f, nodes := *h.last(), h.now
 	if !t.IsZero() {
-		f, machines = h.at(t)
+		f, nodes = h.at(t)
 	}
-	f.set, f.gone, f.kinds = make([]*record, 0, len(machines)), nil, 0
-	for _, id := range slices.Sorted(maps.Keys(machines)) {
-		f.set = append(f.set, machines[id])
+	f.set, f.gone, f.kinds = make([]*record, 0, len(nodes)), nil, 0
+	for _, id := range slices.Sorted(maps.Keys(nodes)) {
+		f.set = append(f.set, nodes[id])
 	}
 	names, err := json.Marshal(resources)
 	if err != nil {
@@ -112,7 +112,7 @@ func joined(b []byte, parts [][]byte) []byte {
 	return b
 }
 
-// points are the frames as a line of time: number, milliseconds since 1970, machines, price, pods with and without a
+// points are the frames as a line of time: number, milliseconds since 1970, nodes, price, pods with and without a
 // place.
 func (h *history) points() [][6]int64 {
 	h.mu.Lock()
@@ -121,7 +121,7 @@ func (h *history) points() [][6]int64 {
 	for i := range h.frames {
 		f := &h.frames[i]
 		out[i] = [6]int64{
-			f.seq, f.at.UnixMilli(), int64(f.totals.Machines), f.totals.Price, int64(f.totals.Bound),
+			f.seq, f.at.UnixMilli(), int64(f.totals.Rows), f.totals.Price, int64(f.totals.Bound),
 			int64(f.totals.Waiting),
 		}
 	}

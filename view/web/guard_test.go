@@ -214,6 +214,6 @@ func TestLiteShowsPagesOfNodes(t *testing.T) {
 	}
 	_, text = s.get("/lite?q=capacity%3Dspot")
 	if !strings.Contains(text, "1 to 45 of 45") || strings.Contains(text, "<td>on-demand<td>") {
-		t.Error("not only spot machines are shown")
+		t.Error("not only spot nodes are shown")
 	}
 }

@@ -20,7 +20,8 @@ import (
 var dist embed.FS
 
 // policy lets the page load and reach nothing but this server.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // bodyWithin is how long the body of a request may take to arrive.
 const bodyWithin = 30 * time.Second

@@ -23,7 +23,7 @@ type bounds struct {
 
 var usual = bounds{frames: 20000, bytes: 32 << 20, kinds: 20000}
 
-// history is the machines now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use;
+// history is the nodes now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use;
 // frames and records do not change.
 type history struct {
 	resources int
@@ -58,21 +58,21 @@ func newHistory(resources int, b bounds) *history {
 	return h
 }
 
-// reset forgets everything; whoever follows gets the machines anew.
+// reset forgets everything; whoever follows gets the nodes anew.
 func (h *history) reset() {
 	h.epoch, h.kinds, h.index = strings.ToLower(rand.Text()[:12]), nil, map[string]int{}
 	h.base, h.now, h.frames, h.bytes = map[uint64]*record{}, map[uint64]*record{}, nil, 0
 	h.from = frame{}
 }
 
-// full reports whether there are more kinds than are kept; then the machines have to be told anew after a reset.
+// full reports whether there are more kinds than are kept; then the nodes have to be told anew after a reset.
 func (h *history) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.kinds) >= h.bounds.kinds
 }
 
-// add is a step that machines made.
+// add is a step that nodes made.
 func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,12 +136,12 @@ func (h *history) last() *frame {
 	return &h.frames[len(h.frames)-1]
 }
 
-func (f *frame) apply(machines map[uint64]*record) {
+func (f *frame) apply(nodes map[uint64]*record) {
 	for _, r := range f.set {
-		machines[r.id] = r
+		nodes[r.id] = r
 	}
 	for _, id := range f.gone {
-		delete(machines, id)
+		delete(nodes, id)
 	}
 }
 
@@ -159,7 +159,7 @@ func (h *history) after(id string) ([]frame, bool) {
 	return h.frames[seq-h.from.seq:], true
 }
 
-// at is the last frame that was there at a moment, or the oldest that is known; and the machines then.
+// at is the last frame that was there at a moment, or the oldest that is known; and the nodes then.
 func (h *history) at(t time.Time) (frame, map[uint64]*record) {
 	n, _ := slices.BinarySearchFunc(h.frames, t, func(f frame, t time.Time) int {
 		if f.at.After(t) {
@@ -170,10 +170,10 @@ func (h *history) at(t time.Time) (frame, map[uint64]*record) {
 	if n == len(h.frames) {
 		return *h.last(), h.now
 	}
-	machines, f := maps.Clone(h.base), h.from
+	nodes, f := maps.Clone(h.base), h.from
 	for i := range n {
-		h.frames[i].apply(machines)
+		h.frames[i].apply(nodes)
 		f = h.frames[i]
 	}
-	return f, machines
+	return f, nodes
 }

@@ -17,7 +17,8 @@ const tokenParameter = "token"
 
 var errNoLink = failure{
 	http.StatusUnauthorized,
-	errors.New("this page asks for its token: open the link that was printed when it started (nodeless status prints that of nodeless up again), " +
+	errors.New("this page asks for its token: open the link that was printed when it started (nodeless status prints " +
+		"that of nodeless up again), " +
 		"or send Authorization: Bearer TOKEN"),
 }
 
@@ -36,7 +37,8 @@ func (s *Server) tokenOnly() http.Handler {
 	routes := s.routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopback(r.Host) {
-			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as "+
+				"http://127.0.0.1 with its port", r.Host), http.StatusForbidden)
 			return
 		}
 		if !s.known(r) {

@@ -11,11 +11,12 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// record is a machine as the page gets it: an array of
+// record is a node as the page gets it: an array of
 //
-//	0 ID, 1 name, 2 index of its kind, 3 status, 4 created, 5 seconds until it was ready, 6 price in millionths of a dollar an hour,
-//	7 requests, 8 allocatable, both in the order of the resources, 9 its pods, a letter each, 10 why, a list of sentences,
-//	11 its NodeClaim, 12 the pod whose microVM it is, 13 since when its status holds, if it waits, 14 whether there is a Node
+//	0 ID, 1 name, 2 index of its kind, 3 status, 4 created, 5 seconds until it was ready
+//	6 price in millionths of a dollar an hour, 7 requests, 8 allocatable, both in the order of the resources
+//	9 its pods, a letter each, 10 why, a list of sentences, 11 its NodeClaim, 12 the pod whose microVM it is
+//	13 since when its status holds, if it waits, 14 whether there is a Node
 //
 // Times are seconds since 1970. The letters are r for a pod that runs, p for one that does not yet, t for one that is
 // being deleted, in upper case those of kube-system.
@@ -24,7 +25,7 @@ type record struct {
 	json []byte
 }
 
-// kind is what many machines have in common; a record names it by its index.
+// kind is what many nodes have in common; a record names it by its index.
 type kind struct {
 	Pool     string            `json:"pool"`
 	Type     string            `json:"type"`
@@ -33,7 +34,7 @@ type kind struct {
 	Labels   map[string]string `json:"labels"`
 }
 
-// newKind escapes what anybody may have written, and leaves out what is another text for each machine.
+// newKind escapes what anybody may have written, and leaves out what is another text for each node.
 func newKind(b *view.Box) kind {
 	labels := make(map[string]string, len(b.Labels))
 	for key, value := range b.Labels {
@@ -58,7 +59,7 @@ func newRecord(b *view.Box, kindIndex, resources int) (*record, error) {
 		view.Escape(b.MicroVM), since, b.HasNode,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("write machine %s: %w", b.Name, err)
+		return nil, fmt.Errorf("write node %s: %w", b.Name, err)
 	}
 	return &record{b.ID, text}, nil
 }
@@ -91,7 +92,7 @@ func unix(t time.Time) int64 {
 
 // totals are a cluster's sums as the page gets them.
 type totals struct {
-	Machines    int      `json:"machines"`
+	Rows    int      `json:"nodes"`
 	OnTheirWay  int      `json:"onTheirWay"`
 	NotReady    int      `json:"notReady"`
 	Going       int      `json:"going"`
@@ -107,7 +108,7 @@ type totals struct {
 
 func newTotals(t *view.Totals, resources int) totals {
 	out := totals{
-		Machines: t.Machines, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going, Unpriced: t.Unpriced,
+		Rows: t.Rows, OnTheirWay: t.OnTheirWay, NotReady: t.NotReady, Going: t.Going, Unpriced: t.Unpriced,
 		Price: t.Price,
 		Bound: t.Bound, Running: t.Running, Waiting: t.Waiting, Requests: t.Requests[:resources],
 		Allocatable: t.Allocatable[:resources],

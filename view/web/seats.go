@@ -108,6 +108,7 @@ func (s *Server) seatFor(r *access.Rights) *seat {
 func lacking(what, resource string) error {
 	return failure{
 		http.StatusForbidden,
-		fmt.Errorf("%s are for those who may list %s of the whole cluster; an administrator allows it: nodeless rbac --view --user NAME", what, resource),
+		fmt.Errorf("%s are for those who may list %s of the whole cluster; an administrator allows it: nodeless rbac "+
+			"--view --user NAME", what, resource),
 	}
 }

@@ -84,7 +84,8 @@ func Check(address string) error {
 		return fmt.Errorf("address %q: %w; give it as 127.0.0.1:8080", address, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("address %q is not loopback: without TLS whoever sees its traffic would see all that your kubeconfig may see; "+
+		return fmt.Errorf("address %q is not loopback: without TLS whoever sees its traffic would see all that your "+
+			"kubeconfig may see; "+
 			"listen on 127.0.0.1, and go there from elsewhere with ssh -L 8080:127.0.0.1:8080 or kubectl port-forward", address)
 	}
 	return nil
@@ -147,7 +148,7 @@ const frameGap = 250 * time.Millisecond
 func (s *Server) follow(ctx context.Context) {
 	journal := s.o.Model.Journal()
 	next := make(chan struct{}, 1)
-	if s.o.Model.Totals().Machines > 0 { // filled before anybody followed
+	if s.o.Model.Totals().Rows > 0 { // filled before anybody followed
 		journal = s.advance(journal)
 	}
 	for {

@@ -75,8 +75,8 @@ type message struct {
 	id     string
 }
 
-// machines are messages put together as the page does it: the name of each machine by its ID.
-func machines(t *testing.T, into map[uint64]string, m *message) map[uint64]string {
+// nodes are messages put together as the page does it: the name of each node by its ID.
+func nodes(t *testing.T, into map[uint64]string, m *message) map[uint64]string {
 	t.Helper()
 	if m.event == "state" || into == nil {
 		into = map[uint64]string{}
@@ -168,7 +168,7 @@ func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	r := s.follow("")
 	first := r.next()
 	if first.event != "state" || len(first.Set) != 20 || first.Totals.Bound != 60 || len(first.Kinds) == 0 {
-		t.Fatalf("%s with %d machines, totals %+v, %d kinds", first.event, len(first.Set), first.Totals, len(first.Kinds))
+		t.Fatalf("%s with %d nodes, totals %+v, %d kinds", first.event, len(first.Set), first.Totals, len(first.Kinds))
 	}
 	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
 	second := r.next()
@@ -179,7 +179,7 @@ func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	s.step(func() { s.model.DeleteNode(viewtest.NodeName(1)); s.model.DeleteClaim(viewtest.Claim(1).Name) })
 	third := r.next()
 	if len(third.Set) != 0 || len(third.Gone) != 1 || third.At-second.At != 1000 {
-		t.Errorf("a machine went, and the page was told %s, gone %v, %d ms later", third.Set, third.Gone, third.At-second.At)
+		t.Errorf("a node went, and the page was told %s, gone %v, %d ms later", third.Set, third.Gone, third.At-second.At)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	s := open(t, 20, 3)
 	s.step(func() {})
 	r := s.follow("")
-	seen := machines(t, nil, r.next())
+	seen := nodes(t, nil, r.next())
 	r.close()
 	var want string
 	for i := range 10 {
@@ -200,7 +200,7 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 		if m.event != "frame" {
 			t.Fatalf("got %s instead of what was missed", m.event)
 		}
-		seen = machines(t, seen, m)
+		seen = nodes(t, seen, m)
 		want = m.id
 	}
 	whole := s.follow("")
@@ -208,8 +208,8 @@ func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	if state.id != want {
 		t.Errorf("the newest is %s for one and %s for the other", want, state.id)
 	}
-	if all := machines(t, nil, state); !equal(all, seen) {
-		t.Errorf("who went on sees other machines than who came new")
+	if all := nodes(t, nil, state); !equal(all, seen) {
+		t.Errorf("who went on sees other nodes than who came new")
 	}
 	for _, last := range []string{
 		"another.1", s.history.epoch + ".99", s.history.epoch + ".x", "nonsense",
@@ -250,20 +250,20 @@ func TestHistoryForgetsTheOldestAndStaysTrue(t *testing.T) {
 	}
 	last := s.history.last()
 	f, then := s.history.at(viewtest.Now) // before all that is kept
-	cordoned := func(machines map[uint64]*record) (n int) {
-		for _, r := range machines {
+	cordoned := func(nodes map[uint64]*record) (n int) {
+		for _, r := range nodes {
 			if strings.Contains(string(r.json), `"Cordoned"`) {
 				n++
 			}
 		}
 		return n
 	}
-	// The base is what was before the oldest frame: the machines were there, and frames up to its number were done.
+	// The base is what was before the oldest frame: the nodes were there, and frames up to its number were done.
 	if f.seq != last.seq-5 || cordoned(then) != int(f.seq)-1 {
-		t.Errorf("the oldest is frame %d with %d cordoned machines", f.seq, cordoned(then))
+		t.Errorf("the oldest is frame %d with %d cordoned nodes", f.seq, cordoned(then))
 	}
 	if _, now := s.history.at(s.clock.Now()); cordoned(now) != 8 {
-		t.Errorf("%d machines are cordoned now, want 8", cordoned(now))
+		t.Errorf("%d nodes are cordoned now, want 8", cordoned(now))
 	}
 	if _, ok := s.history.after(s.history.epoch + ".1"); ok {
 		t.Errorf("frames that were forgotten are given")
@@ -287,8 +287,8 @@ func TestAMomentOfThePastIsAsItWas(t *testing.T) {
 			t.Fatal(status, err, text)
 		}
 	}
-	if len(then.Set) != 3 || then.Totals.Machines != 3 || len(now.Set) != 2 {
-		t.Errorf("then %d machines (totals %d), now %d", len(then.Set), then.Totals.Machines, len(now.Set))
+	if len(then.Set) != 3 || then.Totals.Rows != 3 || len(now.Set) != 2 {
+		t.Errorf("then %d nodes (totals %d), now %d", len(then.Set), then.Totals.Rows, len(now.Set))
 	}
 	status, text := s.get("/api/frames?after=" + then.Epoch + "." + jsonNumber(then.Seq))
 	var frames []message
@@ -315,11 +315,11 @@ func TestKindsThatAreTooManyBeginAnew(t *testing.T) {
 	epoch := s.history.epoch
 	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
 	if s.history.epoch == epoch || len(s.history.now) != 6 {
-		t.Errorf("epoch %s → %s, %d machines", epoch, s.history.epoch, len(s.history.now))
+		t.Errorf("epoch %s → %s, %d nodes", epoch, s.history.epoch, len(s.history.now))
 	}
 }
 
-// The order of a machine's letters is that of its pods' list.
+// The order of a node's letters is that of its pods' list.
 func TestLettersAreInTheOrderOfThePods(t *testing.T) {
 	s := open(t, 1, 12)
 	s.step(func() {

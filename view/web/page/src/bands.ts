@@ -4,7 +4,7 @@
 import type { Choice } from "./fragment";
 import type { Box, Layout } from "./layout";
 import { mostPaid, paint, repaint, type Palette } from "./paint";
-import type { World } from "./world";
+import type { ClusterState } from "./state";
 
 const tall = 320; // of a band, in pixels
 
@@ -19,7 +19,7 @@ export class Bands {
   private generation = 0; // of layouts
 
   /** draw shows what is between top and top+height in a parent. changed are boxes that are to be drawn anew although the layout is the same. */
-  draw(parent: HTMLElement, l: Layout, w: World, c: Choice, p: Palette, chosen: number, top: number, wide: number, height: number, changed: Box[]): void {
+  draw(parent: HTMLElement, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, top: number, wide: number, height: number, changed: Box[]): void {
     if (l !== this.layout) {
       this.layout = l;
       this.generation++;

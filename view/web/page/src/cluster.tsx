@@ -8,11 +8,11 @@ import { hit, layout, update, type Box, type Found, type Layout } from "./layout
 import { cellAt, palette, type Palette } from "./paint";
 import { Tip } from "./tip";
 import { inWords } from "./words";
-import type { World } from "./world";
+import type { ClusterState } from "./state";
 
 interface Props {
-  world: World;
-  version: number; // of the world
+  state: ClusterState;
+  version: number; // of the state
   choice: Choice;
   found: Found;
   choose: (change: Partial<Choice>) => void;
@@ -20,13 +20,13 @@ interface Props {
 }
 
 interface Pointer {
-  id: number; // of the machine
+  id: number; // of the node
   cell: number;
   x: number;
   y: number;
 }
 
-export function Cluster({ world, version, choice, found, choose, past }: Props) {
+export function Cluster({ state, version, choice, found, choose, past }: Props) {
   const outer = useRef<HTMLDivElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
   const bands = useMemo(() => new Bands(), []);
@@ -37,18 +37,18 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
   const [said, say] = useState("");
   const colors = useRef<Palette | null>(null);
   const l = useMemo(() => {
-    const of = [world, choice.q, choice.group, choice.sort, choice.scale, found, wide], was = kept.current, since = world.taken();
+    const of = [state, choice.q, choice.group, choice.sort, choice.scale, found, wide], was = kept.current, since = state.taken();
     if (was && since && was.of.every((x, i) => x === of[i])) {
-      const moved = update(was.l, world, choice, since);
+      const moved = update(was.l, state, choice, since);
       if (moved) {
         changed.current.push(...moved);
         return was.l;
       }
     }
     changed.current = [];
-    kept.current = { l: layout(world, choice, found, wide), of };
+    kept.current = { l: layout(state, choice, found, wide), of };
     return kept.current.l;
-  }, [world, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
+  }, [state, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
   const at = l.boxes.findIndex((b) => b.m.name === choice.node);
   const chosen = l.boxes[at]?.m.id ?? 0;
 
@@ -57,7 +57,7 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
     const o = outer.current, parent = sheet.current;
     if (!o || !parent) return;
     colors.current ??= palette();
-    bands.draw(parent, l, world, choice, colors.current, chosen, o.scrollTop, wide, o.clientHeight, changed.current);
+    bands.draw(parent, l, state, choice, colors.current, chosen, o.scrollTop, wide, o.clientHeight, changed.current);
     changed.current = [];
   };
   const pending = useRef(0);
@@ -108,12 +108,12 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
       if (b.y < o.scrollTop) o.scrollTop = Math.max(0, b.y - 40);
       if (b.y + l.height > o.scrollTop + o.clientHeight) o.scrollTop = b.y + l.height - o.clientHeight + 8;
       choose({ node: b.m.name, pod: "" });
-      say(inWords(b.m, world));
+      say(inWords(b.m, state));
     } else if (e.key === "Escape") choose({ node: "", pod: "" });
     else if (e.key === "+") zoom(1.25);
     else if (e.key === "-") zoom(1 / 1.25);
   };
-  const under = pointer && world.machines.get(pointer.id);
+  const under = pointer && state.nodes.get(pointer.id);
   return (
     <div class="cluster">
       <div
@@ -127,7 +127,7 @@ export function Cluster({ world, version, choice, found, choose, past }: Props) 
       </div>
       {wide > 0 && l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node matches. Clear the filter to see all."}</p>}
       <div class="unseen" role="status">{said}</div>
-      {under && <Tip m={under} world={world} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
+      {under && <Tip m={under} state={state} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { ask } from "./source";
 import { amount } from "./text";
 import { Facts } from "./tip";
 import { lines } from "./words";
-import type { World } from "./world";
+import type { ClusterState } from "./state";
 
 interface Answer {
   summary: string;
@@ -16,7 +16,7 @@ interface Answer {
 }
 
 interface Props {
-  world: World;
+  state: ClusterState;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
   past: boolean;
@@ -24,8 +24,8 @@ interface Props {
 
 const mostListed = 300;
 
-export function Detail({ world, choice, choose, past }: Props) {
-  const m = choice.pod ? undefined : [...world.machines.values()].find((m) => m.name === choice.node);
+export function Detail({ state, choice, choose, past }: Props) {
+  const m = choice.pod ? undefined : [...state.nodes.values()].find((m) => m.name === choice.node);
   const pods = usePods(m, !past);
   const [namespace = "", name = ""] = choice.pod.split("/");
   return (
@@ -43,7 +43,7 @@ export function Detail({ world, choice, choose, past }: Props) {
         <p>It {past ? "does not exist at this moment" : "no longer exists"}. <Gone name={choice.node} past={past} /></p>
       ) : (
         <>
-          <Facts lines={lines(m, world)} />
+          <Facts lines={lines(m, state)} />
           <Why of={m.hasNode ? `node/${m.name}` : `nodeclaim/${m.name}`} past={past} />
           <h3>Pods</h3>
           {past && <p>Names of pods are shown live only.</p>}
@@ -51,7 +51,7 @@ export function Detail({ world, choice, choose, past }: Props) {
             {pods?.slice(0, mostListed).map((p) => (
               <li key={p.namespace + "/" + p.name}>
                 <button type="button" class="link" onClick={() => choose({ pod: `${p.namespace}/${p.name}` })}>{p.namespace}/{p.name}</button>
-                <small> {p.deleting ? "Terminating" : p.phase}, {world.resources.map((r, i) => amount(r, p.requests[i] ?? 0)).join(" · ")}</small>
+                <small> {p.deleting ? "Terminating" : p.phase}, {state.resources.map((r, i) => amount(r, p.requests[i] ?? 0)).join(" · ")}</small>
               </li>
             ))}
           </ul>

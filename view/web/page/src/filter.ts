@@ -1,7 +1,7 @@
-// The filter is that of nodeless top (view/filter.go): all words must hold. A word is found anywhere in what a machine shows;
+// The filter is that of nodeless top (view/filter.go): all words must hold. A word is found anywhere in what a node shows;
 // !word must not be found; key=value and key!=value compare a field or a label.
 
-import type { Machine } from "./world";
+import type { NodeRow } from "./state";
 
 interface Word {
   key: string;
@@ -28,8 +28,8 @@ export function parseFilter(text: string): Filter {
   return out;
 }
 
-/** field is a machine's field or label. */
-export function field(m: Machine, key: string): string {
+/** field is a node's field or label. */
+export function field(m: NodeRow, key: string): string {
   switch (key) {
     case "node": case "name": return m.name;
     case "pool": return m.kind.pool;
@@ -41,7 +41,7 @@ export function field(m: Machine, key: string): string {
   return m.kind.labels[key] ?? "";
 }
 
-export function matches(f: Filter, m: Machine): boolean {
+export function matches(f: Filter, m: NodeRow): boolean {
   return f.every((w) => {
     if (w.key) return (field(m, w.key) === w.text) !== w.not;
     const hay = [m.name, m.kind.pool, m.kind.type, m.kind.capacity, m.kind.zone, m.status, m.claim, m.microVM].join("\n").toLowerCase();

@@ -2,11 +2,11 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { scales, views, type Choice, type View } from "./fragment";
 import { ask, type Source } from "./source";
 import { perHour, perMonth, plural } from "./text";
-import type { World } from "./world";
+import type { ClusterState } from "./state";
 
 interface Props {
   source: Source;
-  world: World;
+  state: ClusterState;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
 }
@@ -15,7 +15,7 @@ const titles: Record<View, string> = { cluster: "Cluster", pending: "Pending", d
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
 
-export function Header({ world, choice, choose }: Props) {
+export function Header({ state, choice, choose }: Props) {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const typed = (e: KeyboardEvent) => {
@@ -28,9 +28,9 @@ export function Header({ world, choice, choose }: Props) {
   }, []);
   const [user, setUser] = useState("");
   useEffect(() => void ask<{ user: string }>("/api/who").then((w) => setUser(w.user), () => {}), []);
-  const t = world.totals;
-  const labels = useMemo(() => [...new Set(world.kinds.flatMap((k) => Object.keys(k.labels)))].sort(), [world.kinds, world.kinds.length]);
-  const resources = world.resources.flatMap((r) => ["-" + r, r]);
+  const t = state.totals;
+  const labels = useMemo(() => [...new Set(state.kinds.flatMap((k) => Object.keys(k.labels)))].sort(), [state.kinds, state.kinds.length]);
+  const resources = state.resources.flatMap((r) => ["-" + r, r]);
   return (
     <header class="top">
       <h1>Nodeless</h1>
@@ -45,7 +45,7 @@ export function Header({ world, choice, choose }: Props) {
       {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
       <p class="sums" data-testid="sums">
         <strong>{perHour(t.price)}/h · {perMonth(t.price)}/month</strong>{" · "}
-        {plural(t.machines, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} launching`}{t.going > 0 && `, ${t.going} being removed`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
+        {plural(t.nodes, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} launching`}{t.going > 0 && `, ${t.going} being removed`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
         {" · "}{plural(t.running, "pod")} running, {t.waiting} pending
         {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
       </p>
@@ -57,7 +57,7 @@ export function Header({ world, choice, choose }: Props) {
           </label>
           <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
           <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
-          <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...world.resources]} />
+          <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
           <label>
             <span>Size</span>{" "}
             <input type="range" min={String(scales.least)} max={String(scales.most)} step="0.05" value={String(choice.scale)} onInput={(e) => choose({ scale: Number(e.currentTarget.value) })} />

@@ -1,12 +1,12 @@
-// Where each machine's box is.
+// Where each node's box is.
 
 import { field, matches, parseFilter } from "./filter";
 import type { Choice } from "./fragment";
 import { natural } from "./text";
-import { share, type Machine, type World } from "./world";
+import { share, type NodeRow, type ClusterState } from "./state";
 
 export interface Box {
-  m: Machine;
+  m: NodeRow;
   x: number;
   y: number;
   found: Set<number> | null; // indices of the pods that the filter let through, if it is by them that the box is here
@@ -16,7 +16,7 @@ export interface Box {
 export interface Group {
   name: string;
   y: number;
-  machines: number;
+  nodes: number;
   price: number;
   pods: number;
 }
@@ -28,7 +28,7 @@ export interface Layout {
   width: number; // of a box, as height
   height: number;
   total: number; // height of all
-  of: number; // machines before the filter
+  of: number; // nodes before the filter
   byID: Map<number, Box>;
 }
 
@@ -40,24 +40,24 @@ const headHeight = 26;
 /** found are the pods of each Node that the server found for the filter; null while none is asked for. */
 export type Found = Record<string, number[]> | null;
 
-export function layout(w: World, c: Choice, found: Found, wide: number): Layout {
+export function layout(w: ClusterState, c: Choice, found: Found, wide: number): Layout {
   const filter = parseFilter(c.q);
   const seen: Box[] = [];
-  if (wide > 0) for (const m of w.machines.values()) { // before it is known how wide it is, nothing can be seen
+  if (wide > 0) for (const m of w.nodes.values()) { // before it is known how wide it is, nothing can be seen
     if (filter.length === 0 || matches(filter, m)) seen.push({ m, x: 0, y: 0, found: null, group: null });
     else if (found?.[m.name]) seen.push({ m, x: 0, y: 0, found: new Set(found[m.name]), group: null });
   }
   order(seen, w, c);
   const width = boxWidth * c.scale, height = boxHeight * c.scale, space = Math.max(1, gap * c.scale);
   const columns = Math.max(1, Math.floor((wide - space) / (width + space)));
-  const out: Layout = { boxes: seen, groups: [], columns, width, height, total: 0, of: w.machines.size, byID: new Map() };
+  const out: Layout = { boxes: seen, groups: [], columns, width, height, total: 0, of: w.nodes.size, byID: new Map() };
   let y = 0, column = 0;
   let group: Group | undefined;
   for (const b of seen) {
     const name = c.group ? field(b.m, c.group) : "";
     if (c.group && (!group || group.name !== name)) {
       if (group) y += height + space;
-      group = { name, y, machines: 0, price: 0, pods: 0 };
+      group = { name, y, nodes: 0, price: 0, pods: 0 };
       out.groups.push(group);
       y += headHeight;
       column = 0;
@@ -71,7 +71,7 @@ export function layout(w: World, c: Choice, found: Found, wide: number): Layout 
     out.byID.set(b.m.id, b);
     if (group) {
       b.group = group;
-      group.machines++;
+      group.nodes++;
       group.price += b.m.price;
       group.pods += b.m.pods.length;
     }
@@ -80,8 +80,8 @@ export function layout(w: World, c: Choice, found: Found, wide: number): Layout 
   return out;
 }
 
-/** rankOf is the number that machines are ordered by. */
-function rankOf(w: World, key: string): (m: Machine) => number {
+/** rankOf is the number that nodes are ordered by. */
+function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
   const resource = w.resources.indexOf(key);
   return (m) => {
     if (resource >= 0) return share(m, resource);
@@ -92,13 +92,13 @@ function rankOf(w: World, key: string): (m: Machine) => number {
   };
 }
 
-/** update puts machines that changed into a layout if every box stays where it is, and gives the boxes; null if it has to be made anew. */
-export function update(l: Layout, w: World, c: Choice, changed: Set<number>): Box[] | null {
+/** update puts nodes that changed into a layout if every box stays where it is, and gives the boxes; null if it has to be made anew. */
+export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<number>): Box[] | null {
   const key = c.sort.replace(/^-/, ""), rank = rankOf(w, key), filter = parseFilter(c.q);
   const out: Box[] = [];
-  if (l.of !== w.machines.size) return null;
+  if (l.of !== w.nodes.size) return null;
   for (const id of changed) {
-    const m = w.machines.get(id), b = l.byID.get(id);
+    const m = w.nodes.get(id), b = l.byID.get(id);
     if (!m) return null;
     if (!b) {
       if (matches(filter, m)) return null;
@@ -109,7 +109,7 @@ export function update(l: Layout, w: World, c: Choice, changed: Set<number>): Bo
     out.push(b);
   }
   for (const b of out) {
-    const m = w.machines.get(b.m.id)!;
+    const m = w.nodes.get(b.m.id)!;
     if (b.group) {
       b.group.price += m.price - b.m.price;
       b.group.pods += m.pods.length - b.m.pods.length;
@@ -119,12 +119,12 @@ export function update(l: Layout, w: World, c: Choice, changed: Set<number>): Bo
   return out;
 }
 
-function order(boxes: Box[], w: World, c: Choice): void {
+function order(boxes: Box[], w: ClusterState, c: Choice): void {
   const down = c.sort.startsWith("-");
   const key = down ? c.sort.slice(1) : c.sort;
   const rank = rankOf(w, key);
   const groups = new Map<string, string>();
-  const groupOf = (m: Machine): string => {
+  const groupOf = (m: NodeRow): string => {
     if (!c.group) return "";
     const name = field(m, c.group);
     let order = groups.get(name);

@@ -55,24 +55,24 @@ function Page() {
     if (opens) history.pushState(null, "", hash);
     else history.replaceState(null, "", hash);
   };
-  const world = source.shown;
+  const state = source.shown;
   const past = source.past !== null;
   const found = useFound(choice.q, past, source.live.at);
   const open = choice.node !== "" || choice.pod !== "";
   return (
     <>
-      {!choice.dashboard && <Header source={source} world={world} choice={choice} choose={choose} />}
+      {!choice.dashboard && <Header source={source} state={state} choice={choice} choose={choose} />}
       {source.lost > 0 && <p class="note bad" role="alert">Disconnected since {clock(source.lost)}: this is the state of that moment. Reconnecting…</p>}
-      {past && <p class="note" role="status">The state at {clock(world.at)}.</p>}
-      {world.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
+      {past && <p class="note" role="status">The state at {clock(state.at)}.</p>}
+      {state.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
       <div class="middle">
-        {world.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
-          : choice.view === "pending" ? <Pending world={world} choose={choose} />
+        {state.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
+          : choice.view === "pending" ? <Pending state={state} choose={choose} />
           : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
           : choice.view === "savings" ? <Savings version={source.decided} />
           : choice.view === "whatif" ? <WhatIf />
-          : <main class="map"><Cluster world={world} version={world.version} choice={choice} found={found} choose={choose} past={past} /></main>}
-        {open && <Detail world={world} choice={choice} choose={choose} past={past} />}
+          : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} choose={choose} past={past} /></main>}
+        {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>
       {!choice.dashboard && <Timeline source={source} version={version} choose={choose} />}
     </>

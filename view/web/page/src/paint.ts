@@ -3,7 +3,7 @@
 import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
 import { perHour, plural } from "./text";
-import { share, type World } from "./world";
+import { share, type ClusterState } from "./state";
 
 /** Palette are the colours of the page's style, as its theme has them. */
 export type Palette = Record<
@@ -48,7 +48,7 @@ export function cellAt(l: Layout, b: Box, scale: number, x: number, y: number): 
 const states: [string, keyof Palette][] = [["r", "running"], ["R", "system"], ["p", "starting"], ["P", "starting"], ["t", "stopping"], ["T", "stopping"]];
 
 /** paint draws what is between top and top+tall. */
-export function paint(g: CanvasRenderingContext2D, l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
+export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
   g.clearRect(0, 0, wide, tall);
   g.save();
   g.translate(0, -top);
@@ -61,7 +61,7 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: World, c: Choic
 }
 
 /** repaint draws some boxes anew, and the heads of their groups, within what is between top and top+tall. */
-export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
+export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
   const seen = some.filter((b) => b.y + l.height >= top && b.y < top + tall);
   const groups = new Set(some.map((b) => b.group).filter((x) => x && x.y > top - 30 && x.y < top + tall));
   if (seen.length + groups.size === 0) return;
@@ -84,7 +84,7 @@ export function mostPaid(l: Layout, c: Choice): number {
   return most;
 }
 
-function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: World, c: Choice, p: Palette, chosen: number, most: number): void {
+function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number): void {
   for (const b of seen) frame(g, b, l, w, c, p, b.m.id === chosen, most);
   for (const [letter, color] of states) {
     g.fillStyle = p[color];
@@ -99,10 +99,10 @@ function head(g: CanvasRenderingContext2D, group: Group, p: Palette): void {
   g.font = "600 13px system-ui, sans-serif";
   g.fillStyle = p.text;
   const price = group.price ? ` · ${perHour(group.price)}/h` : "";
-  g.fillText(`${group.name || "(none)"} · ${plural(group.machines, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
+  g.fillText(`${group.name || "(none)"} · ${plural(group.nodes, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
 }
 
-function frame(g: CanvasRenderingContext2D, b: Box, l: Layout, w: World, c: Choice, p: Palette, chosen: boolean, most: number): void {
+function frame(g: CanvasRenderingContext2D, b: Box, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: boolean, most: number): void {
   g.fillStyle = p.box;
   g.fillRect(b.x, b.y, l.width, l.height);
   const resource = w.resources.indexOf(c.color);

@@ -5,7 +5,7 @@ import type { Choice } from "./fragment";
 import type { Pod } from "./pods";
 import { ask } from "./source";
 import { age, plural } from "./text";
-import type { World } from "./world";
+import type { ClusterState } from "./state";
 
 interface Cell {
   launching?: number;
@@ -39,7 +39,7 @@ interface Waiting {
 
 const again = 5000; // milliseconds between two questions to the engine
 
-export function Pending({ world, choose }: { world: World; choose: (change: Partial<Choice>) => void }) {
+export function Pending({ state, choose }: { state: ClusterState; choose: (change: Partial<Choice>) => void }) {
   const matrix = useAnswer<Matrix>("/api/pending", again);
   const waiting = useAnswer<Waiting>("/api/waiting", again / 5);
   const to = (namespace: string, name: string) => choose({ view: "pending", node: "", pod: `${namespace}/${name}` });
@@ -62,7 +62,7 @@ export function Pending({ world, choose }: { world: World; choose: (change: Part
               {waiting.pods.map((p) => (
                 <tr key={p.namespace + "/" + p.name}>
                   <th scope="row"><button type="button" class="link" onClick={() => to(p.namespace, p.name)}>{p.namespace}/{p.name}</button></th>
-                  <td>{age(world.at / 1000, p.created)}</td>
+                  <td>{age(state.at / 1000, p.created)}</td>
                   <td>{p.why}</td>
                 </tr>
               ))}

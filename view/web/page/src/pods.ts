@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ask } from "./source";
-import type { Machine } from "./world";
+import type { NodeRow } from "./state";
 
 export interface Pod {
   namespace: string;
@@ -15,8 +15,8 @@ export interface Pod {
 const kept = new Map<string, Promise<Pod[]>>();
 const mostKept = 100;
 
-/** podsOf asks for a machine's pods, once for each state of it. */
-export function podsOf(m: Machine): Promise<Pod[]> {
+/** podsOf asks for a node's pods, once for each state of it. */
+export function podsOf(m: NodeRow): Promise<Pod[]> {
   const key = `${m.name} ${m.pods} ${m.requests.join()}`;
   let pods = kept.get(key);
   if (!pods) {
@@ -29,8 +29,8 @@ export function podsOf(m: Machine): Promise<Pod[]> {
   return pods;
 }
 
-/** usePods are a machine's pods, once they came; null before, or if they are of the past, whose names are not kept. */
-export function usePods(m: Machine | undefined, wanted: boolean): Pod[] | null {
+/** usePods are a node's pods, once they came; null before, or if they are of the past, whose names are not kept. */
+export function usePods(m: NodeRow | undefined, wanted: boolean): Pod[] | null {
   const [pods, set] = useState<Pod[] | null>(null);
   useEffect(() => {
     let current = true;

@@ -1,4 +1,4 @@
-// What taking machines away has saved, decision by decision, against a counterfactual that is stated.
+// What taking nodes away has saved, decision by decision, against a counterfactual that is stated.
 
 import { useNews } from "./news";
 import { clock, plural } from "./text";
@@ -24,7 +24,7 @@ interface Answer {
 
 const again = 30_000; // milliseconds: it grows by itself
 const money = (n: number): string => (n < 0 && n.toFixed(4) !== "-0.0000" ? "−" : "") + "$" + Math.abs(n).toFixed(4);
-const methods: Record<string, string> = { Empty: "machines that nobody needed", Underutilized: "machines whose pods cost less elsewhere" };
+const methods: Record<string, string> = { Empty: "nodes that nobody needed", Underutilized: "nodes whose pods cost less elsewhere" };
 
 export function Savings({ version }: { version: number }) {
   const a = useNews<Answer>("/api/savings", version, again);

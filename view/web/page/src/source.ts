@@ -1,8 +1,8 @@
-// Where worlds come from: the stream of what is now, and what is kept of what was.
+// Where states come from: the stream of what is now, and what is kept of what was.
 
-import { World, type Message } from "./world";
+import { ClusterState, type Message } from "./state";
 
-/** Point is a moment on the line of time: number, milliseconds, machines, price, pods with and without a place. */
+/** Point is a moment on the line of time: number, milliseconds, nodes, price, pods with and without a place. */
 export type Point = [number, number, number, number, number, number];
 
 const mostPoints = 20000;
@@ -18,8 +18,8 @@ export { ask };
 
 /** Source follows the cluster, or shows what it was. Whoever wants to know of changes gives it a function. */
 export class Source {
-  live = new World();
-  past: World | null = null; // what is shown instead
+  live = new ClusterState();
+  past: ClusterState | null = null; // what is shown instead
   points: Point[] = [];
   lost = 0; // since when the stream is broken, in milliseconds since 1970; 0 = it is not
   error = ""; // of the past
@@ -33,7 +33,7 @@ export class Source {
 
   constructor(private changed: () => void) {}
 
-  get shown(): World {
+  get shown(): ClusterState {
     return this.past ?? this.live;
   }
 
@@ -53,7 +53,7 @@ export class Source {
     this.stream.addEventListener("frame", (e) => {
       const m = JSON.parse((e as MessageEvent<string>).data) as Message;
       this.told(() => this.live.step(m));
-      this.points.push([m.s, m.t, m.o.machines, m.o.price, m.o.bound, m.o.waiting]);
+      this.points.push([m.s, m.t, m.o.nodes, m.o.price, m.o.bound, m.o.waiting]);
       if (this.points.length > mostPoints) this.points.splice(0, mostPoints / 10);
     });
   }
@@ -94,7 +94,7 @@ export class Source {
         done = this.wanted;
         const m = await ask<Message>(`/api/at?t=${Math.round(done)}`);
         if (this.wanted === 0) break;
-        const w = this.past ?? new World();
+        const w = this.past ?? new ClusterState();
         this.told(() => {
           w.whole(m);
           this.past = w;

@@ -1,11 +1,11 @@
 import { usePods } from "./pods";
 import { age, amount } from "./text";
 import { lines } from "./words";
-import type { Machine, World } from "./world";
+import type { NodeRow, ClusterState } from "./state";
 
 interface Props {
-  m: Machine;
-  world: World;
+  m: NodeRow;
+  state: ClusterState;
   cell: number; // index of the pod under the pointer; -1 = none
   x: number;
   y: number;
@@ -15,7 +15,7 @@ interface Props {
 const states: Record<string, string> = { r: "running", p: "bound, not running yet", t: "is being deleted" };
 
 /** Tip says what is under the pointer. */
-export function Tip({ m, world, cell, x, y, past }: Props) {
+export function Tip({ m, state, cell, x, y, past }: Props) {
   const pods = usePods(m, cell >= 0 && !past);
   const style: Record<string, string> = { left: Math.min(x + 14, window.innerWidth - 380) + "px" };
   if (y > window.innerHeight / 2) style.bottom = window.innerHeight - y + 14 + "px";
@@ -27,13 +27,13 @@ export function Tip({ m, world, cell, x, y, past }: Props) {
       {cell >= 0 && (
         <>
           <strong>{pod ? `${pod.namespace}/${pod.name}` : past ? "a pod (names are shown live only)" : "a pod"}</strong>
-          <div>{states[letter]}{pod && `, ${age(world.at / 1000, pod.created)} old`}</div>
-          {pod && <div>requests {world.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
+          <div>{states[letter]}{pod && `, ${age(state.at / 1000, pod.created)} old`}</div>
+          {pod && <div>requests {state.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
           <hr />
         </>
       )}
       <strong>{m.name}</strong>
-      <Facts lines={lines(m, world)} />
+      <Facts lines={lines(m, state)} />
     </div>
   );
 }

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { plural } from "./text";
 
-interface Machine {
+interface NodeRow {
   name: string;
   type?: string;
   zone?: string;
@@ -15,8 +15,8 @@ interface Step {
   afterSeconds: number;
   what: string;
   method?: string;
-  goes?: Machine[];
-  comes?: Machine[];
+  goes?: NodeRow[];
+  comes?: NodeRow[];
   pods: number;
   budget?: string;
   why?: string;
@@ -38,8 +38,8 @@ interface Outcome {
   differs: boolean;
   steps: Step[] | null;
   evictions: { pod: string; node: string; afterSeconds: number; anyway?: boolean }[] | null;
-  removed: Machine[] | null;
-  added: Machine[] | null;
+  removed: NodeRow[] | null;
+  added: NodeRow[] | null;
   unplaced: { name: string; why: string; before?: boolean }[] | null;
   kept: { name: string; why: string; before?: boolean }[] | null;
   daemonsPending: { daemonSet: string; node: string; why: string; then: string; before?: boolean }[] | null;
@@ -131,7 +131,7 @@ function Told({ o }: { o: Outcome }) {
               {steps.slice(0, mostListed).map((s, i) => (
                 <tr key={i}>
                   <td>{span(s.afterSeconds)}</td><th scope="row">{s.what}{s.method && `, ${s.method}`}{s.anyway && " (also without the change)"}</th>
-                  <td>{(s.goes ?? []).map((m) => m.name).join(", ")}</td><td>{(s.comes ?? []).map(machine).join(", ")}</td><td>{s.pods}</td>
+                  <td>{(s.goes ?? []).map((m) => m.name).join(", ")}</td><td>{(s.comes ?? []).map(node).join(", ")}</td><td>{s.pods}</td>
                   <td>{[s.why, s.budget].filter(Boolean).join("; ")}</td>
                 </tr>
               ))}
@@ -162,7 +162,7 @@ function Named({ title, list }: { title: string; list: string[] }) {
 
 const anyway = (is?: boolean): string => (is ? " (also without the change)" : "");
 const money = (n: number): string => "$" + n.toFixed(2);
-const machine = (m: Machine): string => [m.type, m.capacityType, m.zone && `in ${m.zone}`, `at $${m.dollarsPerHour.toFixed(4)}/h`].filter(Boolean).join(" ");
+const node = (m: NodeRow): string => [m.type, m.capacityType, m.zone && `in ${m.zone}`, `at $${m.dollarsPerHour.toFixed(4)}/h`].filter(Boolean).join(" ");
 
 function span(seconds: number): string {
   const s = Math.round(seconds);

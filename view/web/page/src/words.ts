@@ -1,8 +1,8 @@
 import { age, amount, perHour, plural } from "./text";
-import { share, type Machine, type World } from "./world";
+import { share, type NodeRow, type ClusterState } from "./state";
 
-/** lines are what there is to say of a machine, a name and a text each. */
-export function lines(m: Machine, w: World): [string, string][] {
+/** lines are what there is to say of a node, a name and a text each. */
+export function lines(m: NodeRow, w: ClusterState): [string, string][] {
   const now = w.at / 1000;
   const out: [string, string][] = [["status", m.status + (m.since ? ` for ${age(now, m.since)}` : "")]];
   for (const text of m.why) out.push(["why", text]);
@@ -19,7 +19,7 @@ export function lines(m: Machine, w: World): [string, string][] {
   return out;
 }
 
-/** inWords is a machine for a screen reader. */
-export function inWords(m: Machine, w: World): string {
+/** inWords is a node for a screen reader. */
+export function inWords(m: NodeRow, w: ClusterState): string {
   return `${m.name}: ${m.status}, ${plural(m.pods.length, "pod")}. ` + lines(m, w).slice(1).map(([name, text]) => `${name} ${text}`).join(". ");
 }

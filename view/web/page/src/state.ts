@@ -9,7 +9,7 @@ export interface Kind {
   labels: Record<string, string>;
 }
 
-export interface Machine {
+export interface NodeRow {
   id: number;
   name: string;
   order: string; // what it is ordered by name with
@@ -18,7 +18,7 @@ export interface Machine {
   created: number; // seconds since 1970, as all times here
   readyIn: number;
   price: number; // millionths of a dollar an hour; 0 = not known
-  requests: number[]; // in the order of World.resources
+  requests: number[]; // in the order of ClusterState.resources
   allocatable: number[];
   pods: string; // a letter each: r runs, p does not yet, t is being deleted; in upper case those of kube-system
   why: string[];
@@ -29,7 +29,7 @@ export interface Machine {
 }
 
 export interface Totals {
-  machines: number;
+  nodes: number;
   onTheirWay: number;
   notReady: number;
   going: number;
@@ -58,23 +58,23 @@ export interface Message {
 }
 
 export const none: Totals = {
-  machines: 0, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 0, bound: 0, running: 0, waiting: 0, requests: [], allocatable: [],
+  nodes: 0, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 0, bound: 0, running: 0, waiting: 0, requests: [], allocatable: [],
 };
 
-/** World is a cluster at one moment. */
-export class World {
-  machines = new Map<number, Machine>();
+/** ClusterState is a cluster at one moment. */
+export class ClusterState {
+  nodes = new Map<number, NodeRow>();
   resources: string[] = [];
   totals: Totals = none;
   id = ""; // of the last message, as the server knows it
   at = 0; // its time in milliseconds since 1970; 0 = nothing is known yet
   version = 0; // counts changes
-  kinds: Kind[] = []; // also those that no machine is of any more
+  kinds: Kind[] = []; // also those that no node is of any more
   private changed: Set<number> | null = null; // IDs since the last taken; null = all
 
   /** whole replaces everything by a state. */
   whole(m: Message): void {
-    this.machines = new Map();
+    this.nodes = new Map();
     this.kinds = [];
     this.changed = null;
     this.resources = m.h ?? this.resources;
@@ -85,11 +85,11 @@ export class World {
   step(m: Message): void {
     if (m.k) this.kinds.splice(m.f ?? 0, m.k.length, ...m.k);
     for (const r of m.m) {
-      this.machines.set(r[0], this.machine(r));
+      this.nodes.set(r[0], this.node(r));
       this.changed?.add(r[0]);
     }
     for (const id of m.g) {
-      this.machines.delete(id);
+      this.nodes.delete(id);
       this.changed?.add(id);
     }
     this.totals = m.o;
@@ -98,16 +98,16 @@ export class World {
     this.version++;
   }
 
-  /** taken are the IDs of the machines that changed since it was last asked, null if all may have. */
+  /** taken are the IDs of the nodes that changed since it was last asked, null if all may have. */
   taken(): Set<number> | null {
     const was = this.changed;
     this.changed = new Set();
     return was;
   }
 
-  private machine(r: Row): Machine {
-    const kind = this.kinds[r[2]], was = this.machines.get(r[0]);
-    if (!kind) throw new Error(`machine ${r[1]} is of kind ${r[2]}, which was not told`);
+  private node(r: Row): NodeRow {
+    const kind = this.kinds[r[2]], was = this.nodes.get(r[0]);
+    if (!kind) throw new Error(`node ${r[1]} is of kind ${r[2]}, which was not told`);
     return {
       id: r[0], name: r[1], order: was?.name === r[1] ? was.order : natural(r[1]), kind, status: r[3], created: r[4], readyIn: r[5], price: r[6], requests: r[7], allocatable: r[8], pods: r[9],
       why: r[10], claim: r[11], microVM: r[12], since: r[13], hasNode: r[14],
@@ -116,7 +116,7 @@ export class World {
 }
 
 /** share is used of offered, 0 if nothing is offered. */
-export function share(m: Machine, resource: number): number {
+export function share(m: NodeRow, resource: number): number {
   const of = m.allocatable[resource] ?? 0;
   return of > 0 ? (m.requests[resource] ?? 0) / of : 0;
 }
