@@ -2,7 +2,7 @@ package view
 
 // Sums are nodes taken together.
 type Sums struct {
-	Rows    int   // rows: Nodes, and NodeClaims whose Node is not there yet
+	Rows        int   // rows: Nodes, and NodeClaims whose Node is not there yet
 	Nodes       int   // those with a Node
 	NotReady    int   // on their way, or not ready any more
 	Going       int   // being deleted, disrupted or interrupted

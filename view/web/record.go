@@ -92,7 +92,7 @@ func unix(t time.Time) int64 {
 
 // totals are a cluster's sums as the page gets them.
 type totals struct {
-	Rows    int      `json:"nodes"`
+	Rows        int      `json:"nodes"`
 	OnTheirWay  int      `json:"onTheirWay"`
 	NotReady    int      `json:"notReady"`
 	Going       int      `json:"going"`
