@@ -14,10 +14,9 @@ import (
 // Driver makes decisions and has them applied. Nothing of a plan that breaks a promise is applied. It is not to be
 // used by several at once.
 type Driver struct {
-	o        Options
-	search   search
-	launched bool // for pods, since Disrupt was last called
-	logged   map[string]bool
+	o      Options
+	search search
+	logged map[string]bool
 }
 
 // NewDriver returns a Driver that has decided nothing yet.
@@ -33,7 +32,9 @@ func (x *Driver) Provision(ctx context.Context) Decision {
 	}
 	if len(v.wrong) == 0 {
 		d.Result = x.o.Applier.Apply(ctx, s, plan)
-		x.launched = x.launched || len(d.Result.Created) > 0
+		if len(d.Result.Created) > 0 {
+			x.search.launched = x.o.Clock.Now()
+		}
 		var promised map[model.PodKey]string
 		if x.o.Promise {
 			promised = plan.PendingClaims(s, d.Result.Claims)
@@ -72,8 +73,7 @@ func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	due, _ := NextDue(s)
-	policy, look := x.search.policy(s, x.o.Policy, x.launched)
-	x.launched = false
+	policy, look := x.search.policy(s, x.o.Policy)
 	if !look {
 		d.Plan.Kept = x.search.kept
 		return Sooner(due, x.search.due(s.Now))

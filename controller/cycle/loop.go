@@ -27,7 +27,7 @@ func Run(ctx context.Context, o Options) error {
 	if !recall(ctx, o) {
 		return nil
 	}
-	l := &loop{o: o, driver: NewDriver(o), pace: pace{idle: o.BatchIdle, most: o.BatchMax}, alarm: make(chan struct{}, 1)}
+	l := &loop{o: o, driver: NewDriver(o), pace: Pace{Idle: o.BatchIdle, Max: o.BatchMax}, alarm: make(chan struct{}, 1)}
 	l.cycle(ctx)
 	for {
 		l.setAlarm()
@@ -36,7 +36,7 @@ func Run(ctx context.Context, o Options) error {
 			l.timer.Stop()
 			return nil
 		case <-o.State.Changed():
-			l.pace.change(o.Clock.Now())
+			l.pace.Change(o.Clock.Now())
 		case <-l.alarm:
 			if !l.wake().After(o.Clock.Now()) {
 				l.cycle(ctx)
@@ -66,7 +66,7 @@ func recall(ctx context.Context, o Options) bool {
 // loop is the state of a Run.
 type loop struct {
 	o      Options
-	pace   pace
+	pace   Pace
 	next   time.Time // when a plan is due even if nothing changes
 	alarm  chan struct{}
 	timer  clock.Timer
@@ -76,7 +76,7 @@ type loop struct {
 
 // wake is when the next plan is due: after a change, or at the latest when the last plan said.
 func (l *loop) wake() time.Time {
-	if at, changed := l.pace.due(); changed && at.Before(l.next) {
+	if at, changed := l.pace.Due(); changed && at.Before(l.next) {
 		return at
 	}
 	return l.next
@@ -99,7 +99,7 @@ func (l *loop) setAlarm() {
 func (l *loop) cycle(ctx context.Context) {
 	l.o.Progress()
 	defer l.o.Progress()
-	l.pace.settled()
+	l.pace.Settled()
 	select { // what changed up to here is in the snapshot
 	case <-l.o.State.Changed():
 	default:
@@ -110,16 +110,20 @@ func (l *loop) cycle(ctx context.Context) {
 	if !l.clean {
 		l.clean = l.o.RemoveFillTaints(ctx, d.Snapshot)
 	}
-	now := l.o.Clock.Now()
-	switch {
-	case len(d.Result.Errors) > 0: // whatever is due: each turn would try again what has just failed
-		l.next = now.Add(retry)
-	case d.Result.Again:
-		l.next = now
-	default:
-		l.next = later(Sooner(due, now.Add(resync)), now)
-	}
+	l.next = d.Next(due, l.o.Clock.Now())
 	if l.o.OnDecision != nil {
 		l.o.OnDecision(d)
 	}
+}
+
+// Next returns when the next cycle is to be made although nothing changes. due is when a decision may come out
+// differently, zero if that depends on changes only.
+func (d *Decision) Next(due, now time.Time) time.Time {
+	switch {
+	case len(d.Result.Errors) > 0: // whatever is due: each cycle would try again what has just failed
+		return now.Add(retry)
+	case d.Result.Again:
+		return now
+	}
+	return later(Sooner(due, now.Add(resync)), now)
 }

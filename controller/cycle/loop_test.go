@@ -134,14 +134,14 @@ func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
 }
 
 func TestARushIsAnsweredInFewPlans(t *testing.T) {
-	var p pace
+	var p Pace
 	now, plans := noon, 0
 	for range 1000 { // a pod every 2 ms: 2 s
-		if at, ok := p.due(); ok && !at.After(now) {
+		if at, ok := p.Due(); ok && !at.After(now) {
 			plans++
-			p.settled()
+			p.Settled()
 		}
-		p.change(now)
+		p.Change(now)
 		now = now.Add(2 * time.Millisecond)
 	}
 	if plans < 5 || plans > 8 {

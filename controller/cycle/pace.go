@@ -12,35 +12,36 @@ const (
 	mostWait   = 300 * time.Millisecond // after the first change, however many still come
 )
 
-// pace gathers changes: it says when the next plan is due. The zero value waits for nothing.
-type pace struct {
-	idle, most time.Duration // what is waited for instead, if somebody asked for it: 0 = nobody did
+// Pace gathers changes: it says when the next plan is due. At first none is.
+type Pace struct {
+	// Idle and Max replace the quiet that is waited for after a change, and the longest wait; 0 = they do not.
+	Idle, Max time.Duration
 
 	first, last time.Time
 	waiting     bool
 }
 
-// change notes that something changed.
-func (p *pace) change(now time.Time) {
+// Change notes that something changed.
+func (p *Pace) Change(now time.Time) {
 	if !p.waiting {
 		p.waiting, p.first = true, now
 	}
 	p.last = now
 }
 
-// due is when a plan is to be made of what changed, and whether anything did. The quiet asked for is a third of the
-// time that changes have been coming, so that a lone pod is answered at once and a rush of a thousand with few plans.
-func (p *pace) due() (time.Time, bool) {
+// Due returns when a plan is to be made of what changed, and whether anything did. The quiet to wait for is a third of
+// the time that changes have been coming, so that a lone pod is answered at once and a rush of a thousand with few plans.
+func (p *Pace) Due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false
 	}
 	quiet := min(max(p.last.Sub(p.first)/3, firstQuiet), mostQuiet)
-	at, limit := p.last.Add(cmp.Or(p.idle, quiet)), p.first.Add(cmp.Or(p.most, mostWait))
+	at, limit := p.last.Add(cmp.Or(p.Idle, quiet)), p.first.Add(cmp.Or(p.Max, mostWait))
 	if at.After(limit) {
 		at = limit
 	}
 	return at, true
 }
 
-// settled starts anew after a plan.
-func (p *pace) settled() { *p = pace{idle: p.idle, most: p.most} }
+// Settled starts anew after a plan.
+func (p *Pace) Settled() { *p = Pace{Idle: p.Idle, Max: p.Max} }

@@ -8,20 +8,20 @@ import (
 // Who asks for a window gets it: pods that trickle in are planned for together.
 func TestAWindowThatWasAskedForIsWaited(t *testing.T) {
 	start := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
-	p := pace{idle: time.Second, most: 4 * time.Second}
-	p.change(start)
-	if at, _ := p.due(); !at.Equal(start.Add(time.Second)) {
+	p := Pace{Idle: time.Second, Max: 4 * time.Second}
+	p.Change(start)
+	if at, _ := p.Due(); !at.Equal(start.Add(time.Second)) {
 		t.Errorf("a lone pod: due %s", at.Sub(start))
 	}
 	for i := range 10 {
-		p.change(start.Add(time.Duration(i) * 500 * time.Millisecond))
+		p.Change(start.Add(time.Duration(i) * 500 * time.Millisecond))
 	}
-	if at, _ := p.due(); !at.Equal(start.Add(4 * time.Second)) {
+	if at, _ := p.Due(); !at.Equal(start.Add(4 * time.Second)) {
 		t.Errorf("pods that keep coming: due %s after the first", at.Sub(start))
 	}
-	p.settled()
-	p.change(start)
-	if at, _ := p.due(); !at.Equal(start.Add(time.Second)) {
+	p.Settled()
+	p.Change(start)
+	if at, _ := p.Due(); !at.Equal(start.Add(time.Second)) {
 		t.Errorf("after a plan: due %s", at.Sub(start))
 	}
 }

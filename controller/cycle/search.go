@@ -43,10 +43,7 @@ type search struct {
 const noWhatIfs = -1
 
 // policy is the policy for the next piece, and whether there is any use in one.
-func (c *search) policy(s *model.Snapshot, p model.Policy, launched bool) (model.Policy, bool) {
-	if launched {
-		c.launched = s.Now
-	}
+func (c *search) policy(s *model.Snapshot, p model.Policy) (model.Policy, bool) {
 	if c.searched.IsZero() {
 		c.searched = s.Now
 	}

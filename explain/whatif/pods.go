@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/sim/kubescheduler"
 )
 
 // bind does what kube-scheduler would with the pods that wait, and reports whether it bound any.
@@ -30,20 +31,46 @@ func (r *run) bind(ctx context.Context) bool {
 		return false
 	}
 	slices.SortStableFunc(waiting, func(a, b *model.Pod) int { return cmp.Compare(b.Priority, a.Priority) })
-	scheduler, changed := newScheduler(s, waiting), map[string]bool{}
+	scheduler, changed := kubescheduler.New(s, kubescheduler.Options{SpreadShapes: true}), map[string]bool{}
+	reserved := reserve(scheduler, s, waiting)
 	for _, p := range waiting {
 		if ctx.Err() != nil {
 			break // who carries on asks why
 		}
-		if node := scheduler.bind(p); node >= 0 {
+		node, nominated := reserved[p.PodKey]
+		if nominated {
+			scheduler.Release(p.Shape, node)
+		}
+		if !nominated || !scheduler.Fits(p.Shape, node) {
+			node = scheduler.Find(p.Shape)
+		}
+		switch {
+		case node >= 0:
+			scheduler.Bind(p.Shape, node)
 			r.place(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, s.Nodes[node].Name)
 			changed[p.Namespace] = true
+		case nominated:
+			scheduler.Reserve(p.Shape, reserved[p.PodKey])
 		}
 	}
 	for namespace := range changed {
 		r.recount(namespace)
 	}
 	return len(changed) > 0
+}
+
+// reserve keeps room for the nominated pods on their nodes where the rules allow them, and returns the nodes by pod.
+func reserve(scheduler *kubescheduler.Scheduler, s *model.Snapshot, waiting []*model.Pod) map[model.PodKey]int {
+	reserved := map[model.PodKey]int{}
+	for _, p := range waiting {
+		i, found := slices.BinarySearchFunc(s.Nodes, p.Nominated,
+			func(n model.Node, name string) int { return cmp.Compare(n.Name, name) })
+		if p.Nominated != "" && found && scheduler.Allows(p.Shape, i) {
+			scheduler.Reserve(p.Shape, i)
+			reserved[p.PodKey] = i
+		}
+	}
+	return reserved
 }
 
 // place puts a pod on a node, where it runs at once. The PodDisruptionBudgets are to be recounted then.

@@ -185,12 +185,12 @@ func rules() []rule {
 			},
 		},
 		{
-			name: "the simulation calls the engine and what lies below it",
+			name: "the simulation calls the engine, the driver of the cycle, and what lies below them",
 			why:  "it must be usable without a cluster, and decide by nothing that production does not decide by",
 			in:   inDirs("lab/sim"),
 			forbid: func(path string) bool {
 				r, ok := ours(path)
-				return ok && !under(r, "engine", "catalog", "cloud", "region", "internal/kit/clock", "lab/sim")
+				return ok && !under(r, "engine", "catalog", "cloud", "region", "internal/kit/clock", "controller/cycle", "lab/sim")
 			},
 		},
 		{

@@ -21,7 +21,10 @@ var layers = []layer{
 	{"clouds and the simulated region", []string{"cloud/aws", "cloud/cloudtest", "region"}},
 	{
 		"rules and records that need no cluster",
-		[]string{"controller/gates", "controller/crds", "explain/record", "lab/scenario", "lab/sim", "microvm/fargate"},
+		[]string{
+			"controller/cycle", "controller/gates", "controller/crds", "explain/record", "lab/scenario", "lab/sim",
+			"microvm/fargate",
+		},
 	},
 	{"translation between Kubernetes objects and engine types", []string{"controller/translate"}},
 	{"parts of the controller, and microVMs", []string{"controller", "explain/record/store", "microvm", "region/nodesim"}},

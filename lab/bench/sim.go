@@ -131,7 +131,7 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 		return err
 	}
 	sides := [2]*side{{decider: sim.Compatible()}, {decider: sim.Nodeless(o.policy)}}
-	sides[1].decider.Nominates = o.nominates
+	sides[1].decider.Promise = o.nominates
 	for k := range o.seeds {
 		c.Seed = o.seed + uint64(k)
 		for _, d := range sides {

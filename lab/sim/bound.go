@@ -8,12 +8,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Bound is a proven lower bound of what the trace's pods cost, in dollars: at so many moments, evenly spaced, the
-// least that any set of machines costs which holds the pods that are alive then (Plan.LowerBound), times the time
-// between them. Nobody who runs each pod when it comes pays less, whatever was moved, but for the error of the
-// sampling.
+// Bound returns a proven lower bound of what the trace's pods cost, in dollars: the least that any nodes cost which
+// hold the pods alive at a moment (Plan.LowerBound), summed over evenly spaced moments. Nobody who runs each pod as
+// soon as it comes pays less, however pods are moved, apart from the error of the sampling.
 func Bound(ctx context.Context, c Config, samples int) (float64, error) {
-	c.Decider = Compatible() // whoever decides: the bound is everybody's
+	c.Decider = Compatible() // the bound does not depend on who decides
 	c, err := c.defaults()
 	if err != nil {
 		return 0, err

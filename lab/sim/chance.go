@@ -16,8 +16,8 @@ type chance struct {
 	faults Faults
 }
 
-// draw is a number from 0 to 1 (exclusive) that depends on the seed and on what it is drawn for, and on nothing else:
-// whoever decides meets the same faults.
+// draw returns a number from 0 to 1 (exclusive) that depends on nothing but the seed and what it is drawn for: every
+// decider meets the same faults.
 func (c *chance) draw(what string, n ...uint64) float64 {
 	h := fnv.New64a()
 	var word [8]byte
@@ -34,15 +34,15 @@ func (c *chance) draw(what string, n ...uint64) float64 {
 	return float64((x^x>>31)>>11) / (1 << 53)
 }
 
-// bootTime is log-normal.
-func (c *chance) bootTime(m *machine) time.Duration {
-	n := uint64(m.seq)
-	normal := math.Sqrt(-2*math.Log(1-c.draw("boot", n))) * math.Cos(2*math.Pi*c.draw("boot too", n)) // Box–Muller
+// bootTime returns how long a node takes to boot: a log-normal time.
+func (c *chance) bootTime(n *node) time.Duration {
+	seq := uint64(n.seq)
+	normal := math.Sqrt(-2*math.Log(1-c.draw("boot", seq))) * math.Cos(2*math.Pi*c.draw("boot too", seq)) // Box–Muller
 	return time.Duration(float64(c.boot) * math.Exp(c.spread*normal)).Round(time.Millisecond)
 }
 
-func (c *chance) unlucky(m *machine) bool {
-	return c.faults.NotReady > 0 && c.draw("not ready", uint64(m.seq)) < c.faults.NotReady
+func (c *chance) neverReady(n *node) bool {
+	return c.faults.NotReady > 0 && c.draw("not ready", uint64(n.seq)) < c.faults.NotReady
 }
 
 // dry reports whether the offering has no capacity in this hour.
@@ -53,11 +53,11 @@ func (c *chance) dry(key model.OfferingKey, now time.Duration) bool {
 	return c.draw(key.Type+"/"+key.Zone+"/"+key.CapacityType, uint64(now/time.Hour)) < c.faults.NoCapacity
 }
 
-// interruption is after how long a spot machine is interrupted, if it ever is.
-func (c *chance) interruption(m *machine) (time.Duration, bool) {
-	if m.node.CapacityType != model.Spot || c.faults.Interruptions <= 0 {
+// interruption returns after how long a spot instance is interrupted, and whether it ever is.
+func (c *chance) interruption(n *node) (time.Duration, bool) {
+	if n.CapacityType != model.Spot || c.faults.Interruptions <= 0 {
 		return 0, false
 	}
-	hours := -math.Log(1-c.draw("interruption", uint64(m.seq))) / c.faults.Interruptions
+	hours := -math.Log(1-c.draw("interruption", uint64(n.seq))) / c.faults.Interruptions
 	return time.Duration(min(hours, 1e5) * float64(time.Hour)), true
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// outageMemory is how long an offering that had no capacity is not asked again (as Karpenter).
+// outageMemory is how long an offering without capacity is not tried again (as Karpenter).
 const outageMemory = 3 * time.Minute
 
-// market is what the cloud offers, and what of it lately had no capacity.
+// market is what the cloud offers, and which offerings had no capacity lately.
 type market struct {
 	all     []model.InstanceType
 	types   map[string]*model.InstanceType      // of all, by name
@@ -30,7 +30,7 @@ func newMarket(all []model.InstanceType, c *chance) market {
 	return m
 }
 
-// offer is the first candidate that has capacity. What has none is not asked again for a while.
+// offer returns the launch's choice or, if that has no capacity, the cheapest of its candidates that has some.
 func (m *market) offer(l *model.Launch, now time.Duration) (model.OfferingKey, model.Price, bool) {
 	if !m.outOfStock(l.Chosen.OfferingKey, now) {
 		return l.Chosen.OfferingKey, l.Chosen.Price, true
@@ -55,7 +55,7 @@ func (m *market) offer(l *model.Launch, now time.Duration) (model.OfferingKey, m
 	return best.OfferingKey, best.Price, best.Type != ""
 }
 
-// outOfStock reports whether the offering has no capacity, which is noted then.
+// outOfStock reports whether the offering has no capacity, and remembers if so.
 func (m *market) outOfStock(key model.OfferingKey, now time.Duration) bool {
 	if !m.chance.dry(key, now) {
 		return false
@@ -65,7 +65,7 @@ func (m *market) outOfStock(key model.OfferingKey, now time.Duration) bool {
 	return true
 }
 
-// restocked reports whether an offering may be asked again that had no capacity.
+// restocked reports whether an offering without capacity may be tried again.
 func (m *market) restocked(now time.Duration) bool {
 	for _, until := range m.outages {
 		if until <= now {
@@ -75,7 +75,7 @@ func (m *market) restocked(now time.Duration) bool {
 	return false
 }
 
-// stocked are the types, which show the offerings that lately had no capacity.
+// stocked returns the types with the offerings that had no capacity lately marked as unavailable.
 func (m *market) stocked(now time.Duration) []model.InstanceType {
 	types := slices.Clone(m.all)
 	for key, until := range m.outages {

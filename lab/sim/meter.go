@@ -8,61 +8,63 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// shortestBill is what is billed at least of a machine (EC2: 60 s).
-const shortestBill = time.Minute
+// minBilled is how long an instance is billed at least (EC2: 60 s).
+const minBilled = time.Minute
 
 // meter counts.
 type meter struct {
-	tooLarge      int
-	launches      int
-	removals      int
-	commands      int
-	undone        int
-	moves         int
-	bumped        int
-	interruptions int
-	plans, passes int
-	judged        int
+	tooLarge        int
+	emptied         int
+	commands        int
+	undone          int
+	moves           int
+	podsInterrupted int
+	interruptions   int
+	plans, passes   int
+	judged          int
 
-	billed   float64 // dollars
-	booting  float64 // of which before machines were ready
-	empty    float64 // of which while no pod was on a machine that was ready
-	hours    float64 // of machines
-	peak     int
-	askedCPU float64 // core-hours of pods that run
-	boughCPU float64 // core-hours of machines' allocatable
+	billed    float64 // dollars
+	booting   float64 // of which before nodes were ready
+	empty     float64 // of which of ready nodes without pods
+	hours     float64 // of nodes
+	peak      int
+	askedCPU  float64 // core-hours of pods that run
+	boughtCPU float64 // core-hours of what nodes had for pods
 
 	waits  []float32 // seconds, of pods that came
 	rewait []float32 // of pods that were moved
 }
 
-// elapse moves the clock on.
+// elapse moves the clock forward.
 func (r *run) elapse(to time.Duration) {
-	r.peak = max(r.peak, len(r.machines))
-	r.now = max(to, r.now)
+	r.peak = max(r.peak, len(r.nodes))
+	if to > r.now {
+		r.clock.Advance(to - r.now)
+		r.now = to
+	}
 }
 
-// bill adds what a machine cost.
-func (r *meter) bill(m *machine, now time.Duration) {
-	ran := max(now-m.launched, shortestBill)
-	r.billed += m.node.Price.Dollars() * ran.Hours()
+// bill adds what a node cost.
+func (r *meter) bill(n *node, now time.Duration) {
+	ran := max(now-n.launched, minBilled)
+	r.billed += n.Price.Dollars() * ran.Hours()
 	r.hours += ran.Hours()
-	if m.node.State == model.InFlight {
-		r.booting += m.node.Price.Dollars() * ran.Hours()
+	if n.State == model.InFlight {
+		r.booting += n.Price.Dollars() * ran.Hours()
 	}
-	r.wasEmpty(m, now)
-	r.boughCPU += float64(m.node.Allocatable[model.CPU]-m.daemons[model.CPU]) / 1000 * ran.Hours()
+	r.wasEmpty(n, now)
+	r.boughtCPU += float64(n.Allocatable[model.CPU]-n.daemons[model.CPU]) / 1000 * ran.Hours()
 }
 
-// wasEmpty adds what a machine cost since its last pod went.
-func (r *meter) wasEmpty(m *machine, now time.Duration) {
-	if m.node.State == model.Initialized && len(m.pods) == 0 {
-		r.empty += m.node.Price.Dollars() * (now - m.idle).Hours()
+// wasEmpty adds what a ready node without pods cost since its last pod left.
+func (r *meter) wasEmpty(n *node, now time.Duration) {
+	if n.State == model.Initialized && len(n.pods) == 0 {
+		r.empty += n.Price.Dollars() * (now - n.idleSince).Hours()
 	}
-	m.idle = now
+	n.idleSince = now
 }
 
-// waited notes how long a pod waited that has a place now.
+// waited notes how long a pod waited that gets a place now.
 func (r *meter) waited(p *pod, now time.Duration) {
 	wait := float32((now - p.since).Seconds())
 	if p.placed {
@@ -72,28 +74,28 @@ func (r *meter) waited(p *pod, now time.Duration) {
 	}
 }
 
-// Result is what a simulation came to.
+// Result is the outcome of a simulation.
 type Result struct {
 	Decider  string  `json:"decider"`
 	Pods     int     `json:"pods"`
 	TooLarge int     `json:"tooLarge,omitempty"` // pods that no type holds; they were left out
 	Hours    float64 `json:"hours"`              // simulated
 
-	Cost         float64 `json:"costDollars"`    // of all machines, by the second
-	Booting      float64 `json:"bootingDollars"` // of which so much before machines were ready
-	Empty        float64 `json:"emptyDollars"`   // of which so much for machines that were ready and had no pods
-	Moves        int     `json:"podMoves"`       // evictions, but those by interruptions
-	MachineHours float64 `json:"machineHours"`
-	MeanMachines float64 `json:"meanMachines"`
-	PeakMachines int     `json:"peakMachines"`
-	Launched     int     `json:"machinesLaunched"`
-	Asked        float64 `json:"requestedCPUShare"` // of the CPU that was paid for
+	Cost      float64 `json:"costDollars"`    // of all nodes, by the second
+	Booting   float64 `json:"bootingDollars"` // of which before nodes were ready
+	Empty     float64 `json:"emptyDollars"`   // of which for ready nodes without pods
+	Moves     int     `json:"podMoves"`       // evictions, except by interruptions
+	NodeHours float64 `json:"machineHours"`
+	MeanNodes float64 `json:"meanMachines"`
+	PeakNodes int     `json:"peakMachines"`
+	Launched  int     `json:"machinesLaunched"`
+	Asked     float64 `json:"requestedCPUShare"` // of the CPU that was paid for
 
 	Pending Waits `json:"pending"`      // of pods that came, until they ran
 	Moving  Waits `json:"pendingMoved"` // of pods that were evicted, until they ran again
 
 	Commands       int `json:"commands"`       // consolidations begun
-	Undone         int `json:"commandsUndone"` // of which so many no longer held
+	Undone         int `json:"commandsUndone"` // of which no longer held
 	Emptied        int `json:"emptyMachinesRemoved"`
 	Interruptions  int `json:"interruptions,omitempty"`
 	Interrupted    int `json:"podsInterrupted,omitempty"`
@@ -129,17 +131,18 @@ func (r *run) result() Result {
 	}
 	out := Result{
 		Decider: r.Decider.Name, Pods: len(r.trace), TooLarge: r.tooLarge, Hours: r.now.Hours(),
-		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, MachineHours: r.hours, PeakMachines: r.peak,
+		Cost: r.billed, Booting: r.booting, Empty: r.empty, Moves: r.moves, NodeHours: r.hours, PeakNodes: r.peak,
 		Launched: r.launches,
 		Pending:  waitsOf(r.waits), Moving: waitsOf(r.rewait),
-		Commands: r.commands, Undone: r.undone, Emptied: r.removals, Interruptions: r.interruptions, Interrupted: r.bumped,
+		Commands: r.commands, Undone: r.undone, Emptied: r.emptied,
+		Interruptions: r.interruptions, Interrupted: r.podsInterrupted,
 		CapacityErrors: r.market.errors, Plans: r.plans, Passes: r.passes, Judged: r.judged,
 	}
 	if r.now > 0 {
-		out.MeanMachines = r.hours / r.now.Hours()
+		out.MeanNodes = r.hours / r.now.Hours()
 	}
-	if r.boughCPU > 0 {
-		out.Asked = r.askedCPU / r.boughCPU
+	if r.boughtCPU > 0 {
+		out.Asked = r.askedCPU / r.boughtCPU
 	}
 	return out
 }

@@ -2,16 +2,21 @@ package sim
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/lab/sim/kubescheduler"
 	"github.com/nodeless/nodeless/lab/sim/trace"
 )
 
-// run is a simulation under way.
+// run is a simulation in progress.
 type run struct {
 	Config
 	cluster
@@ -19,6 +24,7 @@ type run struct {
 	now   time.Duration // since the trace's start
 	end   time.Duration // of the trace, if no pod had to wait
 	epoch time.Time
+	clock *clock.Virtual
 	queue queue
 
 	trace   []trace.Pod
@@ -26,22 +32,20 @@ type run struct {
 	alive   int // pods that came and have not ended
 	pods    []pod
 	shapes  []model.Shape
-	asks    []vector // by shape
 
 	pool model.Pool
 	chance
-	market    market
-	scheduler kubeScheduler
-	daemons   []model.Daemon
+	market  market
+	daemons []model.Daemon
 
-	order      []int32         // see pending
-	snap       *model.Snapshot // of what is now, nil if something changed since
-	planDue    time.Duration   // 0 = no plan is due
-	planFirst  time.Duration   // since when pods wait for it
-	passDue    time.Duration
-	after      model.Cursor // where the search of the last interval stopped
-	plansMade  int
-	lastReport int
+	driver       *cycle.Driver
+	inProgress   []*command
+	order        []int32         // see pending
+	snap         *model.Snapshot // of what is now, nil if something changed since
+	pace         cycle.Pace
+	provisionDue time.Duration // 0 = never
+	disruptDue   time.Duration // 0 = never
+	lastReport   int
 }
 
 // Run simulates until the last pod has ended.
@@ -61,12 +65,12 @@ func Run(ctx context.Context, c Config) (Result, error) {
 			}
 			r.report()
 		}
-		if err := r.step(); err != nil {
+		if err := r.step(ctx); err != nil {
 			return Result{}, fmt.Errorf("simulate %s: %w", c.Trace.Name, err)
 		}
 	}
-	for len(r.machines) > 0 {
-		r.terminate(r.machines[len(r.machines)-1])
+	for len(r.nodes) > 0 {
+		r.terminate(r.nodes[len(r.nodes)-1])
 	}
 	return r.result(), nil
 }
@@ -74,9 +78,10 @@ func Run(ctx context.Context, c Config) (Result, error) {
 func newRun(c Config) *run {
 	r := &run{
 		Config: c, epoch: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), end: c.Trace.Length(),
-		chance:    chance{seed: c.Seed, boot: c.Boot, spread: c.Spread, faults: c.Faults},
-		scheduler: kubeScheduler{mostAllocated: c.MostAllocated},
+		chance: chance{seed: c.Seed, boot: c.Boot, spread: c.Spread, faults: c.Faults},
+		pace:   cycle.Pace{Idle: c.Decider.BatchIdle, Max: c.Decider.BatchMax},
 	}
+	r.clock = clock.NewVirtual(r.epoch)
 	r.market = newMarket(c.Types, &r.chance)
 	r.pool = model.Pool{
 		Name: "default", Requirements: model.NewRequirements(model.OneOf(model.LabelPool, "default")), Types: c.Types,
@@ -89,10 +94,13 @@ func newRun(c Config) *run {
 		}})
 	}
 	r.admit()
+	r.scheduler = kubescheduler.New(&model.Snapshot{Shapes: r.shapes, Pools: []model.Pool{r.pool}},
+		kubescheduler.Options{MostAllocated: c.MostAllocated})
+	r.driver = r.newDriver()
 	return r
 }
 
-// admit makes shapes and pods of what the trace has and some type holds.
+// admit makes shapes and pods of those of the trace's that some type holds.
 func (r *run) admit() {
 	type ask struct{ cpu, memory, gpus int64 }
 	at := map[ask]int32{}
@@ -117,12 +125,10 @@ func (r *run) admit() {
 	})
 	for i, a := range asks {
 		at[a] = int32(i)
-		s := model.Shape{
+		r.shapes = append(r.shapes, model.Shape{
 			Key: fmt.Sprintf("shape-%05d", i), Namespace: "default",
 			Requests: model.Resources{model.CPU: a.cpu, model.Memory: a.memory, model.NvidiaGPU: a.gpus, model.Pods: 1},
-		}
-		r.shapes = append(r.shapes, s)
-		r.asks = append(r.asks, vectorOf(&s.Requests))
+		})
 	}
 	r.pods = make([]pod, len(r.trace))
 	for i := range r.trace {
@@ -135,7 +141,7 @@ func (r *run) admit() {
 	}
 }
 
-// holds reports whether an empty machine of some type has room for so much.
+// holds reports whether an empty node of some type has room for the request.
 func (c *Config) holds(ask model.Resources) bool {
 	for i := range c.Types {
 		used := ask
@@ -149,90 +155,63 @@ func (c *Config) holds(ask model.Resources) bool {
 	return false
 }
 
-// step lets the next event happen: what is in the queue, or a pod that comes, or a decision that is due.
-func (r *run) step() error {
-	e := event{at: 1 << 62, kind: never}
-	later := func(o event) {
+// step makes the next event happen: one of the queue, a pod that comes, or a decision that is due.
+func (r *run) step(ctx context.Context) error {
+	e := event{at: math.MaxInt64, kind: never}
+	if len(r.queue.events) > 0 {
+		e = r.queue.events[0]
+	}
+	queued := e
+	sooner := func(o event) {
 		if o.before(&e) {
 			e = o
 		}
 	}
-	if len(r.queue.heap) > 0 {
-		e = r.queue.heap[0]
-	}
-	queued := e
 	if r.arrived < len(r.trace) {
-		later(event{at: r.trace[r.arrived].Start, kind: arrives})
+		sooner(event{at: r.trace[r.arrived].Start, kind: podArrives})
 	}
-	if r.planDue > 0 {
-		later(event{at: r.planDue, kind: plans})
+	if r.provisionDue > 0 {
+		sooner(event{at: r.provisionDue, kind: provision})
 	}
-	if r.passDue > 0 {
-		later(event{at: r.passDue, kind: passes})
+	if r.disruptDue > 0 {
+		sooner(event{at: r.disruptDue, kind: disrupt})
 	}
 	if e.kind == never {
-		return fmt.Errorf("%d pods wait at %s and nothing is to happen", len(r.waiting), r.now)
+		return fmt.Errorf("%d pods wait at %s and no event is to come", len(r.waiting), r.now)
 	}
 	if e == queued {
-		r.queue.next()
+		heap.Pop(&r.queue.events)
 	}
 	r.elapse(e.at)
-	err := r.happen(&e)
+	err := r.happen(ctx, &e)
 	if r.audit != nil {
 		r.audit(r)
 	}
 	return err
 }
 
-func (r *run) happen(e *event) error {
+func (r *run) happen(ctx context.Context, e *event) error {
 	switch e.kind {
-	case arrives:
+	case podArrives:
 		r.arrive()
-	case departs:
-		r.depart(e)
-	case ready:
-		r.getReady(e.machine)
-	case gaveUp, becomesIdle:
-		r.lose(e.machine)
-	case interrupted:
-		r.interrupt(e.machine)
-	case evicted:
-		r.evict(e.machine)
-	case returns:
+	case podEnds:
+		r.podEnded(e)
+	case podReturns:
 		r.comeBack(e.pod)
-	case plans:
-		return r.provision()
-	case passes:
-		return r.disrupt()
+	case nodeReady:
+		r.ready(ctx, e.node)
+	case nodeGone, nodeFailed:
+		r.lose(e.node)
+	case interrupted:
+		r.interrupt(e.node)
+	case evicted:
+		r.evict(e.node)
+	case provision:
+		return r.provision(ctx)
+	case disrupt:
+		return r.disrupt(ctx)
 	}
 	return nil
-}
-
-func (r *run) arrive() {
-	id := int32(r.arrived)
-	r.arrived++
-	r.alive++
-	p := &r.pods[id]
-	p.since = r.now
-	r.seek(id)
-}
-
-// wait queues a pod for which kube-scheduler found no place.
-func (r *run) wait(id int32) {
-	r.waiting = append(r.waiting, id)
-	r.changed()
-	r.planSoon()
-}
-
-func (r *run) depart(e *event) {
-	p := &r.pods[e.pod]
-	if p.turn != e.turn {
-		return
-	}
-	m := p.machine
-	r.leave(e.pod)
-	r.alive--
-	r.fill(m)
 }
 
 // report calls Progress about a hundred times.
@@ -242,3 +221,5 @@ func (r *run) report() {
 		r.Progress(r.now, r.end)
 	}
 }
+
+func (r *run) time(at time.Duration) time.Time { return r.epoch.Add(at) }

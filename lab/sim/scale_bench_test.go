@@ -83,7 +83,7 @@ func BenchmarkADay(b *testing.B) {
 		for _, length := range []time.Duration{2 * time.Hour, 24 * time.Hour} {
 			b.Run(fmt.Sprintf("%d_pods_%.0fh", pods, length.Hours()), func(b *testing.B) {
 				d := Nodeless(model.Policy{})
-				d.Nominates = true
+				d.Promise = true
 				c := Config{
 					Trace: dayOfChurn(pods, length), Types: Catalogue{MaxVCPU: 32}.Types(), Decider: d,
 					Pieces: piecesAsked(b), Seed: 1,
@@ -105,7 +105,7 @@ func BenchmarkADay(b *testing.B) {
 				b.ReportMetric(seconds(after)-seconds(before), "cpu-s")
 				b.ReportMetric(float64(after.Maxrss)/1024, "MiB-peak")
 				b.Logf("%d pods came, %.0f machines on average, %d at most; $%.0f, %d pods moved by %d commands, %d machines launched, %d plans, %d passes",
-					r.Pods, r.MeanMachines, r.PeakMachines, r.Cost, r.Moves, r.Commands, r.Launched, r.Plans, r.Passes)
+					r.Pods, r.MeanNodes, r.PeakNodes, r.Cost, r.Moves, r.Commands, r.Launched, r.Plans, r.Passes)
 			})
 		}
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ func ladder() []model.InstanceType {
 	return out
 }
 
-// plain has machines ready after exactly 40 s, no daemons, and every plan judged.
+// plain has nodes ready after exactly 40 s, no daemons, and every plan judged.
 func plain(tr *trace.Trace, d Decider) Config {
 	return Config{
 		Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1,
@@ -51,57 +52,69 @@ func plain(tr *trace.Trace, d Decider) Config {
 
 // audit ends the process of a test in which the cluster is not possible.
 func audit(r *run) {
-	where := map[int32]bool{}
-	for i, m := range r.machines {
-		used := vectorOf(&m.daemons)
-		for k, id := range m.pods {
-			if where[id] || r.pods[id].machine != m || m.node.Pods[k].PodKey != r.pods[id].key {
-				panic(fmt.Sprintf("pod %d is on two machines, or is not on %s", id, m.node.Name))
+	where, reserved := map[int32]bool{}, map[*node]bool{}
+	for i, n := range r.nodes {
+		used := n.daemons
+		for k, id := range n.pods {
+			if where[id] || r.pods[id].node != n || n.Pods[k].PodKey != r.pods[id].key {
+				panic(fmt.Sprintf("pod %d is on two nodes, or is not on %s", id, n.Name))
 			}
 			where[id] = true
-			for d, a := range r.asks[r.pods[id].shape] {
-				used[d] += a
-			}
+			used = used.Plus(r.shapes[r.pods[id].shape].Requests)
 		}
-		free := r.slots[i].free
-		for d := range used {
-			if free[d] < 0 || used[d]+free[d] != r.slots[i].all[d] {
-				panic(fmt.Sprintf("%s: %v used and %v free of %v", m.node.Name, used, free, r.slots[i].all))
-			}
+		if !used.Fits(n.Allocatable) {
+			panic(fmt.Sprintf("%s: %v used of %v", n.Name, used, n.Allocatable))
 		}
-		if vectorOf(&m.node.Used) != used || len(m.pods) != len(m.node.Pods) || r.slots[i].takes != m.takes {
-			panic(m.node.Name + " is not in snapshots as it is")
+		if n.Used != used || len(n.pods) != len(n.Pods) {
+			panic(n.Name + " is not in snapshots as it is")
 		}
-		shown := m.node
-		if m.going() {
-			shown.Pods, shown.Used = nil, m.daemons
+		shown := n.Node
+		if n.leaving() {
+			shown.Pods, shown.Used = nil, n.daemons
 		}
-		if !m.stale && !reflect.DeepEqual(r.nodes[i], shown) {
-			panic(m.node.Name + " was changed, and snapshots do not know")
+		if !n.stale && !reflect.DeepEqual(r.shown[i], shown) {
+			panic(n.Name + " was changed, and snapshots do not know")
 		}
-		if i > 0 && r.machines[i-1].node.Name >= m.node.Name {
-			panic("machines are out of order")
+		if i > 0 && r.nodes[i-1].Name >= n.Name {
+			panic("nodes are out of order")
 		}
 	}
 	for _, id := range r.waiting {
-		if where[id] || r.pods[id].machine != nil {
+		reserved[r.pods[id].nominee] = true
+	}
+	for _, id := range r.waiting {
+		if where[id] || r.pods[id].node != nil {
 			panic(fmt.Sprintf("pod %d waits and has a place", id))
 		}
 		where[id] = true
-		for i := range r.slots {
-			if r.slots[i].takes && r.asks[r.pods[id].shape].fits(&r.slots[i].free) {
-				panic(fmt.Sprintf("pod %d waits though %s has room", id, r.machines[i].node.Name))
+		shape := int(r.pods[id].shape)
+		for i, n := range r.nodes {
+			fits := n.Used.Plus(r.shapes[shape].Requests).Fits(n.Allocatable)
+			if n.schedulable && fits && (!reserved[n] || r.scheduler.Fits(shape, i)) {
+				panic(fmt.Sprintf("pod %d waits though %s has room", id, n.Name))
+			}
+			if r.scheduler.Fits(shape, i) && !(n.schedulable && fits) {
+				panic(fmt.Sprintf("kube-scheduler believes that pod %d fits on %s", id, n.Name))
 			}
 		}
 	}
 	for _, id := range r.absent {
-		if where[id] || r.pods[id].machine != nil {
+		if where[id] || r.pods[id].node != nil {
 			panic(fmt.Sprintf("pod %d was evicted and is somewhere", id))
 		}
 		where[id] = true
 	}
 	if len(where) != r.alive {
 		panic(fmt.Sprintf("%d pods are alive, %d are somewhere", r.alive, len(where)))
+	}
+	leaving := 0
+	for _, n := range r.nodes {
+		if n.Deleting {
+			leaving++
+		}
+	}
+	if leaving != r.leaving {
+		panic(fmt.Sprintf("%d nodes are leaving, counted are %d", leaving, r.leaving))
 	}
 }
 
@@ -114,11 +127,11 @@ func simulate(t *testing.T, c Config) Result {
 	return r
 }
 
-// A pod of an hour that waits 40 s for its machine: the machine is paid from its launch to the pod's end.
-func TestOnePodPaysForItsMachine(t *testing.T) {
+// A pod of an hour that waits 40 s for its node: the node is paid from its launch to the pod's end.
+func TestOnePodPaysForItsNode(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		r := simulate(t, plain(traceOf(t, "0,3600,2,1Gi,1\n"), d))
-		batch := d.BatchIdle.Seconds()
+		batch := cmp.Or(d.BatchIdle, 10*time.Millisecond).Seconds()
 		if want := 0.1 * 3640 / 3600; math.Abs(r.Cost-want) > 1e-9 || r.Launched != 1 || r.Moves != 0 {
 			t.Errorf("%s: costs %v, want %v: %+v", d.Name, r.Cost, want, r)
 		}
@@ -128,12 +141,12 @@ func TestOnePodPaysForItsMachine(t *testing.T) {
 	}
 }
 
-// Four machines of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all
+// Four nodes of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all
 // pays 3.3.
 func TestWhatIsLeftMovesTogether(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		r := simulate(t, plain(traceOf(t, "0,600,8,1Gi,1\n0,7200,8,1Gi,1\n300,600,8,1Gi,1\n300,7200,8,1Gi,1\n"), d))
-		if r.MeanMachines > 2 || r.Moves > 2 || r.Cost > 1.8 {
+		if r.MeanNodes > 2 || r.Moves > 2 || r.Cost > 1.8 {
 			t.Errorf("%s: %+v", d.Name, r)
 		}
 	}
@@ -163,22 +176,22 @@ func TestTheClusterIsAlwaysPossible(t *testing.T) {
 		if r.Interruptions == 0 || r.CapacityErrors == 0 || r.Moves == 0 || r.Pods != 400 {
 			t.Errorf("%s: no faults were met: %+v", d.Name, r)
 		}
-		if d.Judge != nil && r.Judged != r.Plans+r.Passes {
+		if d.Check != nil && r.Judged != r.Plans+r.Passes {
 			t.Errorf("%s: %d plans and %d passes, %d judged", d.Name, r.Plans, r.Passes, r.Judged)
 		}
 	}
 }
 
-// Above a hundred machines kube-scheduler goes round: it goes on where it stopped, also when there are fewer by then.
+// Above a hundred nodes kube-scheduler goes round: it continues where it stopped, also when there are fewer by then.
 func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
 	c := plain(traceOf(t, "0,900,3,1Gi,140\n0,9000,3,1Gi,20\n100,60,1,1Gi,1\n5000,60,1,1Gi,1\n"), Nodeless(model.Policy{}))
 	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name != "m.4" })
-	if r := simulate(t, c); r.PeakMachines != 160 || r.Launched != 160 || r.Moves != 0 {
-		t.Errorf("160 pods of 3 cores on machines of 4, and two that fit beside them: %+v", r)
+	if r := simulate(t, c); r.PeakNodes != 160 || r.Launched != 160 || r.Moves != 0 {
+		t.Errorf("160 pods of 3 cores on nodes of 4, and two that fit beside them: %+v", r)
 	}
 }
 
-// A search that is allowed one short piece in an interval goes round all machines in the end: twelve, of which only
+// A search that is allowed one short piece in an interval goes round all nodes in the end: twelve, of which only
 // the last by name may be replaced by a cheaper one.
 func TestASearchGoesOnInTheNextInterval(t *testing.T) {
 	rows := "0,7200,8,1Gi,11\n1,600,7,1Gi,1\n1,7200,1,1Gi,1\n"
@@ -186,7 +199,7 @@ func TestASearchGoesOnInTheNextInterval(t *testing.T) {
 	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name == "m.16" || t.Name == "m.4" })
 	c.Pieces = 1
 	if r := simulate(t, c); r.Commands != 1 || r.Moves != 1 {
-		t.Errorf("one pod of 1 core is left on a machine of 8: %+v", r)
+		t.Errorf("one pod of 1 core is left on a node of 8: %+v", r)
 	}
 }
 
@@ -220,7 +233,7 @@ func TestTheBoundIsBelowWhatIsPaid(t *testing.T) {
 	}
 	c.Trace = traceOf(t, "0,36000,2,1Gi,1\n")
 	if bound, err = Bound(context.Background(), c, 10); err != nil || math.Abs(bound-1) > 1e-4 {
-		t.Errorf("ten hours of a machine at 0.1: at least %v, %v", bound, err)
+		t.Errorf("ten hours of a node at 0.1: at least %v, %v", bound, err)
 	}
 }
 
@@ -253,7 +266,7 @@ func TestBadConfigurationsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestItStopsWhenToldTo(t *testing.T) {
+func TestItStopsWhenItsContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Run(ctx, plain(churn(t), Compatible())); err == nil {

@@ -32,14 +32,14 @@ func TestRoomIsKeptForSuccessors(t *testing.T) {
 			out.Expected = nil
 			return &out
 		}
-		d.Disrupt = func(s *model.Snapshot, after model.Cursor) model.Plan { return disrupt(see(s), after) }
-		d.StillTrue = func(s *model.Snapshot, c model.Command) model.Reason { return stillTrue(see(s), c) }
-		d.Provision = func(s *model.Snapshot) model.Plan {
-			p := provision(s)
+		d.Disrupt = func(s *model.Snapshot, p model.Policy) model.Plan { return disrupt(see(s), p) }
+		d.StillTrue = func(s *model.Snapshot, p model.Policy, c model.Command) model.Reason { return stillTrue(see(s), p, c) }
+		d.Provision = func(s *model.Snapshot, p model.Policy) model.Plan {
+			plan := provision(s, p)
 			if s.Now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)) > time.Minute {
-				n += len(p.Launches)
+				n += len(plan.Launches)
 			}
-			return p
+			return plan
 		}
 		c := plain(traceOf(t, rows.String()), d)
 		c.Interval, c.Budget, c.Boot, c.Grace, c.Successor, c.CheckEvery = time.Second, 1, 3*time.Second, 4*time.Second,

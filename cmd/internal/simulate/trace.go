@@ -143,7 +143,7 @@ func (o *traceOptions) simulate(ctx context.Context, progress io.Writer) (*simul
 	t := o.config.Trace
 	out := &simulatedTrace{Trace: t.Name, Pods: len(t.Pods), Hours: t.Length().Hours(), Live: t.MeanLive()}
 	deciders := []sim.Decider{sim.Nodeless(o.policy), sim.Compatible()}
-	deciders[0].Nominates = o.nominates
+	deciders[0].Promise = o.nominates
 	if o.alone {
 		deciders = deciders[:1]
 	}
@@ -197,8 +197,8 @@ func (t *simulatedTrace) write(w io.Writer) error {
 	row("pods waited, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Pending.Mean) })
 	row("pods waited, 99 of 100", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Pending.P99) })
 	row("moved pods waited, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Moving.Mean) })
-	row("machines, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f", r.MeanMachines) })
-	row("machines at most", func(r *sim.Result) string { return fmt.Sprint(r.PeakMachines) })
+	row("machines, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f", r.MeanNodes) })
+	row("machines at most", func(r *sim.Result) string { return fmt.Sprint(r.PeakNodes) })
 	row("machines launched", func(r *sim.Result) string { return fmt.Sprint(r.Launched) })
 	row("requested share of CPU", func(r *sim.Result) string { return fmt.Sprintf("%.0f %%", 100*r.Asked) })
 	row("plans judged", func(r *sim.Result) string { return fmt.Sprintf("%d of %d", r.Judged, r.Plans+r.Passes) })

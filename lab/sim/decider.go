@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/sim/compatible"
+)
+
+// Decider is who decides which nodes are launched and removed: the options of a cycle.Driver that are a matter of
+// deciding. The simulation adds its State, Applier and Clock. Several simulations at once must not share a Decider.
+type Decider struct {
+	Name string
+	cycle.Options
+	// NominatedFor is how long a node stays after a plan that counted on it.
+	NominatedFor time.Duration
+}
+
+// Nodeless decides as the controller does; with Promise set, as it does with the feature gate Nominations.
+func Nodeless(policy model.Policy) Decider {
+	provisioner := engine.NewProvisioner()
+	var at *model.Snapshot
+	var steps int
+	var search interface{ From(model.Cursor) model.Plan }
+	return Decider{Name: "nodeless", NominatedFor: 10 * time.Second, Options: cycle.Options{
+		Policy: policy, Provision: provisioner.Decide, Explain: provisioner.Explain, Answered: check.Answered,
+		Disrupt: func(s *model.Snapshot, p model.Policy) model.Plan {
+			if s != at || p.MaxWhatIfs != steps { // else it is another piece of the same search
+				at, steps, search = s, p.MaxWhatIfs, engine.NewSearch(s, p)
+			}
+			return search.From(p.After)
+		},
+		StillTrue: engine.StillTrue, Check: check.Plan,
+	}}
+}
+
+// Compatible decides as Karpenter does. Pods are gathered until none came for 1 s, at most for 10 s, and a node stays
+// nominated for 20 s (reference karpenter.md §8). What Karpenter loses by waiting 15 s for each validation is not
+// modelled: a baseline that is better than the original is the harder one. Nobody judges its plans.
+func Compatible() Decider {
+	return Decider{Name: "compatible", NominatedFor: 20 * time.Second, Options: cycle.Options{
+		Provision: func(s *model.Snapshot, _ model.Policy) model.Plan { return compatible.Provision(s) },
+		Disrupt:   func(s *model.Snapshot, _ model.Policy) model.Plan { return compatible.Disrupt(s) },
+		StillTrue: func(*model.Snapshot, model.Policy, model.Command) (none model.Reason) { return none },
+		BatchIdle: time.Second, BatchMax: 10 * time.Second,
+	}}
+}
