@@ -99,7 +99,7 @@ const bridge = "nl0123abcd"
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	if err := ruleset.Possible(); err != nil {
+	if err := ruleset.Available(); err != nil {
 		t.Skip("no firewall can be programmed here:", err)
 	}
 	p := planetest.Start(t)

@@ -109,7 +109,7 @@ func (n *Net) config() ruleset.Config {
 
 // warn tells once of other firewalls in the pods' way.
 func (n *Net) warn() {
-	chains, err := ruleset.Foreign(n.name)
+	chains, err := ruleset.OthersDropping(n.name)
 	if err != nil {
 		n.o.Log.Warn("it is not known whether another firewall drops the pods' packets", "error", err)
 		return

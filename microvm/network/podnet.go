@@ -135,7 +135,7 @@ func (n *Net) isReady() { n.once.Do(func() { close(n.ready) }) }
 // open makes what is outside of this process, and listens. If it fails it leaves what was there, for pods that go on
 // by it, and nothing of its own.
 func (n *Net) open(ctx context.Context) (err error) {
-	if err := ruleset.Possible(); err != nil {
+	if err := ruleset.Available(); err != nil {
 		return err
 	}
 	if n.state, err = loadState(n.o.Dir); err != nil {

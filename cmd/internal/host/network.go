@@ -57,7 +57,7 @@ func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Iden
 	if os.Geteuid() != 0 {
 		return errors.New("this process is not root")
 	}
-	if err := ruleset.Possible(); err != nil {
+	if err := ruleset.Available(); err != nil {
 		return err
 	}
 	services, err := o.serviceRange(ctx, p.Kube, id.Host)

@@ -46,7 +46,7 @@ func halfATunnel(args []string) (string, error) {
 		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
 		Port: 8476, MTU: 1450,
 	}
-	return "", do(c.create)
+	return "", c.create()
 }
 
 // host makes a machine with a pod's address on its loopback.

@@ -1,99 +1,109 @@
 package ruleset
 
-import "net/netip"
+import (
+	"fmt"
+	"strings"
+)
 
-// fromPods are the rules for whom packets are from.
-func fromPods(c Config) []rule {
-	rules := []rule{
-		// Else the endpoint would see a packet from itself, and throw it away.
-		{inSet(loops), masquerade()},
-	}
-	for _, p := range c.Near { // they see who asks
-		rules = append(rules, rule{source(c.Pods), destination(p.Addr(), p.Bits()), verdict(accept)})
-	}
-	rules = append(rules, rule{source(c.Pods), notOutLinks(c.Links), masquerade()})
-	if c.Tunnel.Name != "" { // the answer has to come back by the tunnel
-		rules = append(rules, rule{out(c.Tunnel.Name), notSource(c.Pods), masquerade()})
-	}
-	return rules
+// rules returns the lines of a format.
+func rules(format string, args ...any) []string {
+	return strings.Split(fmt.Sprintf(format, args...), "\n")
 }
 
-// inThisName are the rules for what leaves in the name of this machine and is somebody else's, such as a pod's: other
-// hosts would take it for what this one says of its pods. They are known by their content: the port is what each host
-// says.
-func inThisName(c Config) []rule {
-	var rules []rule
+// in, notIn, out and notOut match the pods' interfaces.
+func (c Config) in() string     { return fmt.Sprintf(`iifname "%s*"`, c.Links) }
+func (c Config) notIn() string  { return fmt.Sprintf(`iifname != "%s*"`, c.Links) }
+func (c Config) out() string    { return fmt.Sprintf(`oifname "%s*"`, c.Links) }
+func (c Config) notOut() string { return fmt.Sprintf(`oifname != "%s*"`, c.Links) }
+
+// services looks up the VIPs of pods' packets, and the node ports of everybody's or of pods' packets.
+func (c Config) services() []string {
+	ports := "fib daddr type local meta l4proto . th dport vmap @" + nodePorts
+	if !c.Public {
+		ports = c.in() + " " + ports
+	}
+	return []string{c.in() + " ip daddr . meta l4proto . th dport vmap @" + destinations, ports}
+}
+
+// masquerade gives pods' packets to others the host's address.
+func (c Config) masquerade() []string {
+	// An endpoint would drop packets from its own address.
+	list := []string{"ip saddr . ip daddr @" + loops + " masquerade"}
+	for _, p := range c.Near { // these pods see the client's address
+		list = append(list, fmt.Sprintf("ip saddr %s ip daddr %s accept", c.Pods, p))
+	}
+	list = append(list, fmt.Sprintf("ip saddr %s %s masquerade", c.Pods, c.notOut()))
+	if c.Tunnel.Name != "" { // the answer has to return by the tunnel
+		list = append(list, fmt.Sprintf("oifname %q ip saddr != %s masquerade", c.Tunnel.Name, c.Pods))
+	}
+	return list
+}
+
+// overlaySpoofing drops VXLAN packets that others, such as pods, send from this instance's address: other hosts would
+// trust them. The whole header is compared, but not the port, since each host chooses its own.
+func (c Config) overlaySpoofing() []string {
+	var list []string
 	for _, id := range c.Overlay {
-		rules = append(rules, rule{notOutLinks(c.Links), masqueraded(), vxlan(id), verdict(drop)})
+		list = append(list, fmt.Sprintf("%s ct status snat meta l4proto udp @th,64,64 0x%08x%08x drop", c.notOut(), 8<<24,
+			id<<8))
 	}
-	return rules
+	return list
 }
 
-// arriving are the rules for what is for this machine itself.
-func arriving(c Config) []rule {
-	var rules []rule
-	if c.Tunnel.Name != "" { // whoever sends there speaks for pods
-		for _, a := range c.Tunnel.Peers {
-			rules = append(rules, rule{source(netip.PrefixFrom(a, 32)), udpTo(c.Tunnel.Port), verdict(accept)})
+// input guards the instance itself.
+func (c Config) input() []string {
+	var list []string
+	if t := c.Tunnel; t.Name != "" {
+		for _, peer := range t.Peers { // its packets come from pods, as far as this host can tell
+			list = append(list, fmt.Sprintf("ip saddr %s/32 udp dport %d accept", peer, t.Port))
 		}
-		rules = append(rules, rule{udpTo(c.Tunnel.Port), identifier(c.Tunnel.Identifier), verdict(drop)},
-			// What comes by the tunnel is for pods, or for this machine as one of them: none of its other addresses, which its
-			// firewall may guard elsewhere.
-			rule{in(c.Tunnel.Name), established(), verdict(accept)}, rule{in(c.Tunnel.Name), notDestination(c.Host), reject()})
+		// The network identifier follows the UDP header and four bytes of VXLAN's (RFC 7348). What leaves the tunnel may
+		// reach pods and the host's address among them, but none of the instance's others, which its own firewall may
+		// guard elsewhere.
+		list = append(list, rules(`udp dport %d @th,96,24 %#x drop
+iifname %q ct state established,related accept
+iifname %q ip daddr != %s reject`, t.Port, t.Identifier, t.Name, t.Name, c.Host)...)
 	}
-	// The gateways to the API server and to the names are the pods' and this machine's.
-	return append(rules, rule{destination(c.Host, 32), notInLinks(c.Links), notIn("lo"), reject()})
+	// The cluster DNS and the gateway to the API server listen there, for pods and this instance.
+	return append(list, fmt.Sprintf(`ip daddr %s %s iifname != "lo" reject`, c.Host, c.notIn()))
 }
 
-// through are the rules for what is forwarded.
-func through(c Config) []rule {
-	rules := []rule{{established(), verdict(accept)}}
-	if c.Tunnel.Name != "" { // other hosts' pods come for pods, and nothing else
-		rules = append(rules, rule{in(c.Tunnel.Name), notOutLinks(c.Links), reject()},
-			rule{in(c.Tunnel.Name), out(c.Tunnel.Name), verdict(drop)})
+// forward guards what passes this instance.
+func (c Config) forward() []string {
+	list := []string{"ct state established,related accept"}
+	if t := c.Tunnel.Name; t != "" { // packets from other hosts go to pods only
+		list = append(list, rules("iifname %q %s reject\niifname %q oifname %q drop", t, c.notOut(), t, t)...)
 	}
-	rules = append(rules, []rule{
-		{inLinks(c.Links), destination(c.Services.Addr(), c.Services.Bits()), tcp(), reset()},
-		{inLinks(c.Links), destination(c.Services.Addr(), c.Services.Bits()), reject()},
-		{inLinks(c.Links), destination(linkLocal.Addr(), linkLocal.Bits()), reject()},
-		{inLinks(c.Links), verdict(accept)},
-	}...)
+	list = append(list, rules(`%[1]s ip daddr %[2]s meta l4proto tcp reject with tcp reset
+%[1]s ip daddr %[2]s reject
+%[1]s ip daddr %[3]s reject
+%[1]s accept`, c.in(), c.Services, linkLocal)...)
 	for _, p := range c.Near {
-		rules = append(rules, rule{inLinks(anyLinks), source(p), outLinks(c.Links), verdict(accept)})
+		list = append(list, fmt.Sprintf(`iifname "%s*" ip saddr %s %s accept`, anyLinks, p, c.out()))
 	}
 	if c.Public {
-		rules = append(rules, rule{outLinks(c.Links), translated(), verdict(accept)})
+		list = append(list, c.out()+" ct status dnat accept")
 	}
-	rules = append(rules, rule{outLinks(c.Links), reject()})
+	list = append(list, c.out()+" reject")
 	for _, name := range c.Opened {
-		rules = append(rules, rule{in(name), verdict(drop)})
+		list = append(list, fmt.Sprintf("iifname %q drop", name))
 	}
-	return rules
+	return list
 }
 
-// toNodePorts leads to them who may ask there.
-func toNodePorts(c Config) rule {
-	if c.Public {
-		return rule{local(), lookUpPort(nodePorts)}
-	}
-	return rule{inLinks(c.Links), local(), lookUpPort(nodePorts)}
-}
-
-// choices are the rules of a destination's chain: one of its endpoints each.
-func choices(d Destination) []rule {
-	var rules []rule
-	n := len(d.To)
+// balance chooses one of the endpoints: by a hash of the client's address if the destination is sticky, else by chance.
+func (d Destination) balance() []string {
+	var list []string
 	for i, to := range d.To {
-		switch {
-		case n == 1:
-			rules = append(rules, rule{dnat(to)})
+		match := ""
+		switch left := len(d.To) - i; {
+		case len(d.To) == 1:
 		case d.Sticky:
-			rules = append(rules, rule{hashOfSource(n, i), dnat(to)})
-		case i == n-1:
-			rules = append(rules, rule{dnat(to)})
-		default: // of those that are left, each with the same chance
-			rules = append(rules, rule{oneIn(n - i), dnat(to)})
+			match = fmt.Sprintf("jhash ip saddr mod %d seed 0x1 %d ", len(d.To), i)
+		case left > 1: // each of those left has the same chance
+			match = fmt.Sprintf("numgen random mod %d 0 ", left)
 		}
+		list = append(list, match+"dnat to "+to.String())
 	}
-	return rules
+	return list
 }

@@ -58,7 +58,7 @@ type lab struct{ first, second, outside *netlab.Machine }
 
 func build(t *testing.T) lab {
 	t.Helper()
-	if err := Possible(); err != nil {
+	if err := Available(); err != nil {
 		t.Skip("no firewall can be programmed here:", err)
 	}
 	netlab.IP(t, "link", "add", "nl-test", "type", "bridge")
@@ -398,7 +398,7 @@ func TestOthersRulesStay(t *testing.T) {
 	if want := 8 + 4 + 1; err != nil || len(chains) != want {
 		t.Errorf("%d chains, want %d: %v", len(chains), want, err)
 	}
-	if foreign, err := Foreign("nl-test"); err != nil || strings.Join(foreign, ",") != "other forward" {
+	if foreign, err := OthersDropping("nl-test"); err != nil || strings.Join(foreign, ",") != "other forward" {
 		t.Errorf("in the way: %v, %v", foreign, err)
 	}
 	for range 2 { // the second time there is nothing left

@@ -1,9 +1,9 @@
-// Package ruleset makes the firewall's rules for pods in microVMs and puts them into the kernel: the way out for pods
-// (NAT), the way to Services, and what is not to be reached. All is in one nftables table of our own, which is
-// replaced as a whole and at once; other tables are never touched.
+// Package ruleset is the firewall of pods in microVMs: their way out (NAT), Service VIPs and node ports (DNAT), and what
+// they must not reach. All of it is one nftables table of our own, which is replaced as a whole and atomically; other
+// tables are never touched.
 //
-// The rules are values, which are printed in nft's language, before they are the kernel's: what they say is tested
-// without a kernel.
+// New writes the table in nft's language, so that its content is tested and read without a kernel; Program compiles that
+// text and sends it over netlink, without the nft program.
 package ruleset
 
 import (
@@ -11,75 +11,60 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/google/nftables"
 )
 
-// Config is what the rules are made from.
+// Config determines the rules.
 type Config struct {
 	Table string // of our own
-	// Links is what the names of interfaces begin with behind which the pods are.
+	// Links is the prefix of the names of the pods' interfaces.
 	Links string
-	// Pods are the pods' addresses; Host is the machine's among them.
+	// Pods are the addresses of this host's pods, Host the one of them that the host itself has.
 	Pods netip.Prefix
 	Host netip.Addr
-	// Services are the addresses of Services: packets to them go to an endpoint or are refused.
+	// Services is the range of Service VIPs: packets to it go to an endpoint or are rejected.
 	Services netip.Prefix
-	// Opened are interfaces that forward packets for the pods' sake alone: nothing but the pods' passes them.
+	// Opened are the interfaces on which forwarding is enabled for pods only: packets of others do not pass them.
 	Opened []string
-	// Near are the addresses of pods of other hosts on this very machine: they come by interfaces of theirs.
+	// Near are the pods of other microVM hosts on this instance, which arrive by interfaces of those hosts.
 	Near []netip.Prefix
-	// Tunnel is how pods of hosts on other machines come; its Name, which begins with Links, is "" if there is none.
+	// Tunnel connects hosts on other instances. Its Name, which begins with Links, is "" if there is none.
 	Tunnel Tunnel
-	// Overlay are the identifiers of other hosts' networks (VNI): these hosts believe what comes from this machine's
-	// addresses.
+	// Overlay are the network identifiers (VNI) of the other hosts, which trust packets from this instance's addresses.
 	Overlay []uint32
-	// Destinations are in order and different.
+	// Destinations are sorted and distinct.
 	Destinations []Destination
-	// NodePorts are destinations at all of this machine's addresses but loopback's: At has a port alone. They are for
-	// pods and the machine itself, and for everybody if it is Public.
+	// NodePorts are destinations at every address of this instance except loopback; At is a port only. They serve pods
+	// and the instance itself and, if Public is set, everybody.
 	NodePorts []Destination
 	Public    bool
 }
 
-// Tunnel is an interface whose packets arrive at a UDP port of this machine.
+// Tunnel is an interface whose packets arrive at a UDP port of this instance.
 type Tunnel struct {
 	Name       string
 	Port       uint16
-	Identifier uint32       // of its network (VNI): the port may be others' too
-	Peers      []netip.Addr // who may send there, and nobody else
+	Identifier uint32       // of this host's network (VNI); other networks may share the port
+	Peers      []netip.Addr // the only permitted senders
 }
 
 // Destination is an address that stands for endpoints.
 type Destination struct {
-	Name     string // of the chain: a letter, then letters, digits and /-_.
+	Name     string // of its chain: a letter, then letters, digits and /-_.
 	At       netip.AddrPort
 	Protocol Protocol
-	Sticky   bool // the same client to the same endpoint, as long as the endpoints stay the same
+	Sticky   bool // a client keeps its endpoint as long as the endpoints stay the same
 	To       []netip.AddrPort
 }
 
-// Protocol above IP.
-type Protocol byte
+// Protocol is a transport protocol, as nft names it.
+type Protocol string
 
 // Protocols of Services.
 const (
-	TCP  Protocol = 6
-	UDP  Protocol = 17
-	SCTP Protocol = 132
+	TCP  Protocol = "tcp"
+	UDP  Protocol = "udp"
+	SCTP Protocol = "sctp"
 )
-
-func (p Protocol) String() string {
-	switch p {
-	case TCP:
-		return "tcp"
-	case UDP:
-		return "udp"
-	case SCTP:
-		return "sctp"
-	}
-	return fmt.Sprint(byte(p))
-}
 
 // Ruleset is a table.
 type Ruleset struct {
@@ -88,178 +73,105 @@ type Ruleset struct {
 	chains []chain
 }
 
-// set is a named set of concatenated keys; a map of verdicts if chains are given.
+// set is a named set of concatenated keys or, if its types end with a verdict, a map of them to chains.
 type set struct {
 	name, types string
-	keys        nftables.SetDatatype
 	elements    []element
-	isMap       bool
 }
 
 type element struct {
-	text  string
-	key   []byte
-	chain string // "" in a plain set
+	key   string // as "10.96.0.1 . tcp . 443"
+	chain string // "" in a set
 }
 
 type chain struct {
 	name  string
-	hook  *hook // nil: it is jumped to
-	rules []rule
+	hook  string // type, hook and priority; "" for a chain that maps go to
+	rules []string
 }
-
-type hook struct {
-	text     string // type, hook, priority
-	kind     nftables.ChainType
-	number   *nftables.ChainHook
-	priority *nftables.ChainPriority
-}
-
-var (
-	before = &hook{
-		"type filter hook prerouting priority -300", nftables.ChainTypeFilter,
-		nftables.ChainHookPrerouting, nftables.ChainPriorityRaw,
-	}
-	after = &hook{
-		"type filter hook postrouting priority 300", nftables.ChainTypeFilter,
-		nftables.ChainHookPostrouting, nftables.ChainPriorityRef(300),
-	}
-	dstnat = &hook{
-		"type nat hook prerouting priority -100", nftables.ChainTypeNAT, nftables.ChainHookPrerouting,
-		nftables.ChainPriorityNATDest,
-	}
-	localDstnat = &hook{
-		"type nat hook output priority -100", nftables.ChainTypeNAT, nftables.ChainHookOutput,
-		nftables.ChainPriorityNATDest,
-	}
-	srcnat = &hook{
-		"type nat hook postrouting priority 100", nftables.ChainTypeNAT, nftables.ChainHookPostrouting,
-		nftables.ChainPriorityNATSource,
-	}
-	forward = &hook{
-		"type filter hook forward priority 0", nftables.ChainTypeFilter, nftables.ChainHookForward,
-		nftables.ChainPriorityFilter,
-	}
-	input = &hook{
-		"type filter hook input priority 0", nftables.ChainTypeFilter, nftables.ChainHookInput,
-		nftables.ChainPriorityFilter,
-	}
-	output = &hook{
-		"type filter hook output priority 0", nftables.ChainTypeFilter, nftables.ChainHookOutput,
-		nftables.ChainPriorityFilter,
-	}
-)
 
 // Names of sets.
 const (
-	destinations = "destinations" // address, protocol and port of what stands for endpoints → its chain
-	nodePorts    = "node-ports"   // protocol and port of this machine → its chain
-	loops        = "loops"        // an endpoint twice: it came to itself by a Service
+	destinations = "destinations" // VIP, protocol and port → chain
+	nodePorts    = "node-ports"   // protocol and port → chain
+	loops        = "loops"        // an endpoint twice: it connects to itself by a Service
 )
 
-// anyLinks is what all names begin with that Links can be.
+// anyLinks is the prefix of every Links.
 const anyLinks = "nl"
 
-// linkLocal addresses are the cloud's, with the machine's credentials among other things, and nobody else's.
-var linkLocal = netip.MustParsePrefix("169.254.0.0/16")
+// linkLocal holds the cloud's metadata service, which hands out the instance's credentials.
+const linkLocal = "169.254.0.0/16"
 
-// New makes the rules.
+// New returns the rules for a configuration.
 func New(c Config) Ruleset {
-	r := Ruleset{table: c.Table, sets: []set{destinationMap(c), nodePortMap(c), loopSet(c)}}
-	r.chains = []chain{
-		// The kernel's own reverse path filter is a loose one wherever somebody has set it so for all interfaces, as Ubuntu
-		// does.
-		{"whose", before, []rule{{inLinks(c.Links), noWayBack(), verdict(drop)}}},
-		{"to-services", dstnat, []rule{{inLinks(c.Links), lookUp(destinations)}, toNodePorts(c)}},
-		{
-			"to-services-from-here", localDstnat,
-			[]rule{{lookUp(destinations)}, {notLoopback(), local(), lookUpPort(nodePorts)}},
-		},
-		{"from-pods", srcnat, fromPods(c)},
-		{"in-this-name", after, inThisName(c)},
-		{"through", forward, through(c)},
-		{"in", input, arriving(c)},
-		{"out", output, []rule{
-			// A pod that comes to itself by a Service is not to be told a shorter way: to the Service, and for good.
-			{outLinks(c.Links), icmpRedirect(), verdict(drop)},
-			{destination(c.Services.Addr(), c.Services.Bits()), tcp(), reset()},
-			{destination(c.Services.Addr(), c.Services.Bits()), reject()},
+	r := Ruleset{table: c.Table, sets: c.sets(), chains: []chain{
+		// The kernel's reverse path filter does not suffice: where somebody made it loose for all interfaces, as Ubuntu
+		// does, it accepts any routable source.
+		{"anti-spoofing", "type filter hook prerouting priority -300", rules("%s fib saddr . iif oif missing drop", c.in())},
+		{"services", "type nat hook prerouting priority -100", c.services()},
+		{"services-of-host", "type nat hook output priority -100", []string{
+			"ip daddr . meta l4proto . th dport vmap @" + destinations,
+			"ip daddr != 127.0.0.0/8 fib daddr type local meta l4proto . th dport vmap @" + nodePorts,
 		}},
-	}
+		{"masquerade", "type nat hook postrouting priority 100", c.masquerade()},
+		{"overlay-spoofing", "type filter hook postrouting priority 300", c.overlaySpoofing()},
+		{"forward", "type filter hook forward priority 0", c.forward()},
+		{"input", "type filter hook input priority 0", c.input()},
+		{"output", "type filter hook output priority 0", slices.Concat(
+			// A pod that connects to itself by a Service must not learn a shorter route to the VIP: it would keep it.
+			rules("%s icmp type redirect drop", c.out()),
+			rules("ip daddr %s meta l4proto tcp reject with tcp reset", c.Services),
+			rules("ip daddr %s reject", c.Services))},
+	}}
 	for _, d := range slices.Concat(c.Destinations, c.NodePorts) {
 		if len(d.To) > 0 {
-			r.chains = append(r.chains, chain{d.Name, nil, choices(d)})
+			r.chains = append(r.chains, chain{d.Name, "", d.balance()})
 		}
 	}
 	return r
 }
 
-func destinationMap(c Config) set {
-	s := set{
-		name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict", keys: destinationKey,
-		isMap: true,
-	}
+// sets returns the destinations that have endpoints, the node ports that have some, and the pods among the endpoints.
+func (c Config) sets() []set {
+	vips := set{name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict"}
+	ports := set{name: nodePorts, types: "inet_proto . inet_service : verdict"}
+	own := set{name: loops, types: "ipv4_addr . ipv4_addr"}
 	for _, d := range c.Destinations {
-		if len(d.To) == 0 {
-			continue // refused, as all that is in no set
+		if len(d.To) > 0 { // others are rejected, like every VIP that is not in the map
+			key := fmt.Sprintf("%s . %s . %d", d.At.Addr(), d.Protocol, d.At.Port())
+			vips.elements = append(vips.elements, element{key, d.Name})
 		}
-		ip := d.At.Addr().As4()
-		s.elements = append(s.elements, element{
-			text:  fmt.Sprintf("%s . %s . %d", d.At.Addr(), d.Protocol, d.At.Port()),
-			key:   append(ip[:], byte(d.Protocol), 0, 0, 0, byte(d.At.Port()>>8), byte(d.At.Port()), 0, 0),
-			chain: d.Name,
-		})
 	}
-	return s
-}
-
-func nodePortMap(c Config) set {
-	s := set{name: nodePorts, types: "inet_proto . inet_service : verdict", keys: nodePortKey, isMap: true}
 	for _, d := range c.NodePorts {
-		if len(d.To) > 0 { // else it is this machine's own port
-			s.elements = append(s.elements, element{
-				text:  fmt.Sprintf("%s . %d", d.Protocol, d.At.Port()),
-				key:   []byte{byte(d.Protocol), 0, 0, 0, byte(d.At.Port() >> 8), byte(d.At.Port()), 0, 0},
-				chain: d.Name,
-			})
+		if len(d.To) > 0 { // others are ports of the instance
+			ports.elements = append(ports.elements, element{fmt.Sprintf("%s . %d", d.Protocol, d.At.Port()), d.Name})
 		}
 	}
-	return s
-}
-
-func loopSet(c Config) set {
-	s := set{name: loops, types: "ipv4_addr . ipv4_addr", keys: loopKey}
 	seen := map[netip.Addr]bool{}
 	for _, d := range slices.Concat(c.Destinations, c.NodePorts) {
 		for _, to := range d.To {
 			if a := to.Addr(); !seen[a] && c.Pods.Contains(a) {
 				seen[a] = true
-				ip := a.As4()
-				s.elements = append(s.elements, element{text: fmt.Sprintf("%s . %s", a, a), key: append(ip[:], ip[:]...)})
+				own.elements = append(own.elements, element{key: fmt.Sprintf("%s . %s", a, a)})
 			}
 		}
 	}
-	return s
+	return []set{vips, ports, own}
 }
 
-var (
-	destinationKey = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetProto, nftables.TypeInetService)
-	nodePortKey    = nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeInetService)
-	loopKey        = nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
-)
-
-// String is the table as nft writes it.
+// String returns the table as nft prints it.
 func (r Ruleset) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table ip %s {\n", r.table)
 	for _, s := range r.sets {
 		kind := "set"
-		if s.isMap {
+		if s.isMap() {
 			kind = "map"
 		}
 		fmt.Fprintf(&b, "\t%s %s {\n\t\ttype %s\n", kind, s.name, s.types)
 		for _, e := range s.elements {
-			b.WriteString("\t\t" + e.text)
+			b.WriteString("\t\t" + e.key)
 			if e.chain != "" {
 				b.WriteString(" : goto " + e.chain)
 			}
@@ -269,11 +181,11 @@ func (r Ruleset) String() string {
 	}
 	for _, c := range r.chains {
 		fmt.Fprintf(&b, "\tchain %s {\n", c.name)
-		if c.hook != nil {
-			fmt.Fprintf(&b, "\t\t%s; policy accept;\n", c.hook.text)
+		if c.hook != "" {
+			fmt.Fprintf(&b, "\t\t%s; policy accept;\n", c.hook)
 		}
 		for _, rule := range c.rules {
-			b.WriteString("\t\t" + rule.String() + "\n")
+			b.WriteString("\t\t" + rule + "\n")
 		}
 		b.WriteString("\t}\n")
 	}

@@ -52,29 +52,29 @@ const wanted = `table ip nl-test {
 		172.29.0.4 . 172.29.0.4
 		172.29.0.1 . 172.29.0.1
 	}
-	chain whose {
+	chain anti-spoofing {
 		type filter hook prerouting priority -300; policy accept;
 		iifname "nl-test*" fib saddr . iif oif missing drop
 	}
-	chain to-services {
+	chain services {
 		type nat hook prerouting priority -100; policy accept;
 		iifname "nl-test*" ip daddr . meta l4proto . th dport vmap @destinations
 		iifname "nl-test*" fib daddr type local meta l4proto . th dport vmap @node-ports
 	}
-	chain to-services-from-here {
+	chain services-of-host {
 		type nat hook output priority -100; policy accept;
 		ip daddr . meta l4proto . th dport vmap @destinations
 		ip daddr != 127.0.0.0/8 fib daddr type local meta l4proto . th dport vmap @node-ports
 	}
-	chain from-pods {
+	chain masquerade {
 		type nat hook postrouting priority 100; policy accept;
 		ip saddr . ip daddr @loops masquerade
 		ip saddr 172.29.0.0/16 oifname != "nl-test*" masquerade
 	}
-	chain in-this-name {
+	chain overlay-spoofing {
 		type filter hook postrouting priority 300; policy accept;
 	}
-	chain through {
+	chain forward {
 		type filter hook forward priority 0; policy accept;
 		ct state established,related accept
 		iifname "nl-test*" ip daddr 10.96.0.0/16 meta l4proto tcp reject with tcp reset
@@ -84,11 +84,11 @@ const wanted = `table ip nl-test {
 		oifname "nl-test*" reject
 		iifname "eth0" drop
 	}
-	chain in {
+	chain input {
 		type filter hook input priority 0; policy accept;
 		ip daddr 172.29.0.1 iifname != "nl-test*" iifname != "lo" reject
 	}
-	chain out {
+	chain output {
 		type filter hook output priority 0; policy accept;
 		oifname "nl-test*" icmp type redirect drop
 		ip daddr 10.96.0.0/16 meta l4proto tcp reject with tcp reset
@@ -119,18 +119,18 @@ func TestTheRulesOfAnExample(t *testing.T) {
 	}
 }
 
-const betweenHosts = `	chain from-pods {
+const betweenHosts = `	chain masquerade {
 		type nat hook postrouting priority 100; policy accept;
 		ip saddr . ip daddr @loops masquerade
 		ip saddr 172.29.0.0/16 ip daddr 172.31.0.0/16 accept
 		ip saddr 172.29.0.0/16 oifname != "nl-test*" masquerade
 		oifname "nl-test-x" ip saddr != 172.29.0.0/16 masquerade
 	}
-	chain in-this-name {
+	chain overlay-spoofing {
 		type filter hook postrouting priority 300; policy accept;
 		oifname != "nl-test*" ct status snat meta l4proto udp @th,64,64 0x080000000c1f0000 drop
 	}
-	chain through {
+	chain forward {
 		type filter hook forward priority 0; policy accept;
 		ct state established,related accept
 		iifname "nl-test-x" oifname != "nl-test*" reject
@@ -143,7 +143,7 @@ const betweenHosts = `	chain from-pods {
 		oifname "nl-test*" reject
 		iifname "eth0" drop
 	}
-	chain in {
+	chain input {
 		type filter hook input priority 0; policy accept;
 		ip saddr 192.0.2.8/32 udp dport 8476 accept
 		udp dport 8476 @th,96,24 0xc1d00 drop
