@@ -57,8 +57,7 @@ func TestWhichEndpointsCount(t *testing.T) {
 			Spec:       c.spec,
 		}}, []*discoveryv1.EndpointSlice{slice})
 		here, everywhere := netip.MustParsePrefix("10.202.0.0/20").Contains, netip.MustParsePrefix("10.202.0.0/16").Contains
-		to := serviceDestinations(s, netip.MustParsePrefix("10.96.0.0/16"), everywhere, here)
-		ports := nodePorts(s, everywhere, here)
+		to, ports := serviceDestinations(s, netip.MustParsePrefix("10.96.0.0/16"), everywhere, here)
 		if len(to) != 1 || len(ports) != 1 || ports[0].Name != "node-port/tcp/30080" ||
 			fmt.Sprint(to[0].To) != c.cluster || fmt.Sprint(ports[0].To) != c.nodePorts {
 			t.Errorf("%s: %+v, %+v", what, to, ports)
@@ -73,7 +72,7 @@ func TestWhoIsTheClustersDNS(t *testing.T) {
 	endpoint := func(address string, target *corev1.ObjectReference) []discoveryv1.Endpoint {
 		return []discoveryv1.Endpoint{{Addresses: []string{address}, TargetRef: target}}
 	}
-	own := slice(dnsNamespace, dnsName, netip.MustParseAddrPort("10.202.0.1:53"))
+	own := endpointSlice(kubeDNS, netip.MustParseAddrPort("10.202.0.1:53"))
 	for what, c := range map[string]struct {
 		endpoints []discoveryv1.Endpoint
 		others    bool
@@ -89,7 +88,7 @@ func TestWhoIsTheClustersDNS(t *testing.T) {
 		}}, false},
 	} {
 		theirs := &discoveryv1.EndpointSlice{Endpoints: c.endpoints}
-		if got := anyReady([]*discoveryv1.EndpointSlice{own, theirs},
+		if got := othersReady([]*discoveryv1.EndpointSlice{own, theirs},
 			netip.MustParsePrefix("10.202.0.0/16").Contains); got != c.others {
 			t.Errorf("%s: somebody else is the DNS: %t, want %t", what, got, c.others)
 		}

@@ -9,18 +9,20 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// gateway passes connections on to an address that their makers cannot reach: the API server's on loopback. It is the
-// API server itself that asks who they are.
+// gateway forwards connections to an address that its clients cannot reach: the API server's on loopback. The API
+// server itself authenticates them.
 type gateway struct {
 	listener net.Listener
 	to       string
 	slots    chan struct{}
 }
 
-// mostConnections that a gateway has open; more wait.
-const mostConnections = 4096
+// maxConnections is the number of open connections of a gateway; further ones wait.
+const maxConnections = 4096
 
 // openGateway listens at an address, at the wanted port if it is free.
 func openGateway(ctx context.Context, at netip.Addr, port uint16, to string) (*gateway, error) {
@@ -32,16 +34,16 @@ func openGateway(ctx context.Context, at netip.Addr, port uint16, to string) (*g
 	if err != nil {
 		return nil, fmt.Errorf("gateway to %s: %w", to, err)
 	}
-	return &gateway{listener: l, to: to, slots: make(chan struct{}, mostConnections)}, nil
+	return &gateway{listener: l, to: to, slots: make(chan struct{}, maxConnections)}, nil
 }
 
-// At is where it listens.
+// At returns where it listens.
 func (g *gateway) At() netip.AddrPort { return g.listener.Addr().(*net.TCPAddr).AddrPort() }
 
-// Close ends the listening if run is not called.
+// Close stops listening, for when run is not called.
 func (g *gateway) Close() error { return g.listener.Close() }
 
-// run passes connections on until ctx is done, and then ends them.
+// run forwards connections until ctx is done, and then closes them.
 func (g *gateway) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = g.listener.Close() })
 	defer stop()
@@ -57,23 +59,20 @@ func (g *gateway) run(ctx context.Context) error {
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
-		if err != nil { // for now: there are no descriptors left
+		if err != nil { // temporary, such as a lack of file descriptors
 			<-g.slots
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
-			}
+			_ = clock.Sleep(ctx, clock.Real{}, 100*time.Millisecond)
 			continue
 		}
 		open.Go(func() {
 			defer func() { <-g.slots }()
-			g.pass(ctx, conn)
+			g.forward(ctx, conn)
 		})
 	}
 }
 
-// pass copies both ways until both sides have ended.
-func (g *gateway) pass(ctx context.Context, from net.Conn) {
+// forward copies in both directions until both sides have ended.
+func (g *gateway) forward(ctx context.Context, from net.Conn) {
 	defer func() { _ = from.Close() }()
 	var d net.Dialer
 	to, err := d.DialContext(ctx, "tcp", g.to)
@@ -84,10 +83,10 @@ func (g *gateway) pass(ctx context.Context, from net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _, _ = from.Close(), to.Close() })
 	defer stop()
 	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+	for _, direction := range [][2]net.Conn{{from, to}, {to, from}} {
 		both.Go(func() {
-			_, _ = io.Copy(way[1], way[0])
-			if half, ok := way[1].(interface{ CloseWrite() error }); ok {
+			_, _ = io.Copy(direction[1], direction[0])
+			if half, ok := direction[1].(interface{ CloseWrite() error }); ok {
 				_ = half.CloseWrite()
 			}
 		})

@@ -15,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/network/netlab"
-	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
 // A host that is one of several is the DNS and the way to the API server for its own pods, where the cluster has
@@ -26,9 +25,9 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	}
 	c := newCluster(t)
 	c.options.Joined = true
-	known := &peers{
+	known := &knownPeers{
 		synced: make(chan struct{}),
-		list:   []Peer{{netip.MustParsePrefix("10.202.32.0/20"), netip.MustParseAddrPort("192.0.2.7:8476")}},
+		list:   []Peer{{Pods: netip.MustParsePrefix("10.202.32.0/20"), At: netip.MustParseAddrPort("192.0.2.7:8476")}},
 	}
 	close(known.synced)
 	c.options.Peers, c.options.At = known, netip.MustParseAddrPort("192.0.2.1:8476")
@@ -38,11 +37,11 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	eventually(t, "the API server", "ok", func() (string, error) { return c.second.Call("livez", "10.96.0.1:443", c.ca) })
 	c.hasWay(t, "with the first process")
 	stop()
-	c.options.Peers = &peers{synced: make(chan struct{})}
+	c.options.Peers = &knownPeers{synced: make(chan struct{})}
 	next := New(c.options)
 	ended, cancel := c.serve(t, next)
 	c.hasWay(t, "while the next process does not know of other hosts yet")
-	if next.snapshot.Load().Find(services.Name{Namespace: apiNamespace, Name: apiName}) != nil {
+	if next.snapshot.Load().Find(apiServer) != nil {
 		t.Error("the next process takes the rules for complete")
 	}
 	cancel()
@@ -63,7 +62,7 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	}()
 	c.hasWay(t, "with the last process")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace}}
-	if l := n.lines(pod); !slices.Equal(l.Nameservers, []string{"10.202.16.1"}) {
+	if l := n.resolvConf(pod); !slices.Equal(l.Nameservers, []string{"10.202.16.1"}) {
 		t.Errorf("name servers where the cluster has none: %v", l.Nameservers)
 	}
 	own, err := c.second.Call("resolve", "10.202.16.1:53", "kubernetes.default.svc.cluster.local.")
@@ -75,9 +74,9 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What another host's process is, it is for its own pods.
-	elsewhere := slice(dnsNamespace, dnsName, netip.MustParseAddrPort("10.202.240.1:53"),
+	elsewhere := endpointSlice(kubeDNS, netip.MustParseAddrPort("10.202.240.1:53"),
 		discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)})
-	if _, err := c.kube.DiscoveryV1().EndpointSlices(dnsNamespace).Create(ctx, elsewhere,
+	if _, err := c.kube.DiscoveryV1().EndpointSlices(kubeDNS.Namespace).Create(ctx, elsewhere,
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +94,15 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	}
 }
 
-// peers are the other hosts, once it is known.
-type peers struct {
+// knownPeers are the other hosts, once it is known.
+type knownPeers struct {
 	synced chan struct{}
 	list   []Peer
 }
 
-func (p *peers) List() []Peer             { return slices.Clone(p.list) }
-func (p *peers) Changed() <-chan struct{} { return nil }
-func (p *peers) Synced(ctx context.Context) bool {
+func (p *knownPeers) List() []Peer             { return slices.Clone(p.list) }
+func (p *knownPeers) Changed() <-chan struct{} { return nil }
+func (p *knownPeers) Synced(ctx context.Context) bool {
 	select {
 	case <-p.synced:
 		return true
@@ -138,25 +137,25 @@ func (c *cluster) serve(t *testing.T, n *Net) (ended chan error, cancel context.
 
 func TestPeersAreNearOrFar(t *testing.T) {
 	at, prefix, addr := netip.MustParseAddrPort, netip.MustParsePrefix, netip.MustParseAddr
-	near := []Peer{{prefix("10.202.16.0/20"), at("127.3.0.2:8476")}, {prefix("10.202.32.0/20"), at("192.0.2.1:8477")}}
-	far := Peer{prefix("10.202.48.0/20"), at("192.0.2.9:8476")}
+	near := []Peer{{Pods: prefix("10.202.16.0/20"), At: at("127.3.0.2:8476")}, {Pods: prefix("10.202.32.0/20"), At: at("192.0.2.1:8477")}}
+	far := Peer{Pods: prefix("10.202.48.0/20"), At: at("192.0.2.9:8476")}
 	own := []netip.Addr{addr("192.0.2.1"), addr("10.202.16.1"), addr("10.202.32.1")}
 	none := []Peer{
-		{prefix("10.202.96.0/20"), at("127.0.0.1:8476")},
-		{prefix("10.202.0.0/24"), at("192.0.2.10:8476")},
-		{prefix("10.202.64.0/20"), at("[2001:db8::1]:8476")},
-		{prefix("fd00::/64"), at("192.0.2.11:8476")},
+		{Pods: prefix("10.202.96.0/20"), At: at("127.0.0.1:8476")},
+		{Pods: prefix("10.202.0.0/24"), At: at("192.0.2.10:8476")},
+		{Pods: prefix("10.202.64.0/20"), At: at("[2001:db8::1]:8476")},
+		{Pods: prefix("fd00::/64"), At: at("192.0.2.11:8476")},
 		{Pods: prefix("10.202.80.0/20")},
 	}
 	all := slices.Concat([]Peer{far}, near, none)
-	s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), own)
+	s := classify(slices.Clone(all), prefix("10.202.0.0/20"), at("192.0.2.1:8476"), own)
 	if !slices.Equal(s.near, near) || !slices.Equal(s.far, []Peer{far}) {
 		t.Errorf("%+v", s)
 	}
-	if !slices.Equal(s.networks, []uint32{0xaca100, 0xaca200, 0xaca300}) {
-		t.Errorf("their networks: %x", s.networks)
+	if !slices.Equal(s.identifiers, []uint32{0xaca100, 0xaca200, 0xaca300}) {
+		t.Errorf("their networks: %x", s.identifiers)
 	}
-	if s := divide(slices.Clone(all), prefix("10.202.0.0/20"), at("127.0.0.1:8476"), nil); len(s.far) > 0 {
+	if s := classify(slices.Clone(all), prefix("10.202.0.0/20"), at("127.0.0.1:8476"), nil); len(s.far) > 0 {
 		t.Errorf("who is on loopback is sent to by nobody else: %+v", s.far)
 	}
 }

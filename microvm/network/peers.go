@@ -7,36 +7,32 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/vishvananda/netlink"
+
 	"github.com/nodeless/nodeless/microvm/network/overlay"
 	"github.com/nodeless/nodeless/microvm/network/ruleset"
 )
 
-// Peer is another host of microVMs.
-type Peer struct {
-	// Pods are the addresses of its microVMs.
-	Pods netip.Prefix
-	// At is where it takes packets for them.
-	At netip.AddrPort
-}
+// Peer is another microVM host.
+type Peer = overlay.Peer
 
-// Peers know the other hosts that have a network for their microVMs.
+// Peers knows the other hosts whose microVMs have a network.
 type Peers interface {
-	// Synced waits until all are known; false if ctx is done before.
+	// Synced waits until all are known. It returns false if ctx is done first.
 	Synced(ctx context.Context) bool
 	List() []Peer
-	// Changed holds one if the list has changed since it was taken.
+	// Changed delivers a value after the list has changed.
 	Changed() <-chan struct{}
 }
 
-// neighbours are the peers as this machine sees them.
-type neighbours struct {
-	near []Peer // on this machine: the kernel knows the way to each of their microVMs
-	far  []Peer // by the tunnel
-	// networks are all peers' identifiers in the tunnel.
-	networks []uint32
+// peers are the other hosts as this one sees them.
+type peers struct {
+	near []Peer // on this instance: the kernel routes to each of their microVMs
+	far  []Peer // reached by the tunnel
+	// identifiers are those of all peers' networks in the tunnel.
+	identifiers []uint32
 }
 
-// prefixes of pods.
 func prefixes(peers []Peer) []netip.Prefix {
 	var all []netip.Prefix
 	for _, p := range peers {
@@ -45,20 +41,19 @@ func prefixes(peers []Peer) []netip.Prefix {
 	return all
 }
 
-// reaches says whether packets to an address find their way to a pod: on this host, on others, or where else the
-// options say.
+// reaches reports whether packets to an address reach a pod: on this host, on a peer, or in Options.Reached.
 func (n *Net) reaches(a netip.Addr) bool {
 	return n.pods.Contains(a) ||
-		slices.ContainsFunc(slices.Concat(prefixes(n.seen.near), prefixes(n.seen.far), n.o.Reached),
+		slices.ContainsFunc(slices.Concat(prefixes(n.peers.near), prefixes(n.peers.far), n.o.Reached),
 			func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// divide sorts the peers by how they are reached from a machine with these addresses. Those that claim our own pods'
-// addresses are none. Near are those whose bridge is here: that a host says it is on loopback may mean that it
-// reaches the API server there, on whatever machine.
-func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr) (s neighbours) {
-	slices.SortFunc(peers, func(a, b Peer) int { return a.Pods.Addr().Compare(b.Pods.Addr()) })
-	for _, p := range peers {
+// classify divides peers by how an instance with these own addresses reaches them, and leaves out those that claim
+// addresses of our pods. A near peer has its bridge here: a loopback address alone may mean that the peer reaches the
+// API server there, on whatever instance.
+func classify(all []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr) (s peers) {
+	slices.SortFunc(all, func(a, b Peer) int { return a.Pods.Addr().Compare(b.Pods.Addr()) })
+	for _, p := range all {
 		a := p.At.Addr()
 		switch {
 		case !p.Pods.IsValid() || !p.Pods.Addr().Is4() || p.Pods.Overlaps(pods) || p.At.Port() == 0:
@@ -71,13 +66,13 @@ func divide(peers []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr
 		}
 	}
 	for _, p := range slices.Concat(s.near, s.far) {
-		s.networks = append(s.networks, overlay.Identifier(p.Pods))
+		s.identifiers = append(s.identifiers, overlay.Identifier(p.Pods))
 	}
 	return s
 }
 
-// connect makes the ways to the other hosts' pods. Without them all else works.
-func (n *Net) connect() error {
+// connectPeers sets up the tunnel to the other hosts' pods. Everything else works without it.
+func (n *Net) connectPeers() error {
 	if n.o.Peers == nil {
 		return nil
 	}
@@ -85,69 +80,56 @@ func (n *Net) connect() error {
 	if err != nil {
 		return err
 	}
-	n.seen = divide(n.o.Peers.List(), n.pods, n.o.At, own)
-	if len(n.seen.far) == 0 && n.state.Tunnel == "" {
+	n.peers = classify(n.o.Peers.List(), n.pods, n.o.At, own)
+	if len(n.peers.far) == 0 && n.state.Tunnel == "" {
 		return nil
 	}
-	tunnel, err := n.tunnel()
+	tunnel, err := n.tunnel(own)
 	if err == nil {
-		var to []overlay.Peer
-		for _, p := range n.seen.far {
-			to = append(to, overlay.Peer{Pods: p.Pods, At: p.At})
-		}
-		err = tunnel.Sync(to)
+		err = tunnel.Sync(n.peers.far)
 	}
 	if err != nil {
-		n.seen.far = nil // Services are not to lead there
+		n.peers.far = nil // so that no Service leads there
 		return fmt.Errorf("pods on other hosts are not reached: %w", err)
 	}
 	return nil
 }
 
-// tunnel makes the way out to other machines, or takes up what is there.
-func (n *Net) tunnel() (*overlay.Tunnel, error) {
+// tunnel takes over the tunnel to other instances, or creates it if there is none with this configuration.
+func (n *Net) tunnel(own []netip.Addr) (*overlay.Tunnel, error) {
 	c := overlay.Config{
-		Name: n.tunnelName(), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
+		Name: tunnelName(n.name), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
 		MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead,
 	}
-	if own, err := ownAddresses(); err == nil && !slices.Contains(own, c.Local) {
-		c.Local = netip.Addr{} // others know this machine by an address that somebody translates
+	if !slices.Contains(own, c.Local) {
+		c.Local = netip.Addr{} // somebody translates the address by which others know this instance
 	}
-	made := fmt.Sprintf("%+v", c)
-	if n.state.Tunnel == made {
+	config := fmt.Sprintf("%+v", c)
+	if n.state.Tunnel == config {
 		if t, err := overlay.Find(c); err == nil {
 			return t, nil
 		}
 	}
-	n.state.Tunnel = made
-	if err := n.state.save(n.o.Dir); err != nil { // before it is done: who comes later must know
-		return nil, fmt.Errorf("note the tunnel: %w", err)
+	n.state.Tunnel = config
+	if err := n.state.save(n.o.Dir); err != nil {
+		return nil, fmt.Errorf("record the tunnel: %w", err)
 	}
 	return overlay.Open(c)
 }
 
-// tunnelName begins as the pods' interfaces do: the same rules are for it.
-func (n *Net) tunnelName() string { return tunnelOf(n.name) }
+// tunnelName begins like the pods' interfaces, so that rules for these apply to the tunnel too.
+func tunnelName(bridge string) string { return bridge + "-x" }
 
-func tunnelOf(bridge string) string { return bridge + "-x" }
-
-// tunnelRules say who may send by the tunnel.
+// tunnelRules says who may send through the tunnel.
 func (n *Net) tunnelRules() (t ruleset.Tunnel) {
 	if n.state.Tunnel == "" {
 		return t
 	}
-	t.Name, t.Port, t.Identifier = n.tunnelName(), n.o.At.Port(), overlay.Identifier(n.pods)
-	for _, p := range n.seen.far {
+	t.Name, t.Port, t.Identifier = tunnelName(n.name), n.o.At.Port(), overlay.Identifier(n.pods)
+	for _, p := range n.peers.far {
 		t.Peers = append(t.Peers, p.At.Addr())
 	}
 	return t
-}
-
-func (n *Net) peersChanged() <-chan struct{} {
-	if n.o.Peers == nil {
-		return nil
-	}
-	return n.o.Peers.Changed()
 }
 
 func ownAddresses() ([]netip.Addr, error) {
@@ -164,19 +146,15 @@ func ownAddresses() ([]netip.Addr, error) {
 	return own, nil
 }
 
-// usualMTU is Ethernet's.
-const usualMTU = 1500
-
-// mtuAt is how long packets of the interface with an address may be.
+// mtuAt returns the MTU of the interface with an address, Ethernet's if there is none.
 func mtuAt(a netip.Addr) int {
-	all, _ := net.Interfaces() // one that cannot be seen is not asked for
-	for _, i := range all {
-		addresses, _ := i.Addrs()
-		for _, has := range addresses {
-			if p, err := netip.ParsePrefix(has.String()); err == nil && p.Addr() == a {
-				return i.MTU
+	all, _ := netlink.AddrList(nil, netlink.FAMILY_V4)
+	for _, own := range all {
+		if own.IP.Equal(a.AsSlice()) {
+			if link, err := netlink.LinkByIndex(own.LinkIndex); err == nil {
+				return link.Attrs().MTU
 			}
 		}
 	}
-	return usualMTU
+	return 1500
 }

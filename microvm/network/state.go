@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 )
 
-// state is what a later process needs to know.
+// state is what the next process needs to know. It is saved before the kernel is changed.
 type state struct {
 	// Table of the firewall.
 	Table string `json:"table"`
-	// Opened are interfaces that were told to forward.
+	// Opened are the interfaces on which forwarding was enabled.
 	Opened []string `json:"opened,omitempty"`
-	// Tunnel is what it was made from; "" if there is none.
+	// Tunnel is the configuration with which it was created; "" for none.
 	Tunnel string `json:"tunnel,omitempty"`
 }
 
@@ -36,22 +38,15 @@ func loadState(dir string) (s state, err error) {
 }
 
 func (s state) save(dir string) error {
-	b, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(stateFile(dir)+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(stateFile(dir)+".new", stateFile(dir))
+	return atomicfile.WriteJSON(stateFile(dir), s)
 }
 
-// forgetState says that there is nothing left.
+// forgetState records that nothing is left.
 func forgetState(dir string) error {
-	if err := os.Remove(stateFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(stateFile(dir)); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Lines are the lines of a resolv.conf(5).
-type Lines struct{ Nameservers, Searches, Options []string }
+// ResolvConf is the content of a resolv.conf(5).
+type ResolvConf struct{ Nameservers, Searches, Options []string }
 
 // Resolver says where pods resolve names.
 type Resolver struct {
@@ -16,7 +16,7 @@ type Resolver struct {
 	Cluster []string
 	Domain  string // without a trailing dot
 	// Host are the lines of the host itself.
-	Host Lines
+	Host ResolvConf
 }
 
 // Kubernetes' limits (k8s.io/kubernetes/pkg/apis/core/validation).
@@ -28,15 +28,15 @@ const (
 
 // Of returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes
 // 1.36).
-func (r Resolver) Of(pod *corev1.Pod) Lines {
-	var l Lines
+func (r Resolver) ResolvConf(pod *corev1.Pod) ResolvConf {
+	var l ResolvConf
 	switch {
 	case pod.Spec.DNSPolicy == corev1.DNSNone:
 	case len(r.Cluster) > 0 && asksCluster(pod):
 		l.Nameservers, l.Options = slices.Clone(r.Cluster), []string{"ndots:5"}
 		l.Searches = append([]string{pod.Namespace + ".svc." + r.Domain, "svc." + r.Domain, r.Domain}, r.Host.Searches...)
 	default:
-		l = Lines{slices.Clone(r.Host.Nameservers), slices.Clone(r.Host.Searches), slices.Clone(r.Host.Options)}
+		l = ResolvConf{slices.Clone(r.Host.Nameservers), slices.Clone(r.Host.Searches), slices.Clone(r.Host.Options)}
 	}
 	if c := pod.Spec.DNSConfig; c != nil {
 		l.Nameservers, l.Searches = append(l.Nameservers, c.Nameservers...), append(l.Searches, c.Searches...)

@@ -11,7 +11,7 @@ import (
 
 // The policies, one by one: what a kubelet writes into /etc/resolv.conf.
 func TestResolvConfByPolicy(t *testing.T) {
-	r := Resolver{Cluster: []string{"10.96.0.10"}, Domain: "cluster.local", Host: Lines{
+	r := Resolver{Cluster: []string{"10.96.0.10"}, Domain: "cluster.local", Host: ResolvConf{
 		Nameservers: []string{"192.0.2.53", "192.0.2.54"}, Searches: []string{"corp.example"},
 		Options: []string{"edns0", "ndots:2"},
 	}}
@@ -42,18 +42,18 @@ func TestResolvConfByPolicy(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(c.spec), &pod.Spec); err != nil {
 			t.Fatal(err)
 		}
-		if l := r.Of(pod); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != c.want {
+		if l := r.ResolvConf(pod); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != c.want {
 			t.Errorf("%s:\ngot  %v %v %v\nwant %s", what, l.Nameservers, l.Searches, l.Options, c.want)
 		}
 	}
-	if l := r.Of(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}); &l.Nameservers[0] == &r.Host.Nameservers[0] {
+	if l := r.ResolvConf(&corev1.Pod{Spec: corev1.PodSpec{DNSPolicy: corev1.DNSDefault}}); &l.Nameservers[0] == &r.Host.Nameservers[0] {
 		t.Error("the machine's list was given away")
 	}
 }
 
 func TestWithoutAClusterDNSTheMachinesIsAsked(t *testing.T) {
-	r := Resolver{Domain: "cluster.local", Host: Lines{Nameservers: []string{"192.0.2.53"}}}
-	if l := r.Of(&corev1.Pod{}); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != "[192.0.2.53] [] []" {
+	r := Resolver{Domain: "cluster.local", Host: ResolvConf{Nameservers: []string{"192.0.2.53"}}}
+	if l := r.ResolvConf(&corev1.Pod{}); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != "[192.0.2.53] [] []" {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -63,7 +63,7 @@ func TestSearchListsAreBounded(t *testing.T) {
 	for i := range 40 {
 		many = append(many, fmt.Sprintf("%s%d.example", strings.Repeat("x", 80), i))
 	}
-	l := Resolver{}.Of(&corev1.Pod{Spec: corev1.PodSpec{
+	l := Resolver{}.ResolvConf(&corev1.Pod{Spec: corev1.PodSpec{
 		DNSPolicy: corev1.DNSNone,
 		DNSConfig: &corev1.PodDNSConfig{Searches: many},
 	}})

@@ -9,28 +9,28 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// ttl of all answers in seconds: as CoreDNS has it. Services change, and their clients are near.
+// ttl is the lifetime of all answers in seconds, as with CoreDNS. Services change, and their clients are near.
 const ttl = 5
 
-// Answer to a question.
+// Answer is the answer to a question.
 type Answer struct {
-	Code    int // as dns.RcodeSuccess
+	Code    int // such as dns.RcodeSuccess
 	Records []dns.RR
-	Extra   []dns.RR // addresses of what Records names
-	// Nothing: there are no such records, and SOA says for how long that may be remembered.
-	Nothing bool
-	// Follow is another name that the one asked for is short for, to be asked for in its place.
+	Extra   []dns.RR // the addresses of the targets in Records
+	// NoData is set if the name exists but has no such records. A SOA record says for how long that may be cached.
+	NoData bool
+	// Follow is the canonical name, to be resolved next, if the question was for an alias.
 	Follow string
 }
 
-// Answer answers a question of class IN; ok is false if the zone is not the one to ask.
+// Answer answers a question of class IN. ok is false if the name does not belong to the zone.
 func (z Zone) Answer(s *services.Snapshot, q dns.Question) (a Answer, ok bool) {
 	f, ok := z.find(s, strings.ToLower(q.Name))
 	switch {
 	case !ok:
 		return Answer{}, false
 	case !f.exists:
-		return Answer{Code: dns.RcodeNameError, Nothing: true}, true
+		return Answer{Code: dns.RcodeNameError, NoData: true}, true
 	case f.alias != "":
 		a.Records = []dns.RR{&dns.CNAME{Hdr: header(q.Name, dns.TypeCNAME), Target: f.alias}}
 		if q.Qtype != dns.TypeCNAME {
@@ -38,35 +38,42 @@ func (z Zone) Answer(s *services.Snapshot, q dns.Question) (a Answer, ok bool) {
 		}
 		return a, true
 	}
-	switch q.Qtype {
-	case dns.TypeA, dns.TypeAAAA:
-		a.Records = addresses(q.Name, q.Qtype, f.addresses)
-	case dns.TypeANY: // any that there are, and not all: RFC 8482
-		a.Records = append(addresses(q.Name, dns.TypeA, f.addresses), addresses(q.Name, dns.TypeAAAA, f.addresses)...)
-	case dns.TypeSRV:
-		a.Records, a.Extra = ports(q.Name, f.ports)
-	case dns.TypePTR:
-		for _, name := range f.names {
-			a.Records = append(a.Records, &dns.PTR{Hdr: header(q.Name, dns.TypePTR), Ptr: name})
-		}
-	case dns.TypeTXT:
-		if f.text != "" {
-			a.Records = []dns.RR{&dns.TXT{Hdr: header(q.Name, dns.TypeTXT), Txt: []string{f.text}}}
-		}
-	case dns.TypeSOA:
-		if f.apex {
-			a.Records = []dns.RR{z.SOA()}
-		}
-	case dns.TypeNS:
-		if f.apex {
-			a.Records = []dns.RR{&dns.NS{Hdr: header(q.Name, dns.TypeNS), Ns: "ns.dns." + z.Domain}}
+	for _, r := range z.records(q.Name, f) {
+		kind := r.Header().Rrtype
+		// For ANY, a server may choose what to return: RFC 8482.
+		if kind == q.Qtype || q.Qtype == dns.TypeANY && (kind == dns.TypeA || kind == dns.TypeAAAA) {
+			a.Records = append(a.Records, r)
 		}
 	}
-	a.Nothing = len(a.Records) == 0
+	if q.Qtype == dns.TypeSRV {
+		for _, t := range f.ports {
+			a.Extra = append(a.Extra, addresses(t.name, t.addresses)...)
+		}
+		a.Records, a.Extra = dns.Dedup(a.Records, nil), dns.Dedup(a.Extra, nil) // a target may have several addresses
+	}
+	a.NoData = len(a.Records) == 0
 	return a, true
 }
 
-// SOA is the record that says whose the zone is.
+// records returns all records of a name.
+func (z Zone) records(name string, f found) []dns.RR {
+	all := addresses(name, f.addresses)
+	for _, t := range f.ports {
+		all = append(all, &dns.SRV{Hdr: header(name, dns.TypeSRV), Weight: 100, Port: t.port, Target: t.name})
+	}
+	for _, n := range f.names {
+		all = append(all, &dns.PTR{Hdr: header(name, dns.TypePTR), Ptr: n})
+	}
+	if f.text != "" {
+		all = append(all, &dns.TXT{Hdr: header(name, dns.TypeTXT), Txt: []string{f.text}})
+	}
+	if f.apex {
+		all = append(all, z.SOA(), &dns.NS{Hdr: header(name, dns.TypeNS), Ns: "ns.dns." + z.Domain})
+	}
+	return all
+}
+
+// SOA returns the zone's start of authority.
 func (z Zone) SOA() *dns.SOA {
 	return &dns.SOA{
 		Hdr: header(z.Domain, dns.TypeSOA), Ns: "ns.dns." + z.Domain, Mbox: "hostmaster." + z.Domain,
@@ -78,43 +85,14 @@ func header(name string, kind uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: kind, Class: dns.ClassINET, Ttl: ttl}
 }
 
-func addresses(name string, kind uint16, all []netip.Addr) []dns.RR {
+func addresses(name string, all []netip.Addr) []dns.RR {
 	var records []dns.RR
 	for _, a := range all {
-		switch {
-		case kind == dns.TypeA && a.Is4():
-			records = append(records, &dns.A{Hdr: header(name, kind), A: a.AsSlice()})
-		case kind == dns.TypeAAAA && !a.Is4():
-			records = append(records, &dns.AAAA{Hdr: header(name, kind), AAAA: a.AsSlice()})
+		if a.Is4() {
+			records = append(records, &dns.A{Hdr: header(name, dns.TypeA), A: a.AsSlice()})
+		} else {
+			records = append(records, &dns.AAAA{Hdr: header(name, dns.TypeAAAA), AAAA: a.AsSlice()})
 		}
 	}
 	return records
-}
-
-// ports are SRV records of equal right, and the addresses of their targets. A target with several addresses is one.
-func ports(name string, all []target) (records, extra []dns.RR) {
-	type port struct {
-		of     string
-		number uint16
-	}
-	type address struct {
-		of string
-		a  netip.Addr
-	}
-	hasPort, hasAddress := map[port]bool{}, map[address]bool{}
-	for _, t := range all {
-		if p := (port{t.name, t.port}); !hasPort[p] {
-			hasPort[p] = true
-			records = append(records,
-				&dns.SRV{Hdr: header(name, dns.TypeSRV), Priority: 0, Weight: 100, Port: t.port, Target: t.name})
-		}
-		for _, a := range t.addresses {
-			if of := (address{t.name, a}); !hasAddress[of] {
-				hasAddress[of] = true
-				one := []netip.Addr{a}
-				extra = append(append(extra, addresses(t.name, dns.TypeA, one)...), addresses(t.name, dns.TypeAAAA, one)...)
-			}
-		}
-	}
-	return records, extra
 }

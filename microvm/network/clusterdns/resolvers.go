@@ -5,72 +5,65 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
 )
 
-// Resolvers are the machine's own name servers.
+// Resolvers are the instance's own name servers.
 type Resolvers struct {
-	// File as resolv.conf(5): it is read again when it has changed.
-	File string
-	// Not are addresses not to ask: one's own, in whatever form.
-	Not []netip.Addr
-
-	port  string // 53, but in tests
+	file  string       // a resolv.conf(5)
+	own   []netip.Addr // our addresses, which must not be asked
+	port  string       // 53 except in tests
 	slots chan struct{}
-	mu    sync.Mutex
-	read  time.Time // the file's modification time
-	found []string
 }
 
-// How many questions may be open at the same time, and how long one may take with one name server.
+// maxQueries is the number of queries that may be open at a time; queryTimeout is the time for one server to answer.
 const (
-	mostOpen = 512
-	patience = 2 * time.Second
+	maxQueries   = 512
+	queryTimeout = 2 * time.Second
 )
 
-// NewResolvers are those of a file.
-func NewResolvers(file string, not ...netip.Addr) *Resolvers {
-	return &Resolvers{File: file, Not: not, port: "53", slots: make(chan struct{}, mostOpen)}
+// NewResolvers returns the name servers in a file, read for each query, without those at own addresses.
+func NewResolvers(file string, own ...netip.Addr) *Resolvers {
+	return &Resolvers{file: file, own: own, port: "53", slots: make(chan struct{}, maxQueries)}
 }
 
 var (
-	errNobody = errors.New("there is no name server to ask")
-	errBusy   = errors.New("too many questions are open")
+	errNoServer = errors.New("there is no name server to ask")
+	errBusy     = errors.New("too many queries are open")
 )
 
-// Ask passes a question on, to one name server after the other until one answers, and gives the answer as it is.
-func (r *Resolvers) Ask(ctx context.Context, question *dns.Msg, overTCP bool) (*dns.Msg, error) {
+// Ask forwards a query to one server after the other, and returns the first answer unchanged.
+func (r *Resolvers) Ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	default:
 		return nil, errBusy
 	}
-	c := dns.Client{Net: "udp", Timeout: patience, UDPSize: largest}
+	c := dns.Client{Net: "udp", Timeout: queryTimeout, UDPSize: maxUDPSize}
 	if overTCP {
 		c.Net = "tcp"
 	}
-	failed := errNobody
+	failed := errNoServer
 	for _, server := range r.Servers() {
-		asked := question.Copy()
-		asked.Id = dns.Id() // not the asker's choice: who forges answers must guess it
-		answer, err := exchange(ctx, &c, asked, server)
+		forwarded := query.Copy()
+		forwarded.Id = dns.Id() // not the client's, which a forger of answers could have chosen
+		answer, err := exchange(ctx, &c, forwarded, server)
 		if err != nil {
 			failed = err
 			continue
 		}
-		answer.Id = question.Id
+		answer.Id = query.Id
 		return answer, nil
 	}
 	return nil, failed
 }
 
-// exchange asks one name server. It ends when ctx does.
-func exchange(ctx context.Context, c *dns.Client, question *dns.Msg, server string) (*dns.Msg, error) {
+// exchange queries one server. Unlike the client's own method, it also ends when ctx does.
+func exchange(ctx context.Context, c *dns.Client, query *dns.Msg, server string) (*dns.Msg, error) {
 	conn, err := c.DialContext(ctx, server)
 	if err != nil {
 		return nil, err
@@ -78,36 +71,21 @@ func exchange(ctx context.Context, c *dns.Client, question *dns.Msg, server stri
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	answer, _, err := c.ExchangeWithConnContext(ctx, question, conn)
+	answer, _, err := c.ExchangeWithConnContext(ctx, query, conn)
 	return answer, err
 }
 
-// Servers are the name servers, as host:port.
+// Servers returns the name servers, as host:port.
 func (r *Resolvers) Servers() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	info, err := os.Stat(r.File)
-	if err != nil || info.ModTime().Equal(r.read) {
-		return r.found
-	}
-	config, err := dns.ClientConfigFromFile(r.File)
+	config, err := dns.ClientConfigFromFile(r.file)
 	if err != nil {
-		return r.found
+		return nil
 	}
-	r.read, r.found = info.ModTime(), nil
+	var servers []string
 	for _, server := range config.Servers {
-		if a, err := netip.ParseAddr(server); err == nil && !r.own(a) {
-			r.found = append(r.found, net.JoinHostPort(server, r.port))
+		if a, err := netip.ParseAddr(server); err == nil && !slices.Contains(r.own, a.Unmap()) {
+			servers = append(servers, net.JoinHostPort(server, r.port))
 		}
 	}
-	return r.found
-}
-
-func (r *Resolvers) own(a netip.Addr) bool {
-	for _, not := range r.Not {
-		if a.Unmap() == not {
-			return true
-		}
-	}
-	return false
+	return servers
 }

@@ -7,18 +7,19 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"sync"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// largest answer over UDP that is sent to who can take it: it fits any network (DNS flag day 2020).
-const largest = 1232
+// maxUDPSize is the largest answer over UDP to a client that accepts such answers: it passes any network (DNS flag day
+// 2020).
+const maxUDPSize = 1232
 
-// mostAliases that one answer follows.
-const mostAliases = 8
+// maxAliases is the number of aliases that one answer follows.
+const maxAliases = 8
 
 // Server answers over UDP and TCP at one address and port.
 type Server struct {
@@ -29,81 +30,65 @@ type Server struct {
 	tcp      net.Listener
 }
 
-// Listen takes the first port that is free at an address, of 53 and any other. The caller calls Run, or Close.
-func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *services.Snapshot,
-	others *Resolvers,
-) (*Server, error) {
-	var failed error
+// Listen listens at port 53 of an address or, if that is taken, at any free port. The caller calls Run or Close.
+func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *services.Snapshot, others *Resolvers,
+) (s *Server, err error) {
 	for _, port := range []uint16{53, 0, 0, 0} { // a port that is free for UDP may be taken for TCP
-		s := &Server{zone: zone, services: snapshot, others: others}
-		if failed = s.listen(ctx, netip.AddrPortFrom(at, port)); failed == nil {
-			return s, nil
+		if s, err = ListenAt(ctx, netip.AddrPortFrom(at, port), zone, snapshot, others); err == nil {
+			break
 		}
 	}
-	return nil, fmt.Errorf("cluster DNS: %w", failed)
+	return s, err
 }
 
-// ListenAt takes one address and port. The caller calls Run, or Close.
-func ListenAt(ctx context.Context, at netip.AddrPort, zone Zone, snapshot func() *services.Snapshot,
-	others *Resolvers,
+// ListenAt listens at an address and port. The caller calls Run or Close.
+func ListenAt(ctx context.Context, at netip.AddrPort, zone Zone, snapshot func() *services.Snapshot, others *Resolvers,
 ) (*Server, error) {
-	s := &Server{zone: zone, services: snapshot, others: others}
-	if err := s.listen(ctx, at); err != nil {
+	var config net.ListenConfig
+	udp, err := config.ListenPacket(ctx, "udp4", at.String())
+	if err != nil {
 		return nil, fmt.Errorf("cluster DNS: %w", err)
 	}
-	return s, nil
+	tcp, err := config.Listen(ctx, "tcp4", udp.LocalAddr().String())
+	if err != nil {
+		_ = udp.Close()
+		return nil, fmt.Errorf("cluster DNS: %w", err)
+	}
+	return &Server{zone: zone, services: snapshot, others: others, udp: udp, tcp: tcp}, nil
 }
 
-func (s *Server) listen(ctx context.Context, at netip.AddrPort) (err error) {
-	var config net.ListenConfig
-	if s.udp, err = config.ListenPacket(ctx, "udp4", at.String()); err != nil {
-		return err
-	}
-	if s.tcp, err = config.Listen(ctx, "tcp4", s.udp.LocalAddr().String()); err != nil {
-		_ = s.udp.Close()
-	}
-	return err
-}
-
-// At is where it listens.
+// At returns where it listens.
 func (s *Server) At() netip.AddrPort { return s.udp.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// Close gives the port back if Run is not called.
+// Close stops listening, for when Run is not called.
 func (s *Server) Close() error { return errors.Join(s.udp.Close(), s.tcp.Close()) }
 
 // Run answers until ctx is done.
 func (s *Server) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	failed := make(chan error, 2)
-	var running sync.WaitGroup
-	for _, server := range []*dns.Server{{PacketConn: s.udp, UDPSize: largest}, {Listener: s.tcp}} {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, server := range []*dns.Server{{PacketConn: s.udp, UDPSize: maxUDPSize}, {Listener: s.tcp}} {
 		server.Handler = dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) { s.serve(ctx, w, r) })
 		started := make(chan struct{})
 		server.NotifyStartedFunc = func() { close(started) }
-		running.Go(func() {
-			if err := server.ActivateAndServe(); err != nil {
-				failed <- err
+		group.Go(func() error {
+			if err := server.ActivateAndServe(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("cluster DNS at %s: %w", s.At(), err)
 			}
-			cancel()
+			return context.Canceled // one does not serve without the other
 		})
-		running.Go(func() {
+		group.Go(func() error {
 			<-ctx.Done()
-			select { // one that has not started cannot be shut down
+			select { // a server that has not started cannot be shut down
 			case <-started:
 				_ = server.Shutdown()
 			default:
 			}
 			_ = s.Close()
+			return nil
 		})
 	}
-	running.Wait()
-	select {
-	case err := <-failed:
-		if !errors.Is(err, net.ErrClosed) {
-			return fmt.Errorf("cluster DNS at %s: %w", s.At(), err)
-		}
-	default:
+	if err := group.Wait(); !errors.Is(err, context.Canceled) {
+		return err
 	}
 	return nil
 }
@@ -117,17 +102,17 @@ func (s *Server) serve(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 	}
 	if edns := r.IsEdns0(); edns != nil {
 		if !overTCP {
-			size = min(max(int(edns.UDPSize()), dns.MinMsgSize), largest)
+			size = min(max(int(edns.UDPSize()), dns.MinMsgSize), maxUDPSize)
 		}
 		if reply.IsEdns0() == nil {
-			reply.SetEdns0(largest, false)
+			reply.SetEdns0(maxUDPSize, false)
 		}
 	}
 	reply.Truncate(size)
-	_ = w.WriteMsg(reply) // who asked has gone, or asks again
+	_ = w.WriteMsg(reply) // a client that is still there asks again
 }
 
-// reply answers a message as a whole.
+// reply answers a message.
 func (s *Server) reply(ctx context.Context, r *dns.Msg, overTCP bool) *dns.Msg {
 	reply := new(dns.Msg)
 	if r.Opcode != dns.OpcodeQuery || len(r.Question) != 1 {
@@ -145,31 +130,29 @@ func (s *Server) reply(ctx context.Context, r *dns.Msg, overTCP bool) *dns.Msg {
 		}
 		return answer
 	}
-	for hops := 0; a.Follow != "" && hops < mostAliases; hops++ {
+	for hops := 0; a.Follow != "" && hops < maxAliases; hops++ {
 		a = s.follow(ctx, a, q.Qtype, overTCP)
 	}
 	reply.SetRcode(r, a.Code)
 	reply.Authoritative, reply.RecursionAvailable = true, true
 	reply.Answer, reply.Extra = a.Records, a.Extra
-	rand.Shuffle(len(reply.Answer), func(i, j int) { // clients take the first; an alias stays before what it is short for
+	// Clients take the first address. An alias stays before its target.
+	rand.Shuffle(len(reply.Answer), func(i, j int) {
 		if reply.Answer[i].Header().Rrtype != dns.TypeCNAME && reply.Answer[j].Header().Rrtype != dns.TypeCNAME {
 			reply.Answer[i], reply.Answer[j] = reply.Answer[j], reply.Answer[i]
 		}
 	})
-	if a.Nothing {
+	if a.NoData {
 		reply.Ns = []dns.RR{s.zone.SOA()}
 	}
 	return reply
 }
 
-// follow adds what is known of the name that an answer ends with.
+// follow adds the answer for the name with which a ends.
 func (s *Server) follow(ctx context.Context, a Answer, kind uint16, overTCP bool) Answer {
-	q := dns.Question{Name: a.Follow, Qtype: kind, Qclass: dns.ClassINET}
-	next, ours := s.zone.Answer(s.services(), q)
+	next, ours := s.zone.Answer(s.services(), dns.Question{Name: a.Follow, Qtype: kind, Qclass: dns.ClassINET})
 	if !ours {
-		r := new(dns.Msg)
-		r.SetQuestion(q.Name, q.Qtype)
-		answer, err := s.others.Ask(ctx, r, overTCP)
+		answer, err := s.others.Ask(ctx, new(dns.Msg).SetQuestion(a.Follow, kind), overTCP)
 		if err != nil {
 			next = Answer{Code: dns.RcodeServerFailure}
 		} else {

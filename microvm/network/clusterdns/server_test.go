@@ -34,7 +34,7 @@ func serve(t *testing.T, s *services.Snapshot) (at string) {
 		case q.Name == "large.example.com." && w.RemoteAddr().Network() == "udp":
 			reply.Truncated = true
 		case q.Qtype == dns.TypeA:
-			reply.Answer = addresses(q.Name, dns.TypeA, []netip.Addr{netip.MustParseAddr("192.0.2.80")})
+			reply.Answer = addresses(q.Name, []netip.Addr{netip.MustParseAddr("192.0.2.80")})
 		}
 		_ = w.WriteMsg(reply)
 	})
@@ -127,7 +127,7 @@ func TestManyEndpoints(t *testing.T) {
 		}
 	}
 	at := serve(t, parse(t, text))
-	for what, size := range map[string]int{"without EDNS": dns.MinMsgSize, "with EDNS": largest} {
+	for what, size := range map[string]int{"without EDNS": dns.MinMsgSize, "with EDNS": maxUDPSize} {
 		reply := ask(t, "udp", at, "many.a.svc.cluster.local.", dns.TypeA, func(m *dns.Msg) {
 			if size > dns.MinMsgSize {
 				m.SetEdns0(4096, false)

@@ -1,44 +1,45 @@
-// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods as "Kubernetes DNS-Based
-// Service Discovery" (specification 1.1.0) says, and passes all other questions on to the machine's own name servers.
+// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods by the specification
+// "Kubernetes DNS-Based Service Discovery", and forwards all other queries to the instance's own name servers.
 package clusterdns
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Version of the specification that the answers follow; the name dns-version of the zone has it.
+// Version is the version of the specification, which the name dns-version of the zone returns.
 const Version = "1.1.0"
 
-// Zone is what is answered for.
+// Zone is the zone of a cluster.
 type Zone struct {
-	// Domain of the cluster, with a dot at its end: "cluster.local.".
+	// Domain ends with a dot: "cluster.local.".
 	Domain string
-	// Ranges of addresses whose names nobody else knows.
+	// Ranges are addresses for whose names no other server is authoritative.
 	Ranges []netip.Prefix
 }
 
-// found is what there is under a name.
+// found is what a name stands for.
 type found struct {
 	exists    bool
 	addresses []netip.Addr
 	ports     []target
-	alias     string // the other name that it is short for; "" if it is none
+	alias     string // the canonical name; "" if the name is none's alias
 	names     []string
 	text      string
 	apex      bool
 }
 
-// target of an SRV record.
+// target is the target of an SRV record.
 type target struct {
 	name      string
 	port      uint16
 	addresses []netip.Addr
 }
 
-// find says what a name in lower case, with a dot at its end, means; ok is false if that is not for this zone to say.
+// find looks up a name in lower case that ends with a dot. ok is false if the name does not belong to the zone.
 func (z Zone) find(s *services.Snapshot, name string) (f found, ok bool) {
 	if address, ok := reverse(name); ok {
 		return z.findAddress(s, address)
@@ -64,8 +65,8 @@ func (z Zone) find(s *services.Snapshot, name string) (f found, ok bool) {
 	return found{}, true
 }
 
-// findService finds what is under the labels before "svc": nothing, a namespace, a Service, an endpoint, or a port of
-// either.
+// findService looks up the labels before "svc": none, or those of a namespace, a Service, an endpoint, or a port of a
+// Service or its endpoints.
 func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	n := len(labels)
 	switch {
@@ -92,7 +93,7 @@ func (z Zone) findService(s *services.Snapshot, labels []string) found {
 			return p.Name == before[0][1:] && strings.EqualFold(string(p.Protocol), before[1][1:])
 		})
 		return found{exists: len(ports) > 0, ports: ports}
-	case len(before) == 1 && strings.HasPrefix(before[0], "_"): // a name between others
+	case len(before) == 1 && strings.HasPrefix(before[0], "_"): // exists, since names below it do
 		return found{exists: len(z.ports(service,
 			func(p services.Port) bool { return strings.EqualFold(string(p.Protocol), before[0][1:]) })) > 0}
 	case len(before) == 1:
@@ -101,23 +102,21 @@ func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	return found{}
 }
 
-// addressesOf a Service's name: its own, or those of its endpoints.
+// addressesOf returns a Service's own addresses or, for a headless one, those of its ready endpoints.
 func addressesOf(s *services.Service) []netip.Addr {
 	if !s.Headless() {
 		return s.IPs
 	}
 	var all []netip.Addr
-	seen := map[netip.Addr]bool{}
 	for _, e := range s.Endpoints {
-		if e.Ready && !seen[e.Address] {
-			seen[e.Address] = true
+		if e.Ready {
 			all = append(all, e.Address)
 		}
 	}
-	return all
+	return slices.Compact(all) // endpoints are sorted by address
 }
 
-// ports are those of the Service, or of each endpoint of a headless one, that a condition holds for.
+// ports returns the wanted ports of a Service or, for a headless one, of each ready endpoint.
 func (z Zone) ports(s *services.Service, wanted func(services.Port) bool) []target {
 	var all []target
 	if !s.Headless() {
@@ -141,7 +140,7 @@ func (z Zone) ports(s *services.Service, wanted func(services.Port) bool) []targ
 	return all
 }
 
-// findEndpoint finds the endpoints of a Service that have a label: several addresses may be one pod's.
+// findEndpoint looks up the ready endpoints of a Service with a label: a pod may have several addresses.
 func (z Zone) findEndpoint(s *services.Service, label string) found {
 	var f found
 	for _, e := range s.Endpoints {
@@ -157,7 +156,7 @@ func (z Zone) findEndpoint(s *services.Service, label string) found {
 	return f
 }
 
-// labelOf an endpoint within its Service: its host name, or its address with hyphens.
+// labelOf returns the label of an endpoint within its Service: its host name, or its address with hyphens.
 func labelOf(e services.Endpoint) string {
 	if e.Hostname != "" {
 		return e.Hostname
@@ -169,13 +168,10 @@ func (z Zone) nameOf(s *services.Service) string {
 	return s.Name.Name + "." + s.Namespace + ".svc." + z.Domain
 }
 
-// findPod answers a-b-c-d.namespace.pod with a.b.c.d, whether there is such a pod or not: the name says nothing else.
+// findPod maps a-b-c-d.namespace.pod to a.b.c.d, whether or not there is such a pod.
 func findPod(labels []string) found {
-	if len(labels) < 2 {
-		return found{exists: true}
-	}
-	if len(labels) > 2 {
-		return found{}
+	if len(labels) != 2 {
+		return found{exists: len(labels) < 2}
 	}
 	separator := ":"
 	if strings.Count(labels[0], "-") == 3 && !strings.Contains(labels[0], "--") {
@@ -188,7 +184,7 @@ func findPod(labels []string) found {
 	return found{exists: true, addresses: []netip.Addr{a}}
 }
 
-// findAddress finds the names of an address.
+// findAddress looks up the names of an address.
 func (z Zone) findAddress(s *services.Snapshot, a netip.Addr) (f found, ok bool) {
 	if service := s.At(a); service != nil {
 		return found{exists: true, names: []string{z.nameOf(service)}}, true
@@ -202,32 +198,26 @@ func (z Zone) findAddress(s *services.Snapshot, a netip.Addr) (f found, ok bool)
 			}
 		}
 	}
-	for _, r := range z.Ranges {
-		ok = ok || r.Contains(a)
-	}
-	return f, ok || f.exists
+	return f, f.exists || slices.ContainsFunc(z.Ranges, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
-// reverse reads the address out of a name under in-addr.arpa or ip6.arpa.
+// reverse parses a name below in-addr.arpa or ip6.arpa.
 func reverse(name string) (netip.Addr, bool) {
 	rest, four := strings.CutSuffix(name, ".in-addr.arpa.")
 	rest, six := strings.CutSuffix(rest, ".ip6.arpa.")
 	labels := strings.Split(rest, ".")
-	var text strings.Builder
-	for i := len(labels) - 1; i >= 0; i-- {
-		text.WriteString(labels[i])
-		at := len(labels) - 1 - i
-		switch {
-		case i == 0:
-		case four:
-			text.WriteByte('.')
-		case at%4 == 3:
-			text.WriteByte(':')
-		}
-	}
 	if four && len(labels) != 4 || six && len(labels) != 32 || four == six {
 		return netip.Addr{}, false
 	}
-	a, err := netip.ParseAddr(text.String())
+	slices.Reverse(labels)
+	text := strings.Join(labels, ".")
+	if six { // four digits between colons
+		var groups []string
+		for group := range slices.Chunk(labels, 4) {
+			groups = append(groups, strings.Join(group, ""))
+		}
+		text = strings.Join(groups, ":")
+	}
+	a, err := netip.ParseAddr(text)
 	return a, err == nil
 }

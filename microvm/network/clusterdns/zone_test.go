@@ -97,7 +97,7 @@ func answer(t testing.TB, s *services.Snapshot, name string, kind uint16) string
 	switch {
 	case a.Code == dns.RcodeNameError:
 		text = "no such name"
-	case a.Nothing:
+	case a.NoData:
 		text = "nothing of the kind"
 	case len(a.Extra) > 0:
 		text += " + " + lines(a.Extra)

@@ -1,6 +1,6 @@
-// Package netlab gives tests a network of their own: the test runs in a network namespace, and machines beside it are
-// processes in namespaces that are connected with it. Sockets, routes and the firewall are the kernel's own. It needs
-// root and the ip command; without them tests are skipped.
+// Package netlab gives tests a network of their own: a test runs in a network namespace, to which other machines,
+// processes in namespaces of their own, are connected. Sockets, routes and the firewall are the kernel's. Without root
+// and the ip command, such tests are skipped.
 //
 //	func TestMain(m *testing.M) { netlab.Main(); os.Exit(m.Run()) }
 //
@@ -24,14 +24,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environment variables that tell a process what it is.
+// Environment variables that give a process its role.
 const (
 	insideMark  = "NETLAB_INSIDE"
 	machineMark = "NETLAB_MACHINE"
 )
 
-// Inside runs the calling test again, in a namespace of its own, and says whether this is that run. The outer run
-// fails, or is skipped, as the inner one.
+// Inside runs the calling test again in a namespace of its own, and reports whether this is that run. The outer run
+// fails or is skipped like the inner one.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideMark) == t.Name() {
@@ -63,7 +63,7 @@ func Inside(t *testing.T) bool {
 	return false
 }
 
-// settle makes the new namespace usable: /sys shows its interfaces, and there is a loopback.
+// settle makes the new namespace usable: it mounts its /sys and sets the loopback interface up.
 func settle(t *testing.T) {
 	t.Helper()
 	for _, m := range []struct {
@@ -93,8 +93,7 @@ type Machine struct {
 	out  *json.Decoder
 }
 
-// New starts a machine with a network interface eth0. The other end of its cable is the interface link in the test's
-// namespace.
+// New starts a machine with an interface eth0, whose peer in the test's namespace is named link.
 func New(t *testing.T, name, link string) *Machine {
 	t.Helper()
 	m := &Machine{Name: name, cmd: exec.Command(os.Args[0])}
@@ -110,7 +109,7 @@ func New(t *testing.T, name, link string) *Machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // its end
+		_ = in.Close() // ends it
 		_ = m.cmd.Wait()
 	})
 	m.in, m.out = json.NewEncoder(in), json.NewDecoder(out)
@@ -129,7 +128,7 @@ func (m *Machine) IP(t *testing.T, args ...string) {
 	}
 }
 
-// Main is a machine's whole life in a process that was started as one, and returns in all others.
+// Main runs a machine in a process that was started as one, and returns at once in any other.
 func Main() {
 	if os.Getenv(machineMark) == "" {
 		return
@@ -142,7 +141,7 @@ func Main() {
 		}
 		f, ok := handlers[c.Do]
 		if !ok {
-			f = func([]string) (string, error) { return "", fmt.Errorf("nobody knows how to %s", c.Do) }
+			f = func([]string) (string, error) { return "", fmt.Errorf("there is no handler %s", c.Do) }
 		}
 		text, err := f(c.Args)
 		a := answer{Text: text}
@@ -155,8 +154,8 @@ func Main() {
 	}
 }
 
-// Routed makes a machine as a microVM is one (host.Routed): its address has 32 bits, it is on a link of its own with
-// this machine, whose end of it is so named and has the gateway's address, and all but itself is behind the gateway.
+// Routed starts a machine that is connected like a microVM (sandbox.Routed): by a link of its own, whose end in the
+// test's namespace has the gateway's address; everything but itself is behind the gateway.
 func Routed(t *testing.T, name, link, gateway, address string) *Machine {
 	t.Helper()
 	m := New(t, name, link)

@@ -17,7 +17,7 @@ type call struct {
 
 type answer struct{ Text, Error string }
 
-// Call has the machine do something: what Main or Handle made known.
+// Call runs one of the machine's handlers.
 func (m *Machine) Call(do string, args ...string) (string, error) {
 	var a answer
 	if err := m.in.Encode(call{do, args}); err != nil {
@@ -32,7 +32,7 @@ func (m *Machine) Call(do string, args ...string) (string, error) {
 	return a.Text, nil
 }
 
-// Listen makes the machine answer at an address, over "tcp" or "udp", with its name and the address it was asked from.
+// Listen makes the machine answer at an address, over "tcp" or "udp", with its name and the client's address.
 func (m *Machine) Listen(t *testing.T, network, address string) {
 	t.Helper()
 	if _, err := m.Call("listen", m.Name, network, address); err != nil {
@@ -40,12 +40,12 @@ func (m *Machine) Listen(t *testing.T, network, address string) {
 	}
 }
 
-// Ask has the machine ask at an address, and gives the answer.
+// Ask connects from the machine to an address and returns the answer.
 func (m *Machine) Ask(network, address string) (string, error) {
 	return m.Call("ask", network, address)
 }
 
-// handlers are what a machine can do.
+// handlers are what Call can run.
 var handlers = map[string]func(args []string) (string, error){
 	"ip": func(args []string) (string, error) {
 		out, err := exec.Command("ip", args...).CombinedOutput()
@@ -58,7 +58,7 @@ var handlers = map[string]func(args []string) (string, error){
 	"ask":    func(args []string) (string, error) { return Ask(args[0], args[1]) },
 }
 
-// Handle makes known what machines can do beside; it is to be called before Main.
+// Handle adds a handler. It must be called before Main.
 func Handle(do string, f func(args []string) (string, error)) { handlers[do] = f }
 
 func listen(name, network, address string) error {
@@ -96,17 +96,17 @@ func listen(name, network, address string) error {
 	return nil
 }
 
-// patience with an answer; what is refused is refused at once.
-const patience = 10 * time.Second
+// timeout of an answer; a refusal comes at once.
+const timeout = 10 * time.Second
 
-// Ask asks who listens at an address, from the test's own namespace.
+// Ask connects from the test's own namespace to an address and returns the answer.
 func Ask(network, address string) (string, error) {
-	conn, err := net.DialTimeout(network+"4", address, patience)
+	conn, err := net.DialTimeout(network+"4", address, timeout)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(timeout))
 	if network == "udp" {
 		if _, err := conn.Write([]byte("?")); err != nil {
 			return "", err

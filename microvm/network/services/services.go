@@ -1,62 +1,60 @@
-// Package services says what Services are and who stands behind them: an immutable picture made of Services and
-// EndpointSlices, from which rules for packets (package ruleset) and answers of the cluster's DNS (package
-// clusterdns) follow.
+// Package services is an immutable snapshot of Services and their endpoints, from which the firewall's rules (package
+// ruleset) and the answers of the cluster's DNS (package clusterdns) follow.
 package services
 
 import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Name of a Service.
 type Name struct{ Namespace, Name string }
 
-// String is namespace/name.
-func (n Name) String() string { return n.Namespace + "/" + n.Name }
-
 // Port of a Service or an endpoint.
 type Port struct {
-	Name     string // "" where there is one alone
+	Name     string // may be "" for a single port
 	Protocol corev1.Protocol
 	Number   uint16
 	NodePort uint16 // of a Service; 0 if it has none
 }
 
-// Endpoint is one of those that answer for a Service.
+// Endpoint is an endpoint of a Service.
 type Endpoint struct {
 	Address  netip.Addr
 	Hostname string // within a headless Service; "" if it has none
-	// Pod: a pod, and not something that was written into a slice by hand.
+	// Pod is false for an address that was written into a slice by hand.
 	Pod bool
-	// Ready takes new connections. Leaving is on its way out and still serves.
-	Ready, Leaving bool
-	Ports          []Port
+	// Ready endpoints accept new connections. Terminating ones are about to end but still serve.
+	Ready, Terminating bool
+	Ports              []Port
 }
 
 // Service and its endpoints.
 type Service struct {
 	Name
-	// IPs are its addresses; none: headless, or ExternalName.
+	// IPs are its VIPs; none if it is headless or of type ExternalName.
 	IPs          []netip.Addr
-	ExternalName string // without a dot at its end
-	// Sticky: a client stays with an endpoint (sessionAffinity ClientIP).
+	ExternalName string // without a trailing dot
+	// Sticky keeps a client at one endpoint (sessionAffinity: ClientIP).
 	Sticky bool
-	// InternalLocal and ExternalLocal: clients within the cluster, and those of node ports, go to endpoints on their own
-	// node alone.
+	// InternalLocal and ExternalLocal restrict clients within the cluster, and those of node ports, to endpoints on the
+	// node that they connect by.
 	InternalLocal, ExternalLocal bool
 
 	Ports     []Port
 	Endpoints []Endpoint // by address
 }
 
-// Headless: its name stands for its endpoints.
+// Headless reports whether the Service's name stands for its endpoints.
 func (s *Service) Headless() bool { return len(s.IPs) == 0 && s.ExternalName == "" }
 
-// Snapshot is all Services at a moment. It is not changed.
+// Snapshot holds all Services at one time. It never changes.
 type Snapshot struct {
 	All        []*Service // by namespace and name
 	byName     map[Name]*Service
@@ -65,19 +63,19 @@ type Snapshot struct {
 	namespaces map[string]bool
 }
 
-// Find gives the Service of a name; nil if there is none.
+// Find returns a Service by name, nil if there is none.
 func (s *Snapshot) Find(n Name) *Service { return s.byName[n] }
 
-// At gives the Service that has an address; nil if none has.
+// At returns the Service with a VIP, nil if there is none.
 func (s *Snapshot) At(a netip.Addr) *Service { return s.byIP[a] }
 
-// Behind gives the headless Services that an address is an endpoint of.
+// Behind returns the headless Services of which an address is an endpoint.
 func (s *Snapshot) Behind(a netip.Addr) []*Service { return s.behind[a] }
 
-// Namespace says whether there is a Service in a namespace.
+// Namespace reports whether a namespace has a Service.
 func (s *Snapshot) Namespace(name string) bool { return s.namespaces[name] }
 
-// New makes a Snapshot. The objects must not be changed afterwards.
+// New returns the Snapshot of these objects, which must not change afterwards.
 func New(all []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) *Snapshot {
 	s := &Snapshot{
 		byName: map[Name]*Service{}, byIP: map[netip.Addr]*Service{}, behind: map[netip.Addr][]*Service{},
@@ -119,58 +117,43 @@ func fromService(from *corev1.Service) *Service {
 		*from.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 	s.ExternalLocal = from.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if from.Spec.Type == corev1.ServiceTypeExternalName {
-		s.ExternalName = trimDot(from.Spec.ExternalName)
+		s.ExternalName = strings.TrimSuffix(from.Spec.ExternalName, ".")
 		return s
 	}
 	for _, text := range from.Spec.ClusterIPs {
-		if ip, err := netip.ParseAddr(text); err == nil { // "None" is not
+		if ip, err := netip.ParseAddr(text); err == nil { // not "None"
 			s.IPs = append(s.IPs, ip)
 		}
 	}
 	for _, p := range from.Spec.Ports {
-		s.Ports = append(s.Ports,
-			Port{
-				Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port),
-				NodePort: uint16(p.NodePort),
-			})
+		s.Ports = append(s.Ports, Port{
+			Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Number: uint16(p.Port),
+			NodePort: uint16(p.NodePort),
+		})
 	}
 	return s
-}
-
-func trimDot(name string) string {
-	if n := len(name); n > 0 && name[n-1] == '.' {
-		return name[:n-1]
-	}
-	return name
 }
 
 func fromSlice(slice *discoveryv1.EndpointSlice) []Endpoint {
 	var ports []Port
 	for _, p := range slice.Ports {
-		if p.Port == nil {
-			continue // any port: that is of no use to a Service
+		if p.Port != nil { // nil stands for all ports, which is of no use to a Service
+			ports = append(ports, Port{
+				Name: ptr.Deref(p.Name, ""), Protocol: ptr.Deref(p.Protocol, corev1.ProtocolTCP), Number: uint16(*p.Port),
+			})
 		}
-		port := Port{Protocol: corev1.ProtocolTCP, Number: uint16(*p.Port)}
-		if p.Name != nil {
-			port.Name = *p.Name
-		}
-		if p.Protocol != nil {
-			port.Protocol = *p.Protocol
-		}
-		ports = append(ports, port)
 	}
 	var all []Endpoint
 	for i := range slice.Endpoints {
 		from := &slice.Endpoints[i]
 		e := Endpoint{
-			Ready: isTrue(from.Conditions.Ready, true), Ports: ports, Pod: from.TargetRef != nil && from.TargetRef.Kind == "Pod",
-			Leaving: isTrue(from.Conditions.Terminating, false) && isTrue(from.Conditions.Serving, false),
-		}
-		if from.Hostname != nil {
-			e.Hostname = *from.Hostname
+			Hostname: ptr.Deref(from.Hostname, ""), Pod: from.TargetRef != nil && from.TargetRef.Kind == "Pod",
+			Ready:       ptr.Deref(from.Conditions.Ready, true),
+			Terminating: ptr.Deref(from.Conditions.Terminating, false) && ptr.Deref(from.Conditions.Serving, false),
+			Ports:       ports,
 		}
 		for _, text := range from.Addresses {
-			if ip, err := netip.ParseAddr(text); err == nil { // a slice of names is not for us
+			if ip, err := netip.ParseAddr(text); err == nil { // not the name of a slice of type FQDN
 				e.Address = ip
 				all = append(all, e)
 			}
@@ -179,19 +162,12 @@ func fromSlice(slice *discoveryv1.EndpointSlice) []Endpoint {
 	return all
 }
 
-func isTrue(b *bool, unsaid bool) bool {
-	if b == nil {
-		return unsaid
-	}
-	return *b
-}
-
-// Targets are where packets to a port of the Service go, in order and each once: the endpoints that are ready, or, if
-// there is none, those that leave and still serve. Those that reach denies are left out.
-func (s *Service) Targets(port Port, reach func(Endpoint) bool) []netip.AddrPort {
-	var ready, leaving []netip.AddrPort
+// Targets returns where packets to a port of the Service go, sorted and distinct: the ready endpoints that want accepts
+// or, if there are none, the terminating ones.
+func (s *Service) Targets(port Port, want func(Endpoint) bool) []netip.AddrPort {
+	var ready, terminating []netip.AddrPort
 	for _, e := range s.Endpoints {
-		if !reach(e) {
+		if !want(e) {
 			continue
 		}
 		for _, p := range e.Ports {
@@ -201,13 +177,13 @@ func (s *Service) Targets(port Port, reach func(Endpoint) bool) []netip.AddrPort
 			switch at := netip.AddrPortFrom(e.Address, p.Number); {
 			case e.Ready:
 				ready = append(ready, at)
-			case e.Leaving:
-				leaving = append(leaving, at)
+			case e.Terminating:
+				terminating = append(terminating, at)
 			}
 		}
 	}
 	if len(ready) == 0 {
-		ready = leaving
+		ready = terminating
 	}
 	slices.SortFunc(ready, netip.AddrPort.Compare)
 	return slices.Compact(ready)

@@ -1,11 +1,10 @@
-// Package watch sees all Services and EndpointSlices of a cluster: what its network and its DNS follow from.
+// Package watch watches the Services and EndpointSlices of a cluster.
 package watch
 
 import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
@@ -14,47 +13,41 @@ import (
 	discoverylisters "k8s.io/client-go/listers/discovery/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Watch sees them once Run was called.
+// Watch caches them while Run runs.
 type Watch struct {
 	Services corelisters.ServiceLister
 	Slices   discoverylisters.EndpointSliceLister
-	// Changed holds one if anything has changed since it was taken.
-	Changed chan struct{}
+	// Changed is set when anything has changed.
+	Changed signal.Signal
 
 	without func(*discoveryv1.EndpointSlice) bool
 	factory informers.SharedInformerFactory
 	has     []cache.InformerSynced
 }
 
-// New is a Watch that sees nothing yet. Its snapshots are without the slices that are said to be; nil: with all.
+// New returns a Watch. Its snapshots leave out the slices for which without is true; nil leaves out none.
 func New(kube kubernetes.Interface, without func(*discoveryv1.EndpointSlice) bool) *Watch {
 	f := informers.NewSharedInformerFactory(kube, 0)
 	w := &Watch{
 		without: without, factory: f, Services: f.Core().V1().Services().Lister(),
-		Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: make(chan struct{}, 1),
+		Slices: f.Discovery().V1().EndpointSlices().Lister(), Changed: signal.New(),
 	}
-	seen := cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.kick() }, UpdateFunc: func(_, _ any) { w.kick() }, DeleteFunc: func(any) { w.kick() },
+	changed := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.Changed.Set() }, UpdateFunc: func(_, _ any) { w.Changed.Set() },
+		DeleteFunc: func(any) { w.Changed.Set() },
 	}
 	for _, i := range []cache.SharedIndexInformer{
-		f.Core().V1().Services().Informer(),
-		f.Discovery().V1().EndpointSlices().Informer(),
+		f.Core().V1().Services().Informer(), f.Discovery().V1().EndpointSlices().Informer(),
 	} {
-		if handler, err := i.AddEventHandler(seen); err == nil { // it fails only when stopped
+		if handler, err := i.AddEventHandler(changed); err == nil { // it fails only when stopped
 			w.has = append(w.has, handler.HasSynced)
 		}
 	}
 	return w
-}
-
-func (w *Watch) kick() {
-	select {
-	case w.Changed <- struct{}{}:
-	default:
-	}
 }
 
 // Run watches until ctx is done.
@@ -65,17 +58,15 @@ func (w *Watch) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced waits until all is known; false if ctx is done before.
+// Synced waits until all objects are known. It returns false if ctx is done first.
 func (w *Watch) Synced(ctx context.Context) bool { return cache.WaitForCacheSync(ctx.Done(), w.has...) }
 
-func (w *Watch) objects() ([]*corev1.Service, []*discoveryv1.EndpointSlice) {
-	all, _ := w.Services.List(labels.Everything()) // a cache does not fail
+// Snapshot returns the current Services.
+func (w *Watch) Snapshot() *services.Snapshot {
+	all, _ := w.Services.List(labels.Everything()) // a cache never fails
 	endpoints, _ := w.Slices.List(labels.Everything())
 	if w.without != nil {
 		endpoints = slices.DeleteFunc(slices.Clone(endpoints), w.without)
 	}
-	return all, endpoints
+	return services.New(all, endpoints)
 }
-
-// Snapshot is what there is now.
-func (w *Watch) Snapshot() *services.Snapshot { return services.New(w.objects()) }

@@ -23,11 +23,11 @@ func TestTheMachinesLinesForPods(t *testing.T) {
 		if err := os.WriteFile(file, []byte(c.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if l := machineLines(file, machine); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != c.want {
+		if l := hostResolvConf(file, machine); fmt.Sprint(l.Nameservers, l.Searches, l.Options) != c.want {
 			t.Errorf("%s: %v %v %v, want %s", what, l.Nameservers, l.Searches, l.Options, c.want)
 		}
 	}
-	if l := machineLines("/nonexistent", machine); fmt.Sprint(l.Nameservers) != "[10.202.0.1]" {
+	if l := hostResolvConf("/nonexistent", machine); fmt.Sprint(l.Nameservers) != "[10.202.0.1]" {
 		t.Error("without a file:", l)
 	}
 }

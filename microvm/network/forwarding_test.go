@@ -34,7 +34,7 @@ nl0a1b2c3d	0000CA0A	00000000	0001	0	0	0	0000F0FF	0	0	0
 `
 
 func TestPacketsLeaveWhereRoutesLead(t *testing.T) {
-	got, err := proc(t, map[string]string{"net/route": routes}).waysOut()
+	got, err := proc(t, map[string]string{"net/route": routes}).uplinks()
 	if err != nil || strings.Join(got, " ") != "eth0 tun0" {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -162,7 +162,7 @@ func (c *cluster) open(t *testing.T) (n *Net, stop func()) {
 	done := make(chan error, 1)
 	go func() { done <- n.serve(ctx) }()
 	select {
-	case <-n.Ready():
+	case <-n.ready:
 	case err := <-done:
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 		t.Errorf("a Service whose pods run nowhere: %q, %v; want a refusal", got, err)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace}}
-	if l := n.lines(pod); fmt.Sprint(l.Nameservers, l.Searches,
+	if l := n.resolvConf(pod); fmt.Sprint(l.Nameservers, l.Searches,
 		l.Options) != fmt.Sprintf("[10.96.0.10] [%s.svc.cluster.local svc.cluster.local cluster.local] [ndots:5]",
 		c.namespace) {
 		t.Errorf("resolv.conf of a pod: %+v", l)

@@ -1,0 +1,24 @@
+// Package atomicfile writes files that a reader, or the process after a crash, sees whole or not at all.
+package atomicfile
+
+import (
+	"encoding/json"
+	"os"
+)
+
+// Write replaces a file, which only its owner may read. A crash may leave a file with the suffix .new beside it.
+func Write(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// WriteJSON replaces a file by the JSON of a value.
+func WriteJSON(path string, value any) error {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return Write(path, data)
+}

@@ -1,0 +1,213 @@
+// Package network is the network of the pods in this instance's microVMs: addresses at which pods and the instance
+// reach each other, the way out, Services and names. It needs root, for the bridge of the microVMs (package sandbox)
+// and the kernel's firewall (package ruleset). In this process run the cluster's DNS (package clusterdns) and a gateway
+// to the API server, which listens on loopback.
+//
+// The rules and the DNS answers follow from Services and EndpointSlices. The DNS and the gateway are themselves
+// endpoints, in slices that this package writes: pods find them like any other Service, and a DNS that is deployed into
+// the cluster takes over by having endpoints of its own.
+//
+// What outlives the process (firewall table, forwarding, tunnel) is recorded in the state directory before it is made,
+// so that the process after a kill takes it over or removes it.
+package network
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nodeless/nodeless/microvm/network/clusterdns"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
+	"github.com/nodeless/nodeless/microvm/network/ruleset"
+	"github.com/nodeless/nodeless/microvm/network/services"
+	"github.com/nodeless/nodeless/microvm/network/watch"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+)
+
+// Options configure a Net.
+type Options struct {
+	Dir  string               // required; the state directory, which one process at a time uses
+	Kube kubernetes.Interface // required
+	// Bridge has the microVMs' addresses; sandbox.Routed connects them to it.
+	Bridge *sandbox.Bridge
+	// Wanted returns when microVMs may be needed. Until then nothing is made. Default: at once.
+	Wanted func(context.Context) error
+	// Services is the range of Service VIPs.
+	Services netip.Prefix
+	// APIServer is where this instance reaches it, as host:port.
+	APIServer string
+	// Joined is set on one of several hosts of a cluster that is not their own. Such a host writes nothing into the
+	// cluster; where it reaches no endpoint of the cluster's DNS or the API server, this process stands in for them.
+	Joined bool
+	// Peers are the other hosts; nil for none. At is where they send packets for pods of this host.
+	Peers Peers
+	At    netip.AddrPort
+	// Reached are addresses of pods outside of microVMs that this instance reaches all the same.
+	Reached []netip.Prefix
+	// Domain of the cluster; default cluster.local.
+	Domain string
+	// ResolvConf is the file with the instance's own name servers; default /etc/resolv.conf.
+	ResolvConf string
+	// Every is the interval at which the instance's interfaces and firewall are checked; default 10 s.
+	Every time.Duration
+	Log   *slog.Logger // default: slog.Default
+}
+
+// Net is the network. Run makes it.
+type Net struct {
+	o      Options
+	name   string       // of the bridge and the firewall's table
+	pods   netip.Prefix // the addresses of this host's pods
+	host   netip.Addr   // the one of them that this instance has
+	state  state
+	dns    *clusterdns.Server
+	api    *gateway
+	kernel kernel
+	watch  *watch.Watch
+	ready  chan struct{} // closed when the Services are programmed, or Run has returned
+	once   sync.Once     // of closing it
+
+	snapshot atomic.Pointer[services.Snapshot]
+
+	// Used by the goroutine of reconcile only.
+	peers      peers
+	peerError  string // the last one that was returned
+	otherDrops string // chains of other firewalls that the last warning named
+	programmed string // the rules that the kernel has; "" if that is not known
+}
+
+// New returns a network.
+func New(o Options) *Net {
+	o.Domain, o.ResolvConf = cmp.Or(o.Domain, "cluster.local"), cmp.Or(o.ResolvConf, "/etc/resolv.conf")
+	o.Every, o.Log = cmp.Or(o.Every, 10*time.Second), cmp.Or(o.Log, slog.Default())
+	n := &Net{
+		o: o, name: o.Bridge.Name(), pods: o.Bridge.Prefix(), host: o.Bridge.Address(), kernel: kernel{"/proc"},
+		ready: make(chan struct{}), watch: watch.New(o.Kube, nil),
+	}
+	if o.Joined {
+		n.watch = watch.New(o.Kube, isOurs) // another host's slices name what only its own pods reach
+	}
+	n.snapshot.Store(services.New(nil, nil))
+	return n
+}
+
+// Run makes the network, or takes it over from an earlier process, and serves it until ctx is done. The network stays:
+// microVMs reach all they reached before but the API server and names. CleanUp removes it. Run may be called once.
+func (n *Net) Run(ctx context.Context) error {
+	defer n.setReady() // nobody may wait for a network that has failed
+	if n.o.Wanted != nil && n.o.Wanted(ctx) != nil {
+		return nil // ctx is done
+	}
+	err := n.open(ctx)
+	if err == nil {
+		err = n.serve(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("network of microVMs: %w", err)
+	}
+	return nil
+}
+
+func (n *Net) setReady() { n.once.Do(func() { close(n.ready) }) }
+
+// open makes what outlives this process, and listens. If it fails, it leaves what an earlier process has made, which
+// pods still use, and removes its own.
+func (n *Net) open(ctx context.Context) (err error) {
+	if err := ruleset.Available(); err != nil {
+		return err
+	}
+	if n.state, err = loadState(n.o.Dir); err != nil {
+		return err
+	}
+	n.state.Table = n.name
+	if err := n.state.save(n.o.Dir); err != nil {
+		return err
+	}
+	inUse := ruleset.Exists(n.name)
+	defer func() {
+		if err == nil {
+			return
+		}
+		if n.stopListening(); !inUse {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	// Without a default route, an instance would not know how to route packets to VIPs, which are translated later.
+	if err := n.o.Bridge.AddRoute(n.o.Services); err != nil {
+		return err
+	}
+	zone := clusterdns.Zone{Domain: n.o.Domain + ".", Ranges: []netip.Prefix{n.o.Services, n.pods}}
+	if n.dns, err = clusterdns.Listen(ctx, n.host, zone, n.snapshot.Load,
+		clusterdns.NewResolvers(n.o.ResolvConf, n.host)); err != nil {
+		return err
+	}
+	if n.api, err = openGateway(ctx, n.host, 6443, n.o.APIServer); err != nil {
+		return err
+	}
+	if inUse {
+		return nil // the rules stay until the Services are known
+	}
+	return n.reconcile()
+}
+
+// serve answers, and follows the Services, until ctx is done.
+func (n *Net) serve(ctx context.Context) error {
+	defer func() { _ = n.dns.Close() }() // in case its Run is not called
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return n.api.run(ctx) })
+	group.Go(func() error { return n.watch.Run(ctx) })
+	group.Go(func() error {
+		// What an earlier process has made stays until everything is known that it was made from.
+		if !n.watch.Synced(ctx) || n.o.Peers != nil && !n.o.Peers.Synced(ctx) {
+			return nil
+		}
+		n.snapshot.Store(n.watch.Snapshot()) // before the first question is answered
+		group.Go(func() error { return n.dns.Run(ctx) })
+		n.follow(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// stopListening closes what open opened in this process, unless serve has done so.
+func (n *Net) stopListening() {
+	if n.dns != nil {
+		_ = n.dns.Close()
+	}
+	if n.api != nil {
+		_ = n.api.Close()
+	}
+}
+
+// close removes what open made.
+func (n *Net) close() error {
+	n.stopListening()
+	return errors.Join(n.o.Bridge.DeleteRoute(n.o.Services), cleanUp(n.o.Dir, n.state, n.kernel))
+}
+
+// CleanUp removes what a killed process has left of the network with this state directory. It is no error if there is
+// nothing.
+func CleanUp(dir string) error {
+	s, err := loadState(dir)
+	if err != nil || s.Table == "" {
+		return err
+	}
+	return cleanUp(dir, s, kernel{"/proc"})
+}
+
+func cleanUp(dir string, s state, k kernel) error {
+	if err := errors.Join(ruleset.Remove(s.Table), overlay.Delete(tunnelName(s.Table)),
+		k.stopForwarding(s.Opened)); err != nil {
+		return err
+	}
+	return forgetState(dir)
+}
