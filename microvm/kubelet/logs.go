@@ -1,11 +1,12 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	crilogs "k8s.io/cri-client/pkg/logs"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/kubernetes/pkg/apis/core/v1/validation"
 )
 
@@ -60,8 +62,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 
 func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
 	read := &crilogs.LogOptions{
-		TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow,
-		Timestamp: o.Timestamps,
+		TailLines: o.TailLines, LimitBytes: o.LimitBytes, Follow: o.Follow, Timestamp: o.Timestamps,
 	}
 	if o.SinceSeconds != nil {
 		read.Since = now.Add(-time.Duration(*o.SinceSeconds) * time.Second)
@@ -100,18 +101,8 @@ func (s state) ContainerStatus(context.Context, string, bool) (*runtimeapi.Conta
 
 // hasLog returns, in the kubelet's words, why a container has no log yet.
 func hasLog(pod *corev1.Pod, container string, previous bool) error {
-	var status corev1.ContainerStatus
-	found := false
-	for _, list := range [][]corev1.ContainerStatus{
-		pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses,
-		pod.Status.EphemeralContainerStatuses,
-	} {
-		for _, c := range list {
-			if c.Name == container {
-				status, found = c, true
-			}
-		}
-	}
+	status, found := podutil.GetContainerStatus(slices.Concat(pod.Status.InitContainerStatuses,
+		pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), container)
 	last, waiting := status.LastTerminationState.Terminated, status.State.Waiting
 	switch {
 	case !found:
@@ -123,14 +114,10 @@ func hasLog(pod *corev1.Pod, container string, previous bool) error {
 		return nil
 	case waiting == nil:
 		return fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)
-	case waiting.Reason == "ErrImagePull":
-		return errors.New(waitingFor(container, pod, "image can't be pulled"))
-	case waiting.Reason == "ImagePullBackOff":
-		return errors.New(waitingFor(container, pod, "trying and failing to pull image"))
 	}
-	return errors.New(waitingFor(container, pod, waiting.Reason))
-}
-
-func waitingFor(container string, pod *corev1.Pod, what string) string {
-	return fmt.Sprintf("container %q in pod %q is waiting to start: %s", container, pod.Name, what)
+	words := map[string]string{
+		"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image",
+	}
+	return fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name,
+		cmp.Or(words[waiting.Reason], waiting.Reason))
 }

@@ -49,8 +49,7 @@ type measurements struct {
 // Describe implements prometheus.Collector.
 func (m measurements) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU,
-		podMemory, scrapeError,
+		nodeCPU, nodeMemory, containerCPU, containerMemory, containerStart, podCPU, podMemory, scrapeError,
 	} {
 		ch <- d
 	}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
@@ -161,12 +162,7 @@ func (s *Server) ofPod(path string, serve podHandler, methods ...string) {
 }
 
 func hasContainer(pod *corev1.Pod, name string) bool {
-	for _, c := range append(append([]corev1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
-		if c.Name == name {
-			return true
-		}
-	}
-	for _, c := range pod.Spec.EphemeralContainers {
+	for c := range podutil.ContainerIter(&pod.Spec, podutil.AllContainers) {
 		if c.Name == name {
 			return true
 		}

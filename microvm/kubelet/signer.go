@@ -8,8 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,15 +17,17 @@ import (
 	certificates "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate/csr"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // Signer gets serving certificates from the cluster, when somebody first connects to a node: it creates a
 // CertificateSigningRequest for the signer kubernetes.io/kubelet-serving. It approves the request itself if it created
 // the node; otherwise the controller approves it (package remote).
 //
-// The client needs to create and watch certificatesigningrequests and, to approve, to update
+// The client needs to create, list and watch certificatesigningrequests and, to approve, to update
 // certificatesigningrequests/approval and approve for the signer kubernetes.io/kubelet-serving.
 type Signer struct {
 	client   kubernetes.Interface
@@ -83,89 +83,50 @@ func fresh(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 4 / 5))
 }
 
+// usages are those of a serving certificate.
+var usages = []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth}
+
 func (s *Signer) issue(ctx context.Context, node string, at netip.Addr) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
-		Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		DNSNames:    []string{node},
-		IPAddresses: []net.IP{at.AsSlice()},
-	}, key)
+	keyPEM, err := keyutil.MarshalPrivateKeyToPEM(key)
 	if err != nil {
 		return nil, err
 	}
-	csrs := s.client.CertificatesV1().CertificateSigningRequests()
-	csr, err := csrs.Create(ctx, &certificates.CertificateSigningRequest{
+	request, err := cert.MakeCSR(key, &pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+		[]string{node}, []net.IP{at.AsSlice()})
+	if err != nil {
+		return nil, err
+	}
+	client := s.client.CertificatesV1().CertificateSigningRequests()
+	made, err := client.Create(ctx, &certificates.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-" + node + "-"},
 		Spec: certificates.CertificateSigningRequestSpec{
-			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
-			SignerName: certificates.KubeletServingSignerName,
-			Usages:     []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth},
+			Request: request, SignerName: certificates.KubeletServingSignerName, Usages: usages,
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("request it: %w", err)
 	}
 	if s.approves {
-		csr.Status.Conditions = append(csr.Status.Conditions, certificates.CertificateSigningRequestCondition{
+		made.Status.Conditions = append(made.Status.Conditions, certificates.CertificateSigningRequestCondition{
 			Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode",
 			Message: "the node of a pod on this host",
 		})
-		if csr, err = csrs.UpdateApproval(ctx, csr.Name, csr, metav1.UpdateOptions{}); err != nil {
+		if _, err = client.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
 			return nil, fmt.Errorf("approve the request: %w", err)
 		}
 	}
-	chain, err := s.await(ctx, csr.Name)
-	if err != nil {
-		return nil, err
+	chain, err := csr.WaitForCertificate(ctx, s.client, made.Name, made.UID)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("request %s is not signed: %w; is the signer %s of the cluster at work?", made.Name,
+			ctx.Err(), certificates.KubeletServingSignerName)
+	case err != nil:
+		return nil, fmt.Errorf("request %s: %w", made.Name, err)
 	}
-	return pair(chain, key)
-}
-
-// await returns the certificate that the signer puts into the request's status.
-func (s *Signer) await(ctx context.Context, name string) ([]byte, error) {
-	w, err := s.client.CertificatesV1().CertificateSigningRequests().Watch(ctx,
-		metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
-	if err != nil {
-		return nil, fmt.Errorf("watch request %s: %w", name, err)
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("request %s is not signed: %w; is the signer %s of the cluster at work?", name, ctx.Err(),
-				certificates.KubeletServingSignerName)
-		case e, ok := <-w.ResultChan():
-			if !ok {
-				return nil, fmt.Errorf("the watch of request %s ended", name)
-			}
-			csr, ok := e.Object.(*certificates.CertificateSigningRequest)
-			if !ok {
-				continue
-			}
-			for _, c := range csr.Status.Conditions {
-				if c.Type == certificates.CertificateDenied || c.Type == certificates.CertificateFailed {
-					return nil, fmt.Errorf("request %s: %s: %s", name, c.Reason, c.Message)
-				}
-			}
-			if len(csr.Status.Certificate) > 0 {
-				return csr.Status.Certificate, nil
-			}
-		}
-	}
-}
-
-func pair(chain []byte, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
-	cert := &tls.Certificate{PrivateKey: key}
-	for block, rest := pem.Decode(chain); block != nil; block, rest = pem.Decode(rest) {
-		cert.Certificate = append(cert.Certificate, block.Bytes)
-	}
-	if len(cert.Certificate) == 0 {
-		return nil, errors.New("the signer's answer holds no certificate")
-	}
-	var err error
-	cert.Leaf, err = x509.ParseCertificate(cert.Certificate[0])
-	return cert, err
+	pair, err := tls.X509KeyPair(chain, keyPEM)
+	return &pair, err
 }
