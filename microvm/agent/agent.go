@@ -1,9 +1,10 @@
-// Package agent speaks for an instance that has joined a cluster as a microVM host ("nodeless host"). It reports the
+// Package agent represents an instance that has joined a cluster as a microVM host ("nodeless host"). It reports the
 // host's capacity and heartbeat (MicroVMHost), runs the pods it is given (MicroVM) and reports their statuses. Package
 // host runs the microVMs themselves; package remote is the controller's side.
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -22,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 	"github.com/nodeless/nodeless/microvm"
 )
@@ -40,13 +42,13 @@ type Options struct {
 	Log   *slog.Logger // default: slog.Default
 }
 
-// Agent speaks for a host.
+// Agent reports for a host.
 type Agent struct {
 	o      Options
 	client client.WithWatch
 	cache  cache.Cache
 	queue  *workqueue.Queue // IDs of microVMs
-	news   chan struct{}
+	news   signal.Signal    // the host's description has changed
 
 	mu      sync.Mutex
 	stopped map[string]int64 // the graces passed to Host.Stop, by ID
@@ -74,19 +76,13 @@ func Record(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.Micro
 
 // New returns an Agent.
 func New(o Options) (*Agent, error) {
-	if o.Every <= 0 {
-		o.Every = 5 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Every, o.Log = cmp.Or(o.Every, 5*time.Second), cmp.Or(o.Log, slog.Default())
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{
-		o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: make(chan struct{}, 1),
-		stopped: map[string]int64{},
+		o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: signal.New(), stopped: map[string]int64{},
 	}
 	if a.client, err = client.NewWithWatch(o.REST, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
@@ -103,12 +99,8 @@ const workers = 8
 
 // Run works until ctx is done or the cluster no longer accepts the host. MicroVMs keep running when it has returned.
 func (a *Agent) Run(ctx context.Context) error {
-	if err := informer.Watch(ctx, a.cache, &v1alpha1.MicroVM{}, func(old, now client.Object) {
-		if now == nil {
-			now = old
-		}
-		a.queue.Add(now.GetName())
-	}); err != nil {
+	changed := informer.Latest(func(vm client.Object) { a.queue.Add(vm.GetName()) })
+	if err := informer.Watch(ctx, a.cache, &v1alpha1.MicroVM{}, changed); err != nil {
 		return err
 	}
 	var wg sync.WaitGroup
@@ -127,11 +119,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.o.Host.Watch(ctx, func(id string) {
 			if id != "" {
 				a.queue.Add(id)
-				return
-			}
-			select {
-			case a.news <- struct{}{}:
-			default:
+			} else {
+				a.news.Set()
 			}
 		})
 	})
@@ -145,7 +134,7 @@ func (a *Agent) beat(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		d := a.o.Host.Describe()
-		err := a.say(ctx, d.Ready, d.Starting, d.Message)
+		err := a.report(ctx, d.Ready, d.Starting, d.Message)
 		switch {
 		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
 			return err // waiting would not help
@@ -159,7 +148,7 @@ func (a *Agent) beat(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			defer cancel()
 			const stopped = "it was stopped; its microVMs go on, and are taken up when it is started again"
-			if err := a.say(last, false, false, stopped); err != nil {
+			if err := a.report(last, false, false, stopped); err != nil {
 				a.o.Log.Warn("cannot tell the cluster that this host stops", "error", err)
 			}
 			return nil
@@ -167,13 +156,12 @@ func (a *Agent) beat(ctx context.Context) error {
 	}
 }
 
-// say writes the host's status.
-func (a *Agent) say(ctx context.Context, ready, starting bool, message string) error {
+// report writes the host's status.
+func (a *Agent) report(ctx context.Context, ready, starting bool, message string) error {
 	d := a.o.Host.Describe()
 	now := metav1.NowMicro()
 	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{
-		Namespace: v1alpha1.HostNamespace(a.o.Name),
-		Name:      a.o.Name,
+		Namespace: v1alpha1.HostNamespace(a.o.Name), Name: a.o.Name,
 	}}
 	before := host.DeepCopy()
 	// differs in every field, so that false and empty ones are written too

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,24 +159,17 @@ const blockBits = 20
 
 // block returns the requested block, or the first that overlaps none of the taken ones.
 func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
-	meets := func(p netip.Prefix) bool {
-		for _, t := range taken {
-			if t.Overlaps(p) {
-				return true
-			}
-		}
-		return false
-	}
+	overlaps := func(p netip.Prefix) bool { return slices.ContainsFunc(taken, p.Overlaps) }
 	if e.PodCIDR != "" {
 		p, err := netip.ParsePrefix(e.PodCIDR)
-		if err == nil && meets(p) {
+		if err == nil && overlaps(p) {
 			err = fmt.Errorf("addresses of pods %s: another host has them, or some of them", p)
 		}
 		return p, err
 	}
 	for n := range 48 * 16 {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), blockBits)
-		if !meets(p) {
+		if !overlaps(p) {
 			return p, nil
 		}
 	}
@@ -202,8 +196,7 @@ func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) 
 		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 			ExpirationSeconds: ptr.To(int64(e.TTL / time.Second)),
 			BoundObjectRef: &authenticationv1.BoundObjectReference{
-				APIVersion: "v1", Kind: "Secret", Name: secret.Name,
-				UID: secret.UID,
+				APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID,
 			},
 		}}, metav1.CreateOptions{})
 	if err != nil {

@@ -25,6 +25,8 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // Lifetime of a host's token, which is renewed after four fifths of it. A host that was off for longer has to join
@@ -61,8 +63,7 @@ func Read(token string, now time.Time) (Claims, error) {
 		return Claims{}, fmt.Errorf("it cannot be read: %w; make another one with \"nodeless host token NAME\"", err)
 	}
 	c := Claims{
-		subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0),
-		Expires: time.Unix(int64(said.Expires), 0),
+		subject: said.Subject, Issued: time.Unix(int64(said.Issued), 0), Expires: time.Unix(int64(said.Expires), 0),
 	}
 	if rest, ok := strings.CutPrefix(said.Subject, "system:serviceaccount:"+v1alpha1.HostNamespace("")); ok {
 		c.Host, _ = strings.CutSuffix(rest, ":"+rbac.HostAccount)
@@ -160,8 +161,7 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 func (i *Identity) save(join *rest.Config) error {
 	c := clientcmdapi.NewConfig()
 	c.Clusters["cluster"] = &clientcmdapi.Cluster{
-		Server: join.Host, CertificateAuthorityData: join.CAData,
-		TLSServerName: join.ServerName,
+		Server: join.Host, CertificateAuthorityData: join.CAData, TLSServerName: join.ServerName,
 	}
 	c.AuthInfos["host"] = &clientcmdapi.AuthInfo{TokenFile: i.tokenFile()}
 	c.Contexts["host"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "host"}
@@ -182,15 +182,11 @@ func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get a token of its own: %w", err)
 	}
-	file := i.tokenFile()
-	if err := os.WriteFile(file+".new", []byte(got.Status.Token), 0o600); err != nil {
-		return time.Time{}, err
-	}
 	claims, err := Read(got.Status.Token, time.Now())
 	if err != nil {
 		return time.Time{}, err
 	}
-	return due(claims), os.Rename(file+".new", file)
+	return due(claims), atomicfile.Write(i.tokenFile(), []byte(got.Status.Token))
 }
 
 // due returns when to renew a token.
@@ -204,20 +200,12 @@ func (i *Identity) Keep(ctx context.Context, log *slog.Logger) {
 			at = due(claims)
 		}
 	}
-	for {
-		timer := time.NewTimer(time.Until(at))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
+	for clock.Sleep(ctx, clock.Real{}, time.Until(at)) == nil {
+		var err error
+		if at, err = i.renew(ctx); err != nil {
+			log.Warn("cannot renew the token of this host; retrying", "error", err)
+			at = time.Now().Add(time.Minute)
 		}
-		next, err := i.renew(ctx)
-		if err != nil {
-			log.Warn("the token of this host was not renewed; it is tried again", "error", err)
-			next = time.Now().Add(time.Minute)
-		}
-		at = next
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/microvm"
@@ -46,7 +46,7 @@ func (a *Agent) end(ctx context.Context, vm *v1alpha1.MicroVM) error {
 		return err
 	}
 	before := vm.DeepCopy()
-	vm.Finalizers = slices.DeleteFunc(vm.Finalizers, func(f string) bool { return f == v1alpha1.FinalizerMicroVM })
+	controllerutil.RemoveFinalizer(vm, v1alpha1.FinalizerMicroVM)
 	return client.IgnoreNotFound(a.client.Patch(ctx, vm, client.MergeFrom(before)))
 }
 
@@ -67,8 +67,7 @@ func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 		return
 	}
 	ip, err := a.o.Host.Start(ctx, microvm.Spec{
-		ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size),
-		Profile: vm.Spec.Profile,
+		ID: vm.Name, Pod: &vm.Spec.Pod, Size: fargate.SizeOf(vm.Spec.Size), Profile: vm.Spec.Profile,
 	})
 	if err != nil {
 		vm.Status.Error = err.Error()
@@ -77,7 +76,7 @@ func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
 	vm.Status.Address, vm.Status.Error = ip.String(), ""
 }
 
-// follow tells the host what is new, and records the status of the pod.
+// follow passes changes on to the host, and records the status of the pod.
 func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if err := a.stop(ctx, vm); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/informer"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm/network"
 )
 
@@ -18,7 +19,7 @@ import (
 type Peers struct {
 	self    string
 	cache   cache.Cache
-	changed chan struct{}
+	changed signal.Signal
 }
 
 // NewPeers returns the peers of a host. Run learns them.
@@ -27,7 +28,7 @@ func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Peers{self: host, changed: make(chan struct{}, 1)}
+	p := &Peers{self: host, changed: signal.New()}
 	p.cache, err = cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
 	return p, err
 }
@@ -74,12 +75,8 @@ func (p *Peers) Changed() <-chan struct{} { return p.changed }
 func (p *Peers) see(old, now client.Object) {
 	was, _ := old.(*v1alpha1.MicroVMHost)
 	is, _ := now.(*v1alpha1.MicroVMHost)
-	if peerOf(was) == peerOf(is) {
-		return
-	}
-	select {
-	case p.changed <- struct{}{}:
-	default:
+	if peerOf(was) != peerOf(is) {
+		p.changed.Set()
 	}
 }
 

@@ -48,8 +48,7 @@ func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
 				switch {
 				case ok && e.Type == watch.Bookmark: // its annotation may say that the list is complete
 					e.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-						ResourceVersion: vm.ResourceVersion,
-						Annotations:     vm.Annotations,
+						ResourceVersion: vm.ResourceVersion, Annotations: vm.Annotations,
 					}}
 				case ok:
 					e.Object = podOf(vm)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/podspec"
@@ -104,14 +105,13 @@ func (m *microVM) current() *corev1.Pod {
 // containers iterates over the pod's containers, init containers first, with their field paths.
 func containers(pod *corev1.Pod) iter.Seq2[*corev1.Container, string] {
 	return func(yield func(*corev1.Container, string) bool) {
-		for _, list := range []struct {
-			containers []corev1.Container
-			path       string
-		}{{pod.Spec.InitContainers, "spec.initContainers"}, {pod.Spec.Containers, "spec.containers"}} {
-			for i := range list.containers {
-				if c := &list.containers[i]; !yield(c, list.path+"{"+c.Name+"}") {
-					return
-				}
+		for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+			path := "spec.containers{"
+			if kind == podutil.InitContainers {
+				path = "spec.initContainers{"
+			}
+			if !yield(c, path+c.Name+"}") {
+				return
 			}
 		}
 	}
@@ -124,11 +124,9 @@ func serial(i *image.Image) string { return "image-" + i.ID[len(i.ID)-12:] }
 func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) podspec.Options {
 	ip := m.record.address().String()
 	o := podspec.Options{
-		// as on Fargate
-		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes, PodIP: ip, HostIP: ip,
-		Disks: map[string]string{}, Images: map[string]interface {
-			Process(image.Container) (image.Process, error)
-		}{},
+		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes,
+		PodIP: ip, HostIP: ip, // equal, as on Fargate
+		Disks: map[string]string{}, Images: map[string]podspec.Image{},
 	}
 	for name, i := range images {
 		o.Images[name], o.Disks[name] = i, serial(i)
@@ -146,10 +144,8 @@ func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	switch {
 	case m.ctx.Err() != nil:
 	case errors.As(err, &of):
-		if m.setWaiting(pod, of.Name, corev1.ContainerStateWaiting{
-			Reason:  "CreateContainerConfigError",
-			Message: of.Err.Error(),
-		}) {
+		waiting := corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: of.Err.Error()}
+		if m.setWaiting(pod, of.Name, waiting) {
 			m.h.event(pod, of.Name, corev1.EventTypeWarning, "Failed", "Error: "+of.Err.Error())
 		}
 	case m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
@@ -177,12 +173,10 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 
 // run boots the guest.
 func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
+	size := m.record.Size
 	w := sandbox.Workload{
-		ID: m.record.ID, Shape: vmm.Shape{
-			CPUs:      int((m.record.Size.MilliCPU + 999) / 1000),
-			MemoryMiB: int(m.record.Size.MemoryBytes >> 20),
-		},
-		Roots: map[string]string{}, ScratchBytes: m.record.Size.StorageBytes, Place: &m.record.Place, Pod: spec,
+		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((size.MilliCPU + 999) / 1000), MemoryMiB: int(size.MemoryBytes >> 20)},
+		Roots: map[string]string{}, ScratchBytes: size.StorageBytes, Place: &m.record.Place, Pod: spec,
 	}
 	m.mu.Lock()
 	w.After = m.vm

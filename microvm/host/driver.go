@@ -24,8 +24,7 @@ const (
 // Engine parses the name of an engine as users write it.
 func Engine(name string) (v1alpha1.Engine, error) {
 	for _, e := range []v1alpha1.Engine{
-		v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG,
-		v1alpha1.EngineNamespace,
+		v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG, v1alpha1.EngineNamespace,
 	} {
 		if strings.EqualFold(name, string(e)) {
 			return e, nil

@@ -1,10 +1,10 @@
 package host
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
@@ -70,8 +70,7 @@ func (m *microVM) resume() {
 		vm := m.vm
 		m.routeLogs(vm)
 		m.h.work.Go(func() { m.follow(vm) })
-	case pod == nil || pod.DeletionTimestamp != nil ||
-		slices.Contains([]corev1.PodPhase{corev1.PodSucceeded, corev1.PodFailed}, pod.Status.Phase):
+	case pod == nil || pod.DeletionTimestamp != nil || podutil.IsPodTerminal(pod):
 		m.stopped = true
 		close(m.up)
 	default:

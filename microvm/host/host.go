@@ -35,6 +35,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/events"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
@@ -128,10 +129,10 @@ type Host struct {
 	capacity fargate.Size
 	router   *logs.Router
 
-	ctx    context.Context // of what goes on in the background
-	cancel context.CancelFunc
-	work   sync.WaitGroup // microVMs that come up or are followed
-	kick   chan struct{}  // what running pods refer to may have changed
+	ctx     context.Context // of what goes on in the background
+	cancel  context.CancelFunc
+	work    sync.WaitGroup // microVMs that come up or are followed
+	changed signal.Signal  // what running pods refer to may have changed
 
 	mu       sync.Mutex
 	state    state
@@ -176,9 +177,7 @@ func New(o Options) (_ *Host, err error) {
 	}
 	h := &Host{
 		o: o, driver: &retryingDriver{make: o.Driver}, objects: objects, signer: kubelet.NewSigner(o.Kube, !o.Unapproved),
-		kick:     make(chan struct{}, 1),
-		records:  recordStore{filepath.Join(o.Dir, "pods")},
-		microVMs: map[string]*microVM{},
+		changed: signal.New(), records: recordStore{filepath.Join(o.Dir, "pods")}, microVMs: map[string]*microVM{},
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	defer func() {

@@ -75,10 +75,8 @@ func (m *microVM) reported() *corev1.Pod {
 // vmOf returns the virtual machine of a pod.
 func (k Kubelet) vmOf(pod *corev1.Pod) (*sandbox.VM, error) {
 	if m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID }); m != nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.vm != nil {
-			return m.vm, nil
+		if vm := m.machine(); vm != nil {
+			return vm, nil
 		}
 	}
 	return nil, errors.New("its microVM does not run")

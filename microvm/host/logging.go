@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
@@ -39,17 +40,11 @@ func watchOne(
 
 // followLogging keeps the log router configured as the ConfigMap aws-logging says, until ctx is done.
 func (h *Host) followLogging(ctx context.Context) {
-	changed := make(chan struct{}, 1)
-	kick := func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
+	changed := signal.New()
 	client := h.o.Kube.CoreV1().RESTClient()
-	namespaces, err1 := watchOne(client, "namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, kick)
+	namespaces, err1 := watchOne(client, "namespaces", "", fargate.LoggingNamespace, &corev1.Namespace{}, changed.Set)
 	configMaps, err2 := watchOne(client, "configmaps", fargate.LoggingNamespace, fargate.LoggingConfigMap,
-		&corev1.ConfigMap{}, kick)
+		&corev1.ConfigMap{}, changed.Set)
 	if err1 != nil || err2 != nil {
 		return // impossible: only a stopped informer refuses handlers
 	}
@@ -124,34 +119,22 @@ func (m *microVM) routeLogs(vm *sandbox.VM) {
 	m.route = route
 }
 
-// logSource describes a container for the log router.
+// logSource describes a container for the log router: also one whose pod is gone, so that its last lines go where the
+// earlier ones went.
 func (m *microVM) logSource(container string) *pipeline.Source {
-	pod := m.current()
-	if pod == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.lastSource(container)
-	}
 	from := &pipeline.Source{
-		Namespace: pod.Namespace, Pod: pod.Name, UID: string(pod.UID), Node: pod.Spec.NodeName,
-		IP: m.record.address().String(), Container: container,
-		Labels: pod.Labels, Annotations: pod.Annotations,
-	}
-	for c := range containers(pod) {
-		if c.Name == container {
-			from.Image = c.Image
-		}
-	}
-	return from
-}
-
-// lastSource describes a container whose pod is gone, so that its last lines go where the earlier ones went. m.mu is
-// held.
-func (m *microVM) lastSource(container string) *pipeline.Source {
-	return &pipeline.Source{
 		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record),
 		IP: m.record.address().String(), Container: container,
 	}
+	if pod := m.current(); pod != nil {
+		from.Labels, from.Annotations = pod.Labels, pod.Annotations
+		for c := range containers(pod) {
+			if c.Name == container {
+				from.Image = c.Image
+			}
+		}
+	}
+	return from
 }
 
 // endRoute sends the last lines.

@@ -41,7 +41,7 @@ type microVM struct {
 	restarts int                     // in a row, of virtual machines that did not live long
 	stopped  bool                    // it must not come up again
 	removing bool
-	samples  [2]sample // the last two, the newer one last
+	samples  [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
 }
 
 func newMicroVM(h *Host, r record) *microVM {
@@ -185,11 +185,8 @@ func (m *microVM) remove() {
 	up := m.up
 	m.mu.Unlock()
 	<-up
-	m.mu.Lock()
-	vm := m.vm
-	m.mu.Unlock()
 	m.endRoute()
-	if vm != nil {
+	if vm := m.machine(); vm != nil {
 		vm.Remove()
 	}
 	m.release()
@@ -242,6 +239,23 @@ func (h *Host) forget(m *microVM) {
 	delete(h.microVMs, m.record.ID)
 	h.signer.Forget(h.node(m.record))
 	h.records.remove(m.record.ID)
+}
+
+// machine returns the virtual machine, nil if there is none.
+func (m *microVM) machine() *sandbox.VM {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.vm
+}
+
+// running returns the virtual machine and its status, nil if its guest does not run.
+func (m *microVM) running() (*sandbox.VM, sandbox.Status) {
+	if vm := m.machine(); vm != nil {
+		if s, _ := vm.Status(); s.Phase == sandbox.Running {
+			return vm, s
+		}
+	}
+	return nil, sandbox.Status{}
 }
 
 // event records an event of a pod, or of one of its containers.

@@ -6,7 +6,6 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/kubernetes/pkg/kubelet/configmap"
 	"k8s.io/kubernetes/pkg/kubelet/secret"
 	"k8s.io/kubernetes/pkg/kubelet/token"
+	"k8s.io/utils/ptr"
 )
 
 // idle is a fifth of the time after which an unused object is no longer watched; the kubelet's libraries count in
@@ -37,8 +37,8 @@ func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err 
 			return o, err
 		}
 	}
-	o.configMaps, o.secrets = configmap.NewWatchingConfigMapManager(kube, idle),
-		secret.NewWatchingSecretManager(kube, idle)
+	o.configMaps = configmap.NewWatchingConfigMapManager(kube, idle)
+	o.secrets = secret.NewWatchingSecretManager(kube, idle)
 	o.tokens = token.NewManager(kube)
 	return o, nil
 }
@@ -60,30 +60,20 @@ func (o objects) forget(namespace, name string, uid types.UID) {
 }
 
 // ConfigMap implements podspec.Objects.
-func (o objects) ConfigMap(_ context.Context, namespace, name string) (*corev1.ConfigMap, error) {
-	c, err := o.configMaps.GetConfigMap(namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return c, err
+func (o objects) ConfigMap(namespace, name string) (*corev1.ConfigMap, error) {
+	return o.configMaps.GetConfigMap(namespace, name)
 }
 
 // Secret implements podspec.Objects.
-func (o objects) Secret(_ context.Context, namespace, name string) (*corev1.Secret, error) {
-	s, err := o.secrets.GetSecret(namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return s, err
+func (o objects) Secret(namespace, name string) (*corev1.Secret, error) {
+	return o.secrets.GetSecret(namespace, name)
 }
 
 // Token implements podspec.Objects.
 func (o objects) Token(_ context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error) {
-	seconds := int64(lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: &seconds, BoundObjectRef: &authenticationv1.BoundObjectReference{
-			APIVersion: "v1", Kind: "Pod",
-			Name: pod.Name, UID: pod.UID,
+		ExpirationSeconds: ptr.To(int64(lifetime / time.Second)), BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID,
 		},
 	}}
 	if audience != "" {

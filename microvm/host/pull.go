@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nodeless/nodeless/microvm/image"
 )
@@ -78,8 +79,7 @@ func (m *microVM) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, e
 		return nil, err
 	}
 	return m.h.images.Pull(m.ctx, image.Request{
-		Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy),
-		Keyring: keyring,
+		Reference: c.Image, Policy: image.Policy(c.ImagePullPolicy), Keyring: keyring,
 	})
 }
 
@@ -88,17 +88,17 @@ func (m *microVM) pullNow(pod *corev1.Pod, c *corev1.Container) (*image.Image, e
 func (m *microVM) keyring(pod *corev1.Pod) (image.Keyring, error) {
 	var secrets []corev1.Secret
 	for _, ref := range pod.Spec.ImagePullSecrets {
-		s, err := m.h.objects.Secret(m.ctx, pod.Namespace, ref.Name)
-		if err != nil {
-			return nil, fmt.Errorf("read pull secret %q: %w", ref.Name, err)
-		}
-		if s == nil {
+		s, err := m.h.objects.Secret(pod.Namespace, ref.Name)
+		switch {
+		case apierrors.IsNotFound(err):
 			m.h.event(pod, "", corev1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
 				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.",
 					ref.Name))
-			continue
+		case err != nil:
+			return nil, fmt.Errorf("read pull secret %q: %w", ref.Name, err)
+		default:
+			secrets = append(secrets, *s)
 		}
-		secrets = append(secrets, *s)
 	}
 	return image.NewKeyring(secrets, nil)
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -38,18 +39,7 @@ type recordStore struct{ dir string }
 
 func (s recordStore) file(id string) string { return filepath.Join(s.dir, id+".json") }
 
-// save writes a record atomically.
-func (s recordStore) save(r record) error {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	file := s.file(r.ID)
-	if err := os.WriteFile(file+".new", b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(file+".new", file)
-}
+func (s recordStore) save(r record) error { return atomicfile.WriteJSON(s.file(r.ID), r) }
 
 // remove deletes a record. A file that cannot be deleted is emptied, which the next start reports.
 func (s recordStore) remove(id string) {
@@ -58,7 +48,7 @@ func (s recordStore) remove(id string) {
 	}
 }
 
-// load reads all records. It deletes files that were not completely written.
+// load reads all records. It deletes what atomicfile has left of a write.
 func (s recordStore) load() ([]record, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -89,10 +79,7 @@ func (s recordStore) load() ([]record, error) {
 
 // address returns the address of the microVM.
 func (r record) address() netip.Addr {
-	prefix, err := netip.ParsePrefix(r.Place.Address)
-	if err != nil {
-		return netip.Addr{}
-	}
+	prefix, _ := netip.ParsePrefix(r.Place.Address) // load checks it
 	return prefix.Addr()
 }
 

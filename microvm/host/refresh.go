@@ -4,20 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/podspec"
-	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // refresh updates the volumes of running guests when their sources change: ConfigMaps, Secrets, the pod's labels and
 // annotations, and tokens that grow old.
 func (h *Host) refresh(ctx context.Context) {
-	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.kick) == nil {
+	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.changed) == nil {
 		for _, m := range h.all() {
 			if pod := h.podOf(m.record.UID); pod != nil && pod.DeletionTimestamp == nil && hasFiles(pod) {
 				m.updateVolumes(ctx, pod)
@@ -28,12 +28,7 @@ func (h *Host) refresh(ctx context.Context) {
 
 // hasFiles reports whether a pod has volumes whose content may change.
 func hasFiles(pod *corev1.Pod) bool {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].EmptyDir == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.EmptyDir == nil })
 }
 
 // pushLimit is how long a guest may take to write its files.
@@ -41,13 +36,8 @@ const pushLimit = 10 * time.Second
 
 // updateVolumes sends the guest of a running pod the volumes that have changed. What cannot be read now stays as it is.
 func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
-	m.mu.Lock()
-	vm := m.vm
-	m.mu.Unlock()
-	if vm == nil {
-		return
-	}
-	if s, _ := vm.Status(); s.Phase != sandbox.Running || s.Pod.Done {
+	vm, s := m.running()
+	if vm == nil || s.Pod.Done {
 		return
 	}
 	volumes, err := podspec.Volumes(ctx, pod, m.specOptions(pod, nil))

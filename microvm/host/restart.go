@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
@@ -20,8 +21,7 @@ const longLife = 10 * time.Minute
 // it runs again in a new one, unless its containers must never restart or the pod is over.
 func shouldRestart(pod *corev1.Pod, s sandbox.Status) bool {
 	return s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done && pod != nil && pod.DeletionTimestamp == nil &&
-		pod.Spec.RestartPolicy != corev1.RestartPolicyNever &&
-		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+		pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !podutil.IsPodTerminal(pod)
 }
 
 // restart brings up a pod again whose virtual machine ended under it, after a back-off. It returns false if the pod

@@ -32,10 +32,7 @@ func (h *Host) informers() error {
 		was, ok1 := old.(*corev1.Pod)
 		is, ok2 := now.(*corev1.Pod)
 		if ok1 && ok2 && (!maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations)) {
-			select {
-			case h.kick <- struct{}{}:
-			default:
-			}
+			h.changed.Set()
 		}
 	}})
 	if h.o.Pods == nil {

@@ -8,12 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
-	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
-
-// sample is a measurement of a guest, by the guest's clock.
-type sample struct{ wire.Stats }
 
 // Window implements metricsapi.Source: the interval over which CPU usage is measured.
 func (k Kubelet) Window() time.Duration { return k.h.o.Pauses.Measure }
@@ -32,13 +28,8 @@ const measureLimit = 5 * time.Second
 
 // measure records what a running guest uses.
 func (m *microVM) measure() {
-	m.mu.Lock()
-	vm := m.vm
-	m.mu.Unlock()
+	vm, _ := m.running()
 	if vm == nil {
-		return
-	}
-	if s, _ := vm.Status(); s.Phase != sandbox.Running {
 		return
 	}
 	ctx, cancel := context.WithTimeout(m.h.ctx, measureLimit)
@@ -50,7 +41,7 @@ func (m *microVM) measure() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if got.UnixNano > m.samples[1].UnixNano {
-		m.samples = [2]sample{m.samples[1], {got}}
+		m.samples = [2]wire.Stats{m.samples[1], got}
 	}
 }
 
@@ -83,8 +74,7 @@ func (m *microVM) summary() (*stats.Summary, error) {
 		span = uint64(is.UnixNano - was.UnixNano)
 	}
 	pod := stats.PodStats{PodRef: stats.PodReference{
-		Namespace: m.record.Namespace, Name: m.record.Name,
-		UID: string(m.record.UID),
+		Namespace: m.record.Namespace, Name: m.record.Name, UID: string(m.record.UID),
 	}}
 	var cpu, cpuWas, workingSet, usage, rss uint64
 	for _, c := range is.Containers {

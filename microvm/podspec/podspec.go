@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/image"
@@ -31,21 +33,24 @@ func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v",
 
 func (e *ContainerError) Unwrap() error { return e.Err }
 
-// Objects looks up what pods refer to. ConfigMap and Secret return nil for an object that does not exist.
+// Objects looks up what pods refer to. For an object that does not exist, it returns the API server's error.
 type Objects interface {
-	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
-	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
+	Secret(namespace, name string) (*corev1.Secret, error)
 	// Token returns a token of the pod's service account.
 	Token(ctx context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error)
+}
+
+// Image combines an image with what its container says.
+type Image interface {
+	Process(image.Container) (image.Process, error)
 }
 
 // Options are what a translation needs beside the pod.
 type Options struct {
 	Objects Objects
-	// Images are the containers' images, by container. Process combines an image with what its container says.
-	Images map[string]interface {
-		Process(image.Container) (image.Process, error)
-	}
+	// Images are the containers' images, by container.
+	Images map[string]Image
 	// Disks are the serials of the images' disks, by container.
 	Disks map[string]string
 	// Services are the variables of Services, as NAME=value, which the container's own override.
@@ -131,37 +136,36 @@ func missing(kind, name string) error { return fmt.Errorf("%s %q %w", kind, name
 
 // configMap returns the data of a ConfigMap, nil if it does not exist and is optional.
 func (t translation) configMap(name string, optional *bool) (map[string][]byte, error) {
-	c, err := t.o.Objects.ConfigMap(t.ctx, t.pod.Namespace, name)
+	c, err := t.o.Objects.ConfigMap(t.pod.Namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("read configmap %q: %w", name, err)
+		return nil, absent("configmap", name, optional, err)
 	}
-	if c == nil {
-		if ptr.Deref(optional, false) {
-			return nil, nil
-		}
-		return nil, missing("configmap", name)
+	data := maps.Clone(c.BinaryData)
+	if data == nil {
+		data = map[string][]byte{}
 	}
-	data := make(map[string][]byte, len(c.Data)+len(c.BinaryData))
 	for k, v := range c.Data {
 		data[k] = []byte(v)
-	}
-	for k, v := range c.BinaryData {
-		data[k] = v
 	}
 	return data, nil
 }
 
 // secret returns the data of a Secret, nil if it does not exist and is optional.
 func (t translation) secret(name string, optional *bool) (map[string][]byte, error) {
-	s, err := t.o.Objects.Secret(t.ctx, t.pod.Namespace, name)
+	s, err := t.o.Objects.Secret(t.pod.Namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("read secret %q: %w", name, err)
-	}
-	if s == nil {
-		if ptr.Deref(optional, false) {
-			return nil, nil
-		}
-		return nil, missing("secret", name)
+		return nil, absent("secret", name, optional, err)
 	}
 	return s.Data, nil
+}
+
+// absent returns the error for an object that could not be read, nil if it does not exist and is optional.
+func absent(kind, name string, optional *bool, err error) error {
+	switch {
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read %s %q: %w", kind, name, err)
+	case ptr.Deref(optional, false):
+		return nil
+	}
+	return missing(kind, name)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -21,7 +22,7 @@ import (
 // cluster has one ConfigMap and one Secret of everything.
 type cluster struct{}
 
-func (cluster) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+func (cluster) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
 	switch name {
 	case "settings":
 		return &corev1.ConfigMap{
@@ -31,14 +32,14 @@ func (cluster) ConfigMap(_ context.Context, _, name string) (*corev1.ConfigMap, 
 	case "unreachable":
 		return nil, errors.New("the API server is away")
 	}
-	return nil, nil
+	return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
 }
 
-func (cluster) Secret(_ context.Context, _, name string) (*corev1.Secret, error) {
+func (cluster) Secret(_, name string) (*corev1.Secret, error) {
 	if name == "keys" {
 		return &corev1.Secret{Data: map[string][]byte{"password": []byte("s3cret")}}, nil
 	}
-	return nil, nil
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
 func (cluster) Token(_ context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error) {
@@ -80,9 +81,7 @@ func translated(t *testing.T, text string) (wire.Pod, error) {
 	o := Options{
 		Objects: cluster{}, PodIP: "10.0.0.7", HostIP: "10.0.0.7", CPUMilli: 1500, MemoryBytes: 1 << 30,
 		Services: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"},
-		Disks:    map[string]string{}, Images: map[string]interface {
-			Process(image.Container) (image.Process, error)
-		}{},
+		Disks:    map[string]string{}, Images: map[string]Image{},
 	}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		o.Images[c.Name], o.Disks[c.Name] = busybox{}, "disk-"+c.Name

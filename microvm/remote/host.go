@@ -3,7 +3,9 @@ package remote
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +24,7 @@ type Host struct {
 	name string
 
 	mu       sync.Mutex
-	said     v1alpha1.MicroVMHost
+	object   v1alpha1.MicroVMHost
 	heard    time.Time // by our clock: the host's may be wrong
 	added    bool
 	news     chan struct{} // closed when a microVM changes
@@ -33,22 +35,22 @@ func newHost(o *Options, name string) *Host {
 	return &Host{o: o, name: name, news: make(chan struct{})}
 }
 
-// hear records a host's report, and returns whether it holds more than a heartbeat.
-func (h *Host) hear(said *v1alpha1.MicroVMHost) bool {
+// update records the host's object, and reports whether more than its heartbeat has changed.
+func (h *Host) update(object *v1alpha1.MicroVMHost) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	was := h.said
-	h.said = *said.DeepCopy()
+	was := h.object
+	h.object = *object.DeepCopy()
 	back := false
-	if said.Status.Heartbeat != nil && (was.Status.Heartbeat == nil ||
-		!said.Status.Heartbeat.Equal(was.Status.Heartbeat)) {
+	if object.Status.Heartbeat != nil && (was.Status.Heartbeat == nil ||
+		!object.Status.Heartbeat.Equal(was.Status.Heartbeat)) {
 		now := h.o.Clock.Now()
 		back = now.Sub(h.heard) > h.o.Away
 		h.heard = now
 	}
-	a, b := was.Status, said.Status
+	a, b := was.Status, object.Status
 	a.Heartbeat, b.Heartbeat = nil, nil
-	return back || was.Spec != said.Spec || !equality.Semantic.DeepEqual(a, b)
+	return back || was.Spec != object.Spec || !equality.Semantic.DeepEqual(a, b)
 }
 
 // first returns true once: the host has not been registered yet.
@@ -60,8 +62,8 @@ func (h *Host) first() bool {
 	return first
 }
 
-// tell notifies watchers and waiters of a changed microVM, or with "" of the host.
-func (h *Host) tell(id string) {
+// notify notifies watchers and waiters of a changed microVM, or with "" of the host.
+func (h *Host) notify(id string) {
 	h.mu.Lock()
 	close(h.news)
 	h.news = make(chan struct{})
@@ -73,13 +75,13 @@ func (h *Host) tell(id string) {
 func (h *Host) Describe() microvm.Description {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s := &h.said.Status
+	s := &h.object.Status
 	d := microvm.Description{
 		Name: h.name, Region: s.Region, Zone: s.Zone, Arch: s.Architecture, Engine: s.Engine, Version: s.KubeletVersion,
 		Kernel:    s.KernelVersion,
 		Capacity:  fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()},
 		MaxPods:   int(s.Capacity.Pods().Value()),
-		Abilities: fargate.DefaultAbilities(), Unschedulable: h.said.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting,
+		Abilities: fargate.DefaultAbilities(), Unschedulable: h.object.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting,
 		Message: s.Message,
 	}
 	if k, err := h.kubelets(); err == nil {
@@ -99,11 +101,11 @@ func (h *Host) Describe() microvm.Description {
 
 // kubelets returns where the host serves kubelet APIs. h.mu is held.
 func (h *Host) kubelets() (k microvm.KubeletEndpoints, err error) {
-	if k.Host, err = netip.ParseAddr(h.said.Status.Address); err != nil {
+	if k.Host, err = netip.ParseAddr(h.object.Status.Address); err != nil {
 		return k, err
 	}
-	k.FirstPort = uint16(h.said.Status.KubeletPort)
-	k.Pods, err = netip.ParsePrefix(h.said.Spec.PodCIDR)
+	k.FirstPort = uint16(h.object.Status.KubeletPort)
+	k.Pods, err = netip.ParsePrefix(h.object.Spec.PodCIDR)
 	return k, err
 }
 
@@ -133,10 +135,7 @@ func (h *Host) List(ctx context.Context) ([]string, error) {
 func (h *Hosts) tellAway(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.mu.Lock()
-		hosts := make([]*Host, 0, len(h.known))
-		for _, host := range h.known {
-			hosts = append(hosts, host)
-		}
+		hosts := slices.Collect(maps.Values(h.known))
 		h.mu.Unlock()
 		for _, host := range hosts {
 			if err := host.writeAway(ctx); err != nil && ctx.Err() == nil {
@@ -151,14 +150,14 @@ func (h *Hosts) tellAway(ctx context.Context) {
 func (h *Host) writeAway(ctx context.Context) error {
 	d := h.Describe()
 	h.mu.Lock()
-	said := h.said.DeepCopy()
+	object := h.object.DeepCopy()
 	h.mu.Unlock()
-	if d.Ready || d.Starting || !said.Status.Ready && !said.Status.Starting {
+	if d.Ready || d.Starting || !object.Status.Ready && !object.Status.Starting {
 		return nil
 	}
-	before := said.DeepCopy()
-	said.Status.Ready, said.Status.Starting, said.Status.Message = false, false, d.Message
-	if err := h.o.Client.Status().Patch(ctx, said, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	before := object.DeepCopy()
+	object.Status.Ready, object.Status.Starting, object.Status.Message = false, false, d.Message
+	if err := h.o.Client.Status().Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the status of MicroVMHost %s: %w", h.name, err)
 	}
 	return nil

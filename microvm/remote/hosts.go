@@ -6,6 +6,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -24,7 +26,7 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Registry is told of hosts; scheduler.Scheduler is one.
+// Registry registers hosts; scheduler.Scheduler is one.
 type Registry interface {
 	AddHost(microvm.Host)
 	RemoveHost(name string)
@@ -58,23 +60,15 @@ type Hosts struct {
 
 // New starts to watch for hosts. It must be called before the cache is started.
 func New(ctx context.Context, o Options) (*Hosts, error) {
-	if o.Away <= 0 {
-		o.Away = 25 * time.Second
-	}
-	if o.Clock == nil {
-		o.Clock = clock.Real{}
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Away, o.Log = cmp.Or(o.Away, 25*time.Second), cmp.Or(o.Log, slog.Default())
+	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.Real{})
 	h := &Hosts{
-		o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}),
-		known: map[string]*Host{},
+		o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{},
 	}
 	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.sawHost); err != nil {
 		return nil, err
 	}
-	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, h.sawVM)
+	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, informer.Latest(h.sawVM))
 }
 
 // Run does what only one process of the cluster may do, until ctx is done.
@@ -107,8 +101,8 @@ func (h *Hosts) sawHost(_, now client.Object) {
 		h.known[host.Name] = known
 	}
 	h.mu.Unlock()
-	if changed := known.hear(host); changed {
-		known.tell("")
+	if known.update(host) {
+		known.notify("")
 	}
 	if known.first() {
 		h.o.Registry.AddHost(known)
@@ -145,16 +139,12 @@ func (h *Hosts) sweep() {
 	}
 }
 
-func (h *Hosts) sawVM(old, now client.Object) {
-	any := now
-	if any == nil {
-		any = old
-	}
-	name, _ := strings.CutPrefix(any.GetNamespace(), v1alpha1.HostNamespace(""))
+func (h *Hosts) sawVM(vm client.Object) {
+	name, _ := strings.CutPrefix(vm.GetNamespace(), v1alpha1.HostNamespace(""))
 	if host := h.host(name); host != nil {
-		host.tell(any.GetName())
-	} else if now != nil {
-		h.left.Add(client.ObjectKeyFromObject(now).String())
+		host.notify(vm.GetName())
+	} else {
+		h.left.Add(client.ObjectKeyFromObject(vm).String()) // release ignores one that is gone
 	}
 }
 
@@ -177,6 +167,6 @@ func (h *Hosts) release(ctx context.Context, key string) (time.Duration, error) 
 		return 0, nil
 	}
 	before := vm.DeepCopy()
-	vm.Finalizers = slices.DeleteFunc(vm.Finalizers, func(f string) bool { return f == v1alpha1.FinalizerMicroVM })
+	controllerutil.RemoveFinalizer(vm, v1alpha1.FinalizerMicroVM)
 	return 0, client.IgnoreNotFound(h.o.Client.Patch(ctx, vm, client.MergeFrom(before)))
 }

@@ -37,10 +37,9 @@ func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error)
 	key := h.key(spec.ID)
 	vm := &v1alpha1.MicroVM{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name,
-			Finalizers: []string{v1alpha1.FinalizerMicroVM},
+			Namespace: key.Namespace, Name: key.Name, Finalizers: []string{v1alpha1.FinalizerMicroVM},
 		},
-		Spec: v1alpha1.MicroVMSpec{Pod: *told(spec.Pod), Profile: spec.Profile, Size: spec.Size.List()},
+		Spec: v1alpha1.MicroVMSpec{Pod: *podFor(spec.Pod), Profile: spec.Profile, Size: spec.Size.List()},
 	}
 	if err := h.o.Client.Create(ctx, vm); err != nil && !apierrors.IsAlreadyExists(err) {
 		return netip.Addr{}, fmt.Errorf("create MicroVM %s: %w", key, err)
@@ -83,7 +82,7 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 // own returns an address if it belongs to the host: a host must not speak for others' addresses.
 func (h *Host) own(address string) (netip.Addr, error) {
 	h.mu.Lock()
-	pods, err := netip.ParsePrefix(h.said.Spec.PodCIDR)
+	pods, err := netip.ParsePrefix(h.object.Spec.PodCIDR)
 	h.mu.Unlock()
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("spec.podCIDR of the MicroVMHost: %w", err)
@@ -112,14 +111,13 @@ func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// told returns a pod as its host gets it: without the metadata that others maintain, and without its status, which the
+// podFor returns a pod as its host gets it: without the metadata that others maintain, and without its status, which the
 // host reports.
-func told(pod *corev1.Pod) *corev1.Pod {
+func podFor(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Generation: pod.Generation,
-		CreationTimestamp: pod.CreationTimestamp,
-		DeletionTimestamp: pod.DeletionTimestamp, Labels: pod.Labels, Annotations: pod.Annotations,
-		OwnerReferences: pod.OwnerReferences,
+		CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp, Labels: pod.Labels,
+		Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
 	}, Spec: pod.Spec}
 	out.Status.Phase, out.Status.QOSClass = corev1.PodPending, pod.Status.QOSClass
 	return out.DeepCopy()
@@ -162,7 +160,7 @@ func (h *Host) Follow(ctx context.Context, id string, pod *corev1.Pod) error {
 		return nil
 	}
 	before := vm.DeepCopy()
-	vm.Spec.Pod = *told(pod)
+	vm.Spec.Pod = *podFor(pod)
 	return client.IgnoreNotFound(h.o.Client.Patch(ctx, vm, client.MergeFrom(before)))
 }
 

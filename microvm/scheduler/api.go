@@ -22,8 +22,6 @@ type api struct {
 	wrote mutationcache.Cache[*corev1.Pod]
 }
 
-func newAPI(o *Options) *api { return &api{o: o} }
-
 // latest returns a copy of a pod from the cache, or of what was written since.
 func (a *api) latest(pod *corev1.Pod) *corev1.Pod { return a.wrote.Newest(pod).DeepCopy() }
 

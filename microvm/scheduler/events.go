@@ -138,7 +138,7 @@ func (s *Scheduler) hostChanged(id string) {
 		s.work.addPod(podOf(id))
 		return
 	}
-	s.monitor.wake()
+	s.monitor.news.Set()
 	s.work.addWaiting(nil)
 	s.work.addProfiles()
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm"
 )
 
@@ -23,28 +24,16 @@ type hostMonitor struct {
 	api   *api
 	nodes *nodes
 	work  *work
-	news  chan struct{} // a host may have been lost or come back
+	news  signal.Signal // a host may have been lost or come back
 }
 
-func newHostMonitor(o *Options, pods *records, hosts *hosts, api *api, nodes *nodes, work *work) *hostMonitor {
-	return &hostMonitor{o: o, pods: pods, hosts: hosts, api: api, nodes: nodes, work: work, news: make(chan struct{}, 1)}
-}
-
-// wake has the hosts looked at now.
-func (m *hostMonitor) wake() {
-	select {
-	case m.news <- struct{}{}:
-	default:
-	}
-}
-
-// pollInterval is how often hosts are looked at that report nothing.
+// pollInterval is the interval at which hosts are checked that report nothing.
 const pollInterval = 5 * time.Second
 
 func (m *hostMonitor) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		for name, h := range m.hosts.all() {
-			if err := m.look(ctx, name, h.Describe()); err != nil && ctx.Err() == nil {
+			if err := m.check(ctx, name, h.Describe()); err != nil && ctx.Err() == nil {
 				m.o.Log.Warn("the Nodes of a microVM host are not up to date; retrying", "host", name, "error", err)
 			}
 		}
@@ -52,8 +41,8 @@ func (m *hostMonitor) run(ctx context.Context) {
 	}
 }
 
-// look compares a host's readiness with what its Nodes say.
-func (m *hostMonitor) look(ctx context.Context, name string, d microvm.Description) error {
+// check compares a host's readiness with what its Nodes say.
+func (m *hostMonitor) check(ctx context.Context, name string, d microvm.Description) error {
 	if d.Starting {
 		return nil
 	}

@@ -33,10 +33,6 @@ type hostRecord struct {
 	lostSince    time.Time          // zero while the host is ready
 }
 
-func newHosts(o *Options, pods *records) *hosts {
-	return &hosts{pods: pods, clock: o.Clock, grace: o.HostGrace, byName: map[string]*hostRecord{}}
-}
-
 func (h *hosts) add(host microvm.Host) {
 	name := host.Describe().Name
 	h.mu.Lock()

@@ -24,8 +24,6 @@ type nodes struct {
 	hosts *hosts
 }
 
-func newNodes(o *Options, pods *records, hosts *hosts) *nodes { return &nodes{o, pods, hosts} }
-
 // create creates the Node of a microVM. While there is a Node of the same name, of an earlier pod with the address, it
 // fails and is tried again.
 func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName string, ip netip.Addr) error {
@@ -70,8 +68,8 @@ func (n *nodes) leases() []lease.Node {
 // setReady writes on a pod's Node whether its host is ready, or why not.
 func (n *nodes) setReady(ctx context.Context, uid types.UID, ready bool, why string) error {
 	return n.patch(ctx, n.pods.get(uid).node, func(node *corev1.Node) bool {
-		want, have := nodeConditions(ready, why, metav1.NewTime(n.o.Clock.Now()))[0],
-			conditions.OfNode(node, corev1.NodeReady)
+		want := nodeConditions(ready, why, metav1.NewTime(n.o.Clock.Now()))[0]
+		have := conditions.OfNode(node, corev1.NodeReady)
 		if have == nil || have.Status == want.Status && have.Reason == want.Reason {
 			return false
 		}

@@ -37,26 +37,24 @@ func vmID(uid types.UID) string { return idPrefix + string(uid) }
 
 // podOf returns the UID of a microVM's pod, "" if the ID is not a microVM's.
 func podOf(id string) types.UID {
-	uid, ok := strings.CutPrefix(id, idPrefix)
-	if !ok {
-		return ""
+	if uid, ok := strings.CutPrefix(id, idPrefix); ok {
+		return types.UID(uid)
 	}
-	return types.UID(uid)
+	return ""
 }
 
 func providerID(host, id string) string { return "nodeless:///" + host + "/" + id }
 
 // taint keeps all pods but its own from a microVM.
 var taint = corev1.Taint{
-	Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate,
-	Effect: corev1.TaintEffectNoSchedule,
+	Key: fargate.ComputeType, Value: fargate.ComputeTypeFargate, Effect: corev1.TaintEffectNoSchedule,
 }
 
 // newClaim returns the NodeClaim of a pod on a host.
 func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fargate.Size) *karpv1.NodeClaim {
 	labels := hostLabels(host, size)
-	labels[fargate.ComputeType], labels[fargate.ProfileLabel], labels[labelPod] = fargate.ComputeTypeFargate, profile,
-		string(pod.UID)
+	labels[fargate.ComputeType], labels[fargate.ProfileLabel] = fargate.ComputeTypeFargate, profile
+	labels[labelPod] = string(pod.UID)
 	return &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fargate.ClaimName(pod.UID), Labels: labels, Finalizers: []string{karpv1.TerminationFinalizer},
@@ -163,10 +161,8 @@ func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Ad
 	}
 	status.Addresses = slices.DeleteFunc(status.Addresses,
 		func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
-	status.Addresses = append(status.Addresses, corev1.NodeAddress{
-		Type:    corev1.NodeInternalDNS,
-		Address: at.Addr().String(),
-	})
+	status.Addresses = append(status.Addresses,
+		corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
 }
 
 // nodeConditions returns the conditions of a Node whose host is ready, or was lost for a reason.
@@ -180,8 +176,7 @@ func nodeConditions(there bool, why string, now metav1.Time) []corev1.NodeCondit
 	}
 	out := []corev1.NodeCondition{ready}
 	for _, pressure := range []corev1.NodeConditionType{
-		corev1.NodeMemoryPressure, corev1.NodeDiskPressure,
-		corev1.NodePIDPressure,
+		corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure,
 	} {
 		out = append(out, corev1.NodeCondition{
 			Type: pressure, Status: corev1.ConditionFalse, Reason: "Sufficient",

@@ -28,10 +28,6 @@ type placer struct {
 	nodes *nodes
 }
 
-func newPlacer(o *Options, pods *records, hosts *hosts, api *api, nodes *nodes) *placer {
-	return &placer{o: o, pods: pods, hosts: hosts, api: api, nodes: nodes}
-}
-
 // schedule takes the next step of a pod that is not bound yet.
 func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	r := p.pods.get(pod.UID)

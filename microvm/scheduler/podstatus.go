@@ -23,10 +23,6 @@ type podStatus struct {
 	nodes *nodes
 }
 
-func newPodStatus(o *Options, pods *records, hosts *hosts, api *api, nodes *nodes) *podStatus {
-	return &podStatus{o: o, pods: pods, hosts: hosts, api: api, nodes: nodes}
-}
-
 // stopSlack is how much longer than its grace a microVM may take to end its pod before it is removed as it is.
 const stopSlack = 30 * time.Second
 

@@ -24,8 +24,6 @@ type profiles struct {
 	hosts *hosts
 }
 
-func newProfiles(o *Options, pods *records, hosts *hosts) *profiles { return &profiles{o, pods, hosts} }
-
 // update writes the status of one profile.
 func (s *profiles) update(ctx context.Context, name string) (time.Duration, error) {
 	p := &v1alpha1.FargateProfile{}

@@ -25,8 +25,6 @@ type provider struct {
 	hosts *hosts
 }
 
-func newProvider(o *Options, pods *records, hosts *hosts) *provider { return &provider{o, pods, hosts} }
-
 // The pause before a microVM that could not be started is tried again; it doubles each time.
 const (
 	firstRetry = time.Second

@@ -45,6 +45,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/lease"
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
@@ -87,23 +88,19 @@ type Scheduler struct {
 
 // New returns a Scheduler. It registers an index and event handlers on the cache.
 func New(ctx context.Context, o Options) (*Scheduler, error) {
-	if o.Clock == nil {
-		o.Clock = clock.Real{}
-	}
-	o.Log = cmp.Or(o.Log, slog.Default())
+	o.Clock, o.Log = cmp.Or[clock.Clock](o.Clock, clock.Real{}), cmp.Or(o.Log, slog.Default())
 	if o.HostGrace <= 0 {
 		o.HostGrace = 50 * time.Second
 	}
-	s := &Scheduler{o: &o, pods: newRecords(), api: newAPI(&o)}
-	s.hosts = newHosts(&o, s.pods)
+	s := &Scheduler{o: &o, pods: newRecords(), api: &api{o: &o}}
+	s.hosts = &hosts{pods: s.pods, clock: o.Clock, grace: o.HostGrace, byName: map[string]*hostRecord{}, changed: s.hostChanged}
 	s.work = newWork(&o, s.pods)
-	s.nodes = newNodes(&o, s.pods, s.hosts)
-	s.placer = newPlacer(&o, s.pods, s.hosts, s.api, s.nodes)
-	s.status = newPodStatus(&o, s.pods, s.hosts, s.api, s.nodes)
-	s.provider = newProvider(&o, s.pods, s.hosts)
-	s.profiles = newProfiles(&o, s.pods, s.hosts)
-	s.monitor = newHostMonitor(&o, s.pods, s.hosts, s.api, s.nodes, s.work)
-	s.hosts.changed = s.hostChanged
+	s.nodes = &nodes{&o, s.pods, s.hosts}
+	s.placer = &placer{&o, s.pods, s.hosts, s.api, s.nodes}
+	s.status = &podStatus{&o, s.pods, s.hosts, s.api, s.nodes}
+	s.provider = &provider{&o, s.pods, s.hosts}
+	s.profiles = &profiles{&o, s.pods, s.hosts}
+	s.monitor = &hostMonitor{&o, s.pods, s.hosts, s.api, s.nodes, s.work, signal.New()}
 	for _, h := range o.Hosts {
 		s.AddHost(h)
 	}
