@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
@@ -103,12 +101,4 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	return body, nil
-}
-
-// validText replaces what is not UTF-8.
-func validText(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,10 +49,10 @@ type lane struct {
 func newLane(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[string]int64) *lane {
 	l := &lane{
 		route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{},
-		tails: map[string]Tail{},
+		taken: map[string]int64{}, tails: map[string]Tail{},
 	}
 	maps.Copy(l.sent, from)
-	l.taken = maps.Clone(l.sent)
+	maps.Copy(l.taken, from)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -179,7 +180,8 @@ func (l *lane) fill() error {
 				break
 			}
 			l.taken[container] = line.Nanos
-			if r := l.pipe.Line(from, time.Unix(0, line.Nanos), validText(line.String())); r != nil && l.out.Matches(r.Tag) {
+			r := l.pipe.Line(from, time.Unix(0, line.Nanos), strings.ToValidUTF8(line.String(), "\uFFFD"))
+			if r != nil && l.out.Matches(r.Tag) {
 				l.batch, bytes = append(l.batch, r), bytes+len(line.Text)
 			}
 		}

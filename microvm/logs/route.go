@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
@@ -32,8 +32,6 @@ type position struct {
 	Sent   map[string]int64 // time of the last accepted line, by container
 }
 
-func idOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }
-
 func (t *Route) file() string {
 	return filepath.Join(t.router.o.Dir, positionsDir, t.pod.ID+".json")
 }
@@ -49,25 +47,18 @@ func (t *Route) recall() {
 	}
 }
 
-// save writes the positions atomically.
+// save writes the positions.
 func (t *Route) save() {
 	t.saving.Lock()
 	defer t.saving.Unlock()
 	t.mu.Lock()
 	t.note()
-	b, err := json.Marshal(t.positions)
-	gone := t.ended
+	positions, gone := t.positions, t.ended
 	t.mu.Unlock()
 	if gone {
 		return
 	}
-	if err == nil {
-		err = os.WriteFile(t.file()+".new", b, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(t.file()+".new", t.file())
-	}
-	if err != nil {
+	if err := atomicfile.WriteJSON(t.file(), positions); err != nil {
 		t.router.o.Log.Warn("cannot save how far the logs of a pod were routed; a restart would send some lines twice",
 			"error", err)
 	}

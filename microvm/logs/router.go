@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -98,10 +99,8 @@ func New(o Options) (*Router, error) {
 			Transport: &http.Transport{
 				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute,
 				TLSHandshakeTimeout: requestLimit / 3,
-				TLSClientConfig: &tls.Config{
-					MinVersion:         tls.VersionTLS12,
-					InsecureSkipVerify: insecure,
-				}, //nolint:gosec // it was asked for: tls.verify Off
+				//nolint:gosec // insecure only with tls.verify Off
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
 			},
 			// passwords go where they were meant to
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -155,7 +154,7 @@ func (r *Router) Add(p Pod) *Route {
 func (r *Router) Sweep(keep func(id string) bool) {
 	left, _ := filepath.Glob(filepath.Join(r.o.Dir, positionsDir, "*.json"))
 	for _, path := range left {
-		if id := idOf(path); !keep(id) {
+		if id := strings.TrimSuffix(filepath.Base(path), ".json"); !keep(id) {
 			_ = os.Remove(path)
 		}
 	}

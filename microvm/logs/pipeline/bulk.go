@@ -21,8 +21,7 @@ func (o *Output) bulk(s *section) error {
 	}
 	if err := s.ons(map[string]*bool{
 		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped,
-		"replace_dots": &b.dots,
-		"aws_auth":     new(bool), "time_key_nanos": new(bool),
+		"replace_dots": &b.dots, "aws_auth": new(bool), "time_key_nanos": new(bool),
 	}); err != nil {
 		return err
 	}
@@ -46,8 +45,7 @@ func (o *Output) bulk(s *section) error {
 			return s.wrong("Logstash_Prefix_Key: %v", err)
 		}
 	}
-	compress, err := s.oneOf("compress", "", "", "gzip")
-	if err != nil {
+	if e.compress, err = s.oneOf("compress", "", "", "gzip"); err != nil {
 		return err
 	}
 	uri, err := s.uri("path", "/")
@@ -61,12 +59,7 @@ func (o *Output) bulk(s *section) error {
 	o.answer = bulkAnswer
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		body, err := b.encode(records)
-		p := e.post(uri, "application/x-ndjson", body, len(records))
-		if compress == "gzip" {
-			p.Header.Set("Content-Encoding", "gzip")
-			p.Body = zipped(body)
-		}
-		return []Delivery{p}, err
+		return []Delivery{e.post(uri, "application/x-ndjson", body, len(records))}, err
 	}
 	return nil
 }

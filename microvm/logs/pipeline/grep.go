@@ -36,7 +36,7 @@ func (g *rule) matches(r *Record) bool {
 
 // newGrep returns the filter grep, which keeps and drops records by their values. Without Logical_Op, each rule decides
 // alone, in order.
-func newGrep(s *section) (func(*Record) bool, error) {
+func newGrep(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 	var rules []rule
 	excludes := 0
 	for _, e := range s.Entries {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // jsonLine encodes a value as JSON, without a newline and without escapes for HTML.
@@ -117,17 +116,8 @@ func keyValues(fields map[string]any, keys []string) []byte {
 	return b.Bytes()
 }
 
-// validText replaces what is not UTF-8.
-func validText(b []byte) string {
-	if utf8.Valid(b) {
-		return string(b)
-	}
-	return strings.ToValidUTF8(string(b), "�")
-}
-
 var contentTypes = map[string]string{
-	"json": "application/json", "json_stream": "application/json",
-	"json_lines": "application/x-ndjson",
+	"json": "application/json", "json_stream": "application/json", "json_lines": "application/x-ndjson",
 }
 
 // http configures an output that posts records as JSON.
@@ -151,8 +141,7 @@ func (o *Output) http(s *section) error {
 	if err != nil {
 		return err
 	}
-	compress, err := s.oneOf("compress", "", "", "gzip")
-	if err != nil {
+	if e.compress, err = s.oneOf("compress", "", "", "gzip"); err != nil {
 		return err
 	}
 	tagHeader := s.text("header_tag", "")
@@ -169,10 +158,6 @@ func (o *Output) http(s *section) error {
 			p := e.post(uri, contentTypes[format], body, len(group))
 			if tagHeader != "" {
 				p.Header.Set(tagHeader, group[0].Tag)
-			}
-			if compress == "gzip" {
-				p.Header.Set("Content-Encoding", "gzip")
-				p.Body = zipped(body)
 			}
 			all = append(all, p)
 		}

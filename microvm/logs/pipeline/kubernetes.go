@@ -25,9 +25,8 @@ func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, 
 	}
 	under := s.text("merge_log_key", "")
 	s.ignore("buffer_size", "kube_meta_cache_ttl", "kube_meta_preload_cache_dir", "kube_tag_prefix", "use_journal",
-		"dummy_meta", "use_kubelet", "kubelet_port", "kubelet_host",
-		"cache_use_docker_id", "regex_parser", "tls.verify", "tls.debug", "kube_meta_namespace_cache_ttl", "dns_retries",
-		"dns_wait_time")
+		"dummy_meta", "use_kubelet", "kubelet_port", "kubelet_host", "cache_use_docker_id", "regex_parser", "tls.verify",
+		"tls.debug", "kube_meta_namespace_cache_ttl", "dns_retries", "dns_wait_time")
 	merger := &parser{}
 	if name := s.text("merge_parser", ""); name != "" {
 		if merger = parsers[name]; merger == nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // label is a label of a Loki stream, with a fixed value or one from the record.
@@ -144,7 +146,7 @@ func (l *lokiLines) encode(records []*Record) ([]byte, error) {
 			stream = &lokiStream{Stream: named}
 			at[string(key)], streams = stream, append(streams, stream)
 		}
-		stream.Values = append(stream.Values, [2]string{strconv.FormatInt(r.Time.UnixNano(), 10), validText(line)})
+		stream.Values = append(stream.Values, [2]string{strconv.FormatInt(r.Time.UnixNano(), 10), strings.ToValidUTF8(string(line), "\uFFFD")})
 	}
 	return jsonLine(map[string]any{"streams": streams})
 }
@@ -152,7 +154,7 @@ func (l *lokiLines) encode(records []*Record) ([]byte, error) {
 func (l *lokiLines) line(r *Record) ([]byte, error) {
 	fields := r.Fields
 	if len(l.remove)+len(l.taken) > 0 {
-		fields = deepCopy(fields)
+		fields = runtime.DeepCopyJSON(fields)
 		for _, a := range l.remove {
 			a.remove(fields)
 		}
@@ -172,16 +174,4 @@ func (l *lokiLines) line(r *Record) ([]byte, error) {
 		return keyValues(fields, keys), nil
 	}
 	return jsonLine(fields)
-}
-
-// deepCopy copies nested maps, so that values can be removed from the copy.
-func deepCopy(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		if inner, ok := v.(map[string]any); ok {
-			v = deepCopy(inner)
-		}
-		out[k] = v
-	}
-	return out
 }

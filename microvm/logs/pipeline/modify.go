@@ -8,7 +8,7 @@ import (
 )
 
 // newRecordModifier returns the filter record_modifier, which adds and removes fields.
-func newRecordModifier(s *section) (func(*Record) bool, error) {
+func newRecordModifier(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 	add := map[string]string{}
 	for _, pair := range s.all("record") {
 		key, value, ok := strings.Cut(pair, " ")
@@ -46,7 +46,7 @@ var modifications = map[string]int{
 }
 
 // newModify returns the filter modify, which applies its rules in order if all conditions hold.
-func newModify(s *section) (func(*Record) bool, error) {
+func newModify(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 	var steps []step
 	var conditions []func(map[string]any) bool
 	for _, e := range s.Entries {
@@ -155,7 +155,7 @@ func newCondition(s *section, words []string) (func(map[string]any) bool, error)
 }
 
 // newNest returns the filter nest, which moves fields into a map within the record, or out of it.
-func newNest(s *section) (func(*Record) bool, error) {
+func newNest(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 	operation, err := s.oneOf("operation", "nest", "nest", "lift")
 	if err != nil {
 		return nil, err

@@ -1,8 +1,8 @@
 package pipeline
 
 import (
+	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net"
 	"net/http"
@@ -69,24 +69,20 @@ func newOutput(s *section) (*Output, error) {
 	}
 	s.ignore("workers", "retry_limit", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator",
 		"current_time_index")
-	switch o.Name {
-	case "stdout":
-		err = o.stdout(s)
-	case "file":
-		err = o.file(s)
-	case "http":
-		err = o.http(s)
-	case "loki":
-		err = o.loki(s)
-	case "es", "opensearch":
-		err = o.bulk(s)
-	default:
-		err = s.wrong("nothing is known here")
+	configure := outputs[o.Name]
+	if configure == nil {
+		return nil, s.wrong("nothing is known here")
 	}
-	if err == nil {
-		err = s.rest()
+	if err := configure(o, s); err != nil {
+		return nil, err
 	}
-	return o, err
+	return o, s.rest()
+}
+
+// outputs are the plugins by name. Each reads its keys and sets To, encode and answer.
+var outputs = map[string]func(*Output, *section) error{
+	"stdout": (*Output).stdout, "file": (*Output).file, "http": (*Output).http, "loki": (*Output).loki,
+	"es": (*Output).bulk, "opensearch": (*Output).bulk,
 }
 
 // identity returns a hash of a section.
@@ -110,8 +106,9 @@ func retries(s *section) (int, error) {
 
 // endpoint is a server, with its credentials.
 type endpoint struct {
-	base   string // without a path
-	header http.Header
+	base     string // without a path
+	header   http.Header
+	compress string // of bodies: "gzip" or ""
 }
 
 // server reads the keys that all HTTP outputs share.
@@ -136,7 +133,7 @@ func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
 	e = endpoint{base: scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)), header: http.Header{}}
 	o.To = e.base
 	if user := s.text("http_user", ""); user != "" {
-		e.header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+s.text("http_passwd", ""))))
+		(&http.Request{Header: e.header}).SetBasicAuth(user, s.text("http_passwd", ""))
 	}
 	s.ignore("http_user", "http_passwd")
 	for _, line := range s.all("header") {
@@ -152,6 +149,10 @@ func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
 func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
 	header := e.header.Clone()
 	header.Set("Content-Type", kind)
+	if e.compress == "gzip" {
+		header.Set("Content-Encoding", "gzip")
+		body = zipped(body)
+	}
 	return Delivery{URL: e.base + path, Header: header, Body: body, Records: records}
 }
 
@@ -180,7 +181,10 @@ func (o *Output) stdout(s *section) error {
 		if format == "msgpack" {
 			body, err = printed(records)
 		}
-		return []Delivery{{File: StdoutFile, Body: append(body, newline[:missingNewline(body)]...)}}, err
+		if !bytes.HasSuffix(body, newline) && len(body) > 0 {
+			body = append(body, newline...)
+		}
+		return []Delivery{{File: StdoutFile, Body: body}}, err
 	}
 	return nil
 }
@@ -189,13 +193,6 @@ func (o *Output) stdout(s *section) error {
 const StdoutFile = "stdout.log"
 
 var newline = []byte("\n")
-
-func missingNewline(b []byte) int {
-	if len(b) == 0 || b[len(b)-1] == '\n' {
-		return 0
-	}
-	return 1
-}
 
 // file configures an output to files below a directory of the router: whoever may write the ConfigMap must not write
 // elsewhere on the host.

@@ -20,7 +20,7 @@ type parser struct {
 }
 
 func newParser(s *section) (*parser, error) {
-	p := &parser{types: map[string]string{}, keepTime: false}
+	p := &parser{types: map[string]string{}}
 	format, err := s.oneOf("format", "", "json", "regex")
 	if err != nil {
 		return nil, err
@@ -167,9 +167,8 @@ func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool
 // directives of strftime(3) as Go layouts, without Fluent Bit's %L for fractions of a second.
 var directives = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'e': "_2", 'b': "Jan", 'B': "January", 'h': "Jan", 'a': "Mon",
-	'A': "Monday", 'H': "15", 'I': "03", 'M': "04",
-	'S': "05", 'p': "PM", 'Z': "MST", 'z': "-0700", 'j': "002", 'T': "15:04:05", 'F': "2006-01-02", 'D': "01/02/06",
-	'R': "15:04", '%': "%",
+	'A': "Monday", 'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'Z': "MST", 'z': "-0700", 'j': "002",
+	'T': "15:04:05", 'F': "2006-01-02", 'D': "01/02/06", 'R': "15:04", '%': "%",
 }
 
 // goLayout converts a format of strptime(3) to a Go layout for parsing. Go parses fractions of a second after a dot or

@@ -127,29 +127,23 @@ func matcher(pattern string) func(string) bool {
 
 // newFilter parses a filter section.
 func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
-	var apply func(*Record) bool
-	var err error
-	switch name := strings.ToLower(s.Value("name")); name {
-	case "grep":
-		apply, err = newGrep(s)
-	case "parser":
-		apply, err = newParserFilter(s, parsers)
-	case "record_modifier":
-		apply, err = newRecordModifier(s)
-	case "modify":
-		apply, err = newModify(s)
-	case "nest":
-		apply, err = newNest(s)
-	case "kubernetes":
-		apply, err = newKubernetes(s, parsers)
-	default:
+	name := strings.ToLower(s.Value("name"))
+	newFilter := filters[name]
+	if newFilter == nil {
 		return nil, fmt.Errorf("%s line %d: filter %s is not carried out here; use grep, parser, record_modifier, modify, "+
 			"nest and kubernetes", s.File, s.Line, name)
 	}
-	if err == nil {
-		err = s.rest()
+	apply, err := newFilter(s, parsers)
+	if err != nil {
+		return nil, err
 	}
-	return apply, err
+	return apply, s.rest()
+}
+
+// filters are the plugins by name.
+var filters = map[string]func(*section, map[string]*parser) (func(*Record) bool, error){
+	"grep": newGrep, "parser": newParserFilter, "record_modifier": newRecordModifier, "modify": newModify, "nest": newNest,
+	"kubernetes": newKubernetes,
 }
 
 // State returns whether and how the logs of a profile's pods are routed. namespace and configMap are aws-observability
