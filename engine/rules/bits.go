@@ -16,8 +16,20 @@ type Bits []uint64
 // NewBits returns an empty set for indices below n.
 func NewBits(n int) Bits { return make(Bits, (n+63)/64) }
 
+// FullBits returns the set of all indices below n.
+func FullBits(n int) Bits {
+	b := NewBits(n)
+	for i := range n {
+		b.Set(i)
+	}
+	return b
+}
+
 // Set adds i to the set.
 func (b Bits) Set(i int) { b[i/64] |= 1 << (i % 64) }
+
+// Remove removes i from the set.
+func (b Bits) Remove(i int) { b[i/64] &^= 1 << (i % 64) }
 
 // Has reports whether i is in the set.
 func (b Bits) Has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
@@ -30,6 +42,20 @@ func (b Bits) Empty() bool {
 		}
 	}
 	return true
+}
+
+// Next returns the first member from i on, or -1.
+func (b Bits) Next(i int) int {
+	for w := i / 64; w < len(b); w++ {
+		word := b[w]
+		if w == i/64 {
+			word &= ^uint64(0) << (i % 64)
+		}
+		if word != 0 {
+			return w*64 + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
 }
 
 // All yields the members in order.
@@ -62,6 +88,13 @@ func (b Bits) add(o Bits) {
 	}
 }
 
+// Keep removes what is not in another set of the same size.
+func (b Bits) Keep(o Bits) {
+	for i := range b {
+		b[i] &= o[i]
+	}
+}
+
 // and returns the intersection of sets of the same size.
 func and(a, b Bits) Bits {
 	out := make(Bits, len(a))
@@ -70,3 +103,9 @@ func and(a, b Bits) Bits {
 	}
 	return out
 }
+
+// OfferSet is a set of offerings: those in some zones and of some capacity types of a View.
+type OfferSet struct{ Zones, Capacity Bits }
+
+// Has reports whether the offering is in the set.
+func (s *OfferSet) Has(o *Offer) bool { return s.Zones.Has(o.Zone) && s.Capacity.Has(o.Capacity) }

@@ -25,9 +25,7 @@ func (v *View) DaemonTypes(d *model.Shape) Bits {
 		return out
 	}
 	for _, o := range v.Options(d.Required, d.AnyOf) {
-		for w := range out {
-			out[w] |= o.Types[w]
-		}
+		out.add(o.Types)
 	}
 	return out
 }

@@ -12,8 +12,7 @@ type Option struct {
 	Wants    model.Requirements // of the pod, for this alternative
 	Custom   model.Requirements // pool and pod, on labels that neither type nor offering decides
 	Types    Bits
-	Zones    []bool // by View.Zones
-	Capacity []bool // by View.Capacities
+	OfferSet
 }
 
 // Alternatives returns the conjunctions of which one must hold.
@@ -48,7 +47,7 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 			return o, w.Key
 		}
 	}
-	o.Types, o.Zones, o.Capacity = NewBits(len(v.Pool.Types)), trues(len(v.Zones)), trues(len(v.Capacities))
+	o.Types, o.OfferSet = NewBits(len(v.Pool.Types)), v.AllOffers()
 	var ofTypes model.Requirements
 	for _, w := range wants {
 		switch {
@@ -101,27 +100,19 @@ func (v *View) allowsAll(t int, wants model.Requirements) bool {
 }
 
 func (v *View) offers(t int, o *Option) bool {
-	for _, f := range v.Offers[t] {
-		if o.Zones[f.Zone] && o.Capacity[f.Capacity] {
-			return true
+	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return o.Has(&f) })
+}
+
+func narrow(allowed Bits, values []string, w model.Requirement) {
+	for i, value := range values {
+		if !w.Has(value) {
+			allowed.Remove(i)
 		}
 	}
-	return false
 }
 
-func narrow(allowed []bool, values []string, w model.Requirement) {
-	for i, value := range values {
-		allowed[i] = allowed[i] && w.Has(value)
-	}
-}
-
-func trues(n int) []bool {
-	out := make([]bool, n)
-	for i := range out {
-		out[i] = true
-	}
-	return out
-}
+// AllOffers returns the set of all offerings.
+func (v *View) AllOffers() OfferSet { return OfferSet{FullBits(len(v.Zones)), FullBits(len(v.Capacities))} }
 
 // Compatible reports whether the labels chosen so far for a node can still satisfy a joining pod.
 func Compatible(chosen, joining model.Requirements) bool {

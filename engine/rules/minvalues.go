@@ -3,10 +3,10 @@ package rules
 import "github.com/nodeless/nodeless/engine/model"
 
 // ShortOfValues returns the first minValues requirement that the types (by index) do not meet, and how many distinct
-// values they have. zones and capacity say which offerings the node may still use.
-func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Requirement, int, bool) {
+// values they have. offers are those that the node may still use.
+func (v *View) ShortOfValues(types []int, offers OfferSet) (model.Requirement, int, bool) {
 	for _, r := range v.MinValues {
-		if n := v.countValues(types, r, zones, capacity); n < r.MinValues {
+		if n := v.countValues(types, r, offers); n < r.MinValues {
 			return r, n, true
 		}
 	}
@@ -14,10 +14,10 @@ func (v *View) ShortOfValues(types []int, zones, capacity []bool) (model.Require
 }
 
 // Relaxed returns all minValues that the types do not meet, by key.
-func (v *View) Relaxed(types []int, zones, capacity []bool) []model.Relaxed {
+func (v *View) Relaxed(types []int, offers OfferSet) []model.Relaxed {
 	var out []model.Relaxed
 	for _, r := range v.MinValues {
-		if n := v.countValues(types, r, zones, capacity); n < r.MinValues {
+		if n := v.countValues(types, r, offers); n < r.MinValues {
 			out = append(out, model.Relaxed{Key: r.Key, From: r.MinValues, To: n})
 		}
 	}
@@ -35,10 +35,10 @@ func Relax(own []model.Requirement, relaxed []model.Relaxed) {
 	}
 }
 
-func (v *View) countValues(types []int, r model.Requirement, zones, capacity []bool) int {
+func (v *View) countValues(types []int, r model.Requirement, offers OfferSet) int {
 	seen := map[string]bool{}
 	for _, t := range types {
-		for _, value := range v.valuesOf(t, r, zones, capacity) {
+		for _, value := range v.valuesOf(t, r, offers) {
 			seen[value] = true
 		}
 	}
@@ -46,7 +46,7 @@ func (v *View) countValues(types []int, r model.Requirement, zones, capacity []b
 }
 
 // valuesOf returns the values that a type can provide for the key of r and that r allows.
-func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []string {
+func (v *View) valuesOf(t int, r model.Requirement, offers OfferSet) []string {
 	var out []string
 	add := func(value string) {
 		if r.Has(value) {
@@ -56,7 +56,7 @@ func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []st
 	switch r.Key {
 	case model.LabelZone, model.LabelCapacityType:
 		for _, o := range v.Offers[t] {
-			if !o.Available || !zones[o.Zone] || !capacity[o.Capacity] {
+			if !o.Available || !offers.Has(&o) {
 				continue
 			}
 			if r.Key == model.LabelZone {
@@ -79,7 +79,7 @@ func (v *View) valuesOf(t int, r model.Requirement, zones, capacity []bool) []st
 // WithMinValues selects at most limit of the types, which are sorted by price, so that minValues hold: first those
 // that add a missing value, then the cheapest among the first cheap ones. The order is kept. It reports whether
 // minValues hold; if not, the types provide as many values as possible in that order.
-func (v *View) WithMinValues(types []int, cheap, limit int, zones, capacity []bool) ([]int, bool) {
+func (v *View) WithMinValues(types []int, cheap, limit int, offers OfferSet) ([]int, bool) {
 	take := make([]bool, len(types))
 	taken := 0
 	for _, r := range v.MinValues {
@@ -89,7 +89,7 @@ func (v *View) WithMinValues(types []int, cheap, limit int, zones, capacity []bo
 				break
 			}
 			fresh := false
-			for _, value := range v.valuesOf(t, r, zones, capacity) {
+			for _, value := range v.valuesOf(t, r, offers) {
 				fresh = fresh || !seen[value]
 				seen[value] = true
 			}
@@ -109,6 +109,6 @@ func (v *View) WithMinValues(types []int, cheap, limit int, zones, capacity []bo
 			out = append(out, t)
 		}
 	}
-	_, _, short := v.ShortOfValues(out, zones, capacity)
+	_, _, short := v.ShortOfValues(out, offers)
 	return out, !short
 }

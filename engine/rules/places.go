@@ -34,8 +34,9 @@ func Places(volumes []model.Volume) []model.Requirements {
 // reach narrows an option to where the volumes are accessible and to types that can attach them.
 func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
 	if places := Places(s.Volumes); places != nil {
-		near := Option{Types: NewBits(len(v.Pool.Types)), Zones: make([]bool, len(v.Zones)), Capacity: make([]bool,
-			len(v.Capacities))}
+		near := Option{
+			Types: NewBits(len(v.Pool.Types)), OfferSet: OfferSet{NewBits(len(v.Zones)), NewBits(len(v.Capacities))},
+		}
 		for _, place := range places {
 			if at, key := v.option(o.Wants.And(place)); key == "" {
 				near.add(&at)
@@ -79,15 +80,9 @@ func (v *View) attach(s *model.Shape, o *Option, step func(model.Rule, []int) bo
 
 // add extends the option by what another one allows.
 func (o *Option) add(more *Option) {
-	for i := range o.Types {
-		o.Types[i] |= more.Types[i]
-	}
-	for i := range o.Zones {
-		o.Zones[i] = o.Zones[i] || more.Zones[i]
-	}
-	for i := range o.Capacity {
-		o.Capacity[i] = o.Capacity[i] || more.Capacity[i]
-	}
+	o.Types.add(more.Types)
+	o.Zones.add(more.Zones)
+	o.Capacity.add(more.Capacity)
 }
 
 // blameVolume names the first volume that no node of the pool can access, or those that none can access together.

@@ -94,7 +94,7 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
 		return
 	}
-	if r, n, short := v.ShortOfValues(left, o.Zones, o.Capacity); short && !v.BestEffort {
+	if r, n, short := v.ShortOfValues(left, o.OfferSet); short && !v.BestEffort {
 		step(model.RuleMinValues, nil)
 		out.Object, out.Detail, out.Best = r.Key, model.Quantity("", int64(r.MinValues)), model.Quantity("", int64(n))
 		return
@@ -103,12 +103,7 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 }
 
 func (v *View) available(t int, o *Option) bool {
-	for _, f := range v.Offers[t] {
-		if f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return f.Available && o.Has(&f) })
 }
 
 // blameLabel finds the label that left no type: first among the pool's own requirements, then the pod's, one by one.
@@ -248,7 +243,7 @@ func (v *View) retryTimes(types []int, o *Option) string {
 	for _, t := range types {
 		for _, f := range v.Pool.Types[t].Offerings {
 			z, c := slices.Index(v.Zones, f.Zone), slices.Index(v.Capacities, f.CapacityType)
-			if !f.RetryAt.IsZero() && z >= 0 && c >= 0 && o.Zones[z] && o.Capacity[c] {
+			if !f.RetryAt.IsZero() && z >= 0 && c >= 0 && o.Has(&Offer{Zone: z, Capacity: c}) {
 				all = append(all, out{
 					model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType},
 					f.RetryAt, f.Price,

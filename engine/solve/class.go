@@ -112,7 +112,7 @@ func optionsIn(v *rules.View, c *class) []rules.Option {
 		o.Types = slices.Clone(o.Types)
 		for t := range o.Types.All() {
 			if !v.DaemonPortsAllow(c.ports, t) {
-				remove(o.Types, t)
+				o.Types.Remove(t)
 			}
 		}
 		if !o.Types.Empty() {
@@ -137,11 +137,13 @@ func (x *classTable) inZones(base int, zones ...string) int {
 	for vi, v := range x.views {
 		var options []rules.Option
 		for _, o := range from.options[vi] {
-			narrowed := make([]bool, len(v.Zones))
-			for z, name := range v.Zones {
-				narrowed[z] = o.Zones[z] && slices.Contains(zones, name)
+			narrowed := rules.NewBits(len(v.Zones))
+			for z := range o.Zones.All() {
+				if slices.Contains(zones, v.Zones[z]) {
+					narrowed.Set(z)
+				}
 			}
-			if slices.Contains(narrowed, true) {
+			if !narrowed.Empty() {
 				o.Zones, o.Wants = narrowed, o.Wants.And(wants)
 				options = append(options, o)
 			}
@@ -158,8 +160,6 @@ func (c *class) optionFor(view, typ int, f *rules.Offer, relaxed bool) int {
 		return -1
 	}
 	return slices.IndexFunc(c.options[view], func(o rules.Option) bool {
-		return o.Types.Has(typ) && o.Zones[f.Zone] && o.Capacity[f.Capacity]
+		return o.Types.Has(typ) && o.Has(f)
 	})
 }
-
-func remove(b rules.Bits, i int) { b[i/64] &^= 1 << (i % 64) }

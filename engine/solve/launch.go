@@ -61,7 +61,7 @@ func (b *nodeBuilder) launchWithoutPods(n *plannedNode) model.Launch {
 		Requests:     n.load.Plus(v.Overhead[n.typ]),
 		Chosen:       n.chosen,
 		RunnerUp:     n.runnerUp,
-		Relaxed:      v.Relaxed(n.types, n.zones, n.capacity),
+		Relaxed:      v.Relaxed(n.types, n.OfferSet),
 	}
 	rules.Relax(l.Requirements, l.Relaxed)
 	for _, t := range n.types {
@@ -105,7 +105,7 @@ func (b *nodeBuilder) requirements(n *plannedNode) model.Requirements {
 		types = append(types, v.Pool.Types[t].Name)
 	}
 	return out.And(possibleOfferings(v, n.types, types, func(f rules.Offer) bool {
-		return f.Available && n.zones[f.Zone] && n.capacity[f.Capacity]
+		return f.Available && n.Has(&f)
 	}))
 }
 

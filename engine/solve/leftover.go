@@ -54,7 +54,7 @@ func (g *group) unplanned() int { return g.left() - g.planned }
 // forFirstFit returns the node as firstfit knows it.
 func (n *plannedNode) forFirstFit() firstfit.Node {
 	out := firstfit.Node{
-		View: n.view, Types: slices.Clone(n.bearing), Zones: n.zones, Capacity: n.capacity, Custom: n.custom, Load: n.load,
+		View: n.view, Types: slices.Clone(n.bearing), OfferSet: n.OfferSet, Custom: n.custom, Load: n.load,
 		Relaxed: n.relaxed,
 	}
 	for _, a := range n.assignments {
@@ -65,7 +65,7 @@ func (n *plannedNode) forFirstFit() firstfit.Node {
 
 func fromFirstFit(n *firstfit.Node, pods []assignment) *plannedNode {
 	return &plannedNode{
-		view: n.View, assignments: pods, bearing: n.Types, zones: n.Zones, capacity: n.Capacity, custom: n.Custom,
+		view: n.View, assignments: pods, bearing: n.Types, OfferSet: n.OfferSet, custom: n.Custom,
 		load: n.Load, relaxed: n.Relaxed,
 	}
 }

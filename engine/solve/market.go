@@ -83,10 +83,10 @@ type typePrice struct {
 func (m *market) byPrice(view int) []typePrice {
 	if m.sorted[view] == nil {
 		v := m.views[view]
-		zones, capacity := allTrue(len(v.Zones)), allTrue(len(v.Capacities))
+		all := v.AllOffers()
 		out := make([]typePrice, 0, len(v.Net))
 		for t := range v.Net {
-			if f, ok := cheapestOffer(v, t, zones, capacity); ok && v.Eligible.Has(t) {
+			if f, ok := cheapestOffer(v, t, &all); ok && v.Eligible.Has(t) {
 				out = append(out, typePrice{t, f.Price})
 			}
 		}
@@ -98,20 +98,12 @@ func (m *market) byPrice(view int) []typePrice {
 	return m.sorted[view]
 }
 
-// cheapestOffer returns the cheapest offering of a type in the zones and of the capacity types.
-func cheapestOffer(v *rules.View, t int, zones, capacity []bool) (best rules.Offer, ok bool) {
-	for _, f := range v.Offers[t] {
-		if f.Available && zones[f.Zone] && capacity[f.Capacity] && (!ok || f.Price < best.Price) {
-			best, ok = f, true
+// cheapestOffer returns the cheapest available offering of a type.
+func cheapestOffer(v *rules.View, t int, among *rules.OfferSet) (best rules.Offer, ok bool) {
+	for i := range v.Offers[t] {
+		if f := &v.Offers[t][i]; f.Available && among.Has(f) && (!ok || f.Price < best.Price) {
+			best, ok = *f, true
 		}
 	}
 	return best, ok
-}
-
-func allTrue(n int) []bool {
-	out := make([]bool, n)
-	for i := range out {
-		out[i] = true
-	}
-	return out
 }

@@ -21,13 +21,17 @@ func (c *Cluster) Narrow(
 	v := *c.viewsOf(c.pods, policy)[pool]
 	v.MinValues = slices.Clone(v.MinValues)
 	rules.Relax(v.MinValues, l.Relaxed)
-	n := narrowing{v: &v, ceiling: ceiling, capacity: make([]bool, len(v.Capacities)), zones: make([]bool, len(v.Zones))}
-	for i, name := range v.Capacities {
-		n.capacity[i] = name == capacityType
-	}
+	n := narrowing{v: &v, ceiling: ceiling, OfferSet: v.AllOffers()}
 	allowed, _ := l.Requirements.Get(model.LabelZone)
+	for c, name := range v.Capacities {
+		if name != capacityType {
+			n.Capacity.Remove(c)
+		}
+	}
 	for z, name := range v.Zones {
-		n.zones[z] = allowed.Has(name)
+		if !allowed.Has(name) {
+			n.Zones.Remove(z)
+		}
 	}
 	options := n.options(l.Types)
 	cheap := len(options)
@@ -38,7 +42,7 @@ func (c *Cluster) Narrow(
 	for i, o := range options {
 		indices[i] = o.typ
 	}
-	kept, ok := v.WithMinValues(indices, min(types, cheap), maxTypes(policy), n.zones, n.capacity)
+	kept, ok := v.WithMinValues(indices, min(types, cheap), maxTypes(policy), n.OfferSet)
 	if !ok {
 		return l, cheap, false
 	}
@@ -47,9 +51,9 @@ func (c *Cluster) Narrow(
 
 // narrowing is what a launch may still become.
 type narrowing struct {
-	v               *rules.View
-	ceiling         Ceiling
-	zones, capacity []bool
+	v       *rules.View
+	ceiling Ceiling
+	rules.OfferSet
 }
 
 // options returns the cheapest offering of each type that costs less in every zone that is left, cheapest first.
@@ -64,10 +68,12 @@ func (n *narrowing) options(names []string) []offeringOption {
 	if len(best) == 0 {
 		return nil
 	}
-	for z := range n.zones {
-		n.zones[z] = n.zones[z] && slices.ContainsFunc(n.v.Offers[best[0].typ], func(f rules.Offer) bool {
+	for z := range n.Zones.All() {
+		if !slices.ContainsFunc(n.v.Offers[best[0].typ], func(f rules.Offer) bool {
 			return f.Zone == z && n.open(f) && n.less(f)
-		})
+		}) {
+			n.Zones.Remove(z)
+		}
 	}
 	return slices.DeleteFunc(n.cheapest(types), func(o offeringOption) bool {
 		return slices.ContainsFunc(n.v.Offers[o.typ], func(f rules.Offer) bool { return n.open(f) && !n.less(f) })
@@ -78,7 +84,7 @@ func (n *narrowing) options(names []string) []offeringOption {
 func (n *narrowing) cheapest(types []int) []offeringOption {
 	var out []offeringOption
 	for _, t := range types {
-		if f, ok := cheapestOffer(n.v, t, n.zones, n.capacity); ok && n.less(f) {
+		if f, ok := cheapestOffer(n.v, t, &n.OfferSet); ok && n.less(f) {
 			out = append(out, offeringOption{t, f})
 		}
 	}
@@ -87,7 +93,7 @@ func (n *narrowing) cheapest(types []int) []offeringOption {
 }
 
 func (n *narrowing) open(f rules.Offer) bool {
-	return f.Available && n.zones[f.Zone] && n.capacity[f.Capacity]
+	return f.Available && n.Has(&f)
 }
 
 func (n *narrowing) less(f rules.Offer) bool {

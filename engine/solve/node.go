@@ -30,8 +30,7 @@ type plannedNode struct {
 	bearing     rules.Bits         // types that may bear it
 	wants       model.Requirements // of the pods
 	custom      model.Requirements // on labels that neither type nor offering decides
-	zones       []bool
-	capacity    []bool
+	rules.OfferSet
 	load        model.Resources // of the pods
 	types       []int           // cheapest first
 	largest     model.Resources // of the types' capacities
@@ -45,7 +44,7 @@ type plannedNode struct {
 
 func newPlannedNode(view int, v *rules.View, bearing rules.Bits, relaxed bool) *plannedNode {
 	return &plannedNode{
-		view: view, bearing: bearing, zones: allTrue(len(v.Zones)), capacity: allTrue(len(v.Capacities)), relaxed: relaxed,
+		view: view, bearing: bearing, OfferSet: v.AllOffers(), relaxed: relaxed,
 	}
 }
 
@@ -73,11 +72,9 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 	n.assignments = pods
 	for _, a := range pods {
 		o := &b.classes.list[a.class].options[view][a.option]
-		intersect(n.zones, o.Zones)
-		intersect(n.capacity, o.Capacity)
-		for w := range n.bearing {
-			n.bearing[w] &= o.Types[w]
-		}
+		n.Zones.Keep(o.Zones)
+		n.Capacity.Keep(o.Capacity)
+		n.bearing.Keep(o.Types)
 		if !rules.Compatible(n.custom, o.Custom) {
 			return n, false
 		}
@@ -86,12 +83,6 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 	}
 	n.sumLoad()
 	return n, b.complete(n)
-}
-
-func intersect(into, other []bool) {
-	for i := range into {
-		into[i] = into[i] && other[i]
-	}
 }
 
 // complete chooses the offering and the types that may stand in: (1) it finds the offerings that bear the load, (2) it
@@ -160,18 +151,16 @@ func (b *nodeBuilder) fix(n *plannedNode, key string, o offeringOption) {
 	v := b.views[n.view]
 	switch {
 	case key == model.LabelZone:
-		for z := range n.zones {
-			n.zones[z] = z == o.offer.Zone
-		}
+		clear(n.Zones)
+		n.Zones.Set(o.offer.Zone)
 	case key == model.LabelCapacityType:
-		for c := range n.capacity {
-			n.capacity[c] = c == o.offer.Capacity
-		}
+		clear(n.Capacity)
+		n.Capacity.Set(o.offer.Capacity)
 	case v.OfTypes(key):
 		have, _ := rules.TypeLabel(&v.Pool.Types[o.typ], key)
 		for t := range v.Pool.Types {
 			if label, _ := rules.TypeLabel(&v.Pool.Types[t], key); !slices.Equal(label.Values, have.Values) {
-				remove(n.bearing, t)
+				n.bearing.Remove(t)
 			}
 		}
 	default:
@@ -215,5 +204,5 @@ func (b *nodeBuilder) withMinValues(n *plannedNode, options []offeringOption) ([
 			cheap = i + 1
 		}
 	}
-	return b.views[n.view].WithMinValues(types, cheap, maxTypes(b.policy), n.zones, n.capacity)
+	return b.views[n.view].WithMinValues(types, cheap, maxTypes(b.policy), n.OfferSet)
 }

@@ -42,7 +42,7 @@ func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
 		if !n.bearing.Has(c.typ) || !b.bears(n, c.typ) {
 			continue
 		}
-		if f, ok := cheapestOffer(v, c.typ, n.zones, n.capacity); ok {
+		if f, ok := cheapestOffer(v, c.typ, &n.OfferSet); ok {
 			out = append(out, offeringOption{typ: c.typ, offer: f})
 			least = min(least, f.Price)
 		}
@@ -94,7 +94,7 @@ func (b *nodeBuilder) prefer(n *plannedNode, options []offeringOption) {
 			break
 		}
 		for _, f := range v.Offers[o.typ] {
-			if f.Price > least || !f.Available || !n.zones[f.Zone] || !n.capacity[f.Capacity] {
+			if f.Price > least || !f.Available || !n.Has(&f) {
 				continue
 			}
 			if score := n.score(v.LabelsOf(o.typ, f)); score > top {

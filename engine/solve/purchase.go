@@ -306,7 +306,7 @@ func (x *purchase) flexible(v *rules.View, typ int) bool {
 			types = append(types, t)
 		}
 	}
-	_, _, short := v.ShortOfValues(types, allTrue(len(v.Zones)), allTrue(len(v.Capacities)))
+	_, _, short := v.ShortOfValues(types, v.AllOffers())
 	return !short
 }
 

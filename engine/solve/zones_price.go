@@ -167,7 +167,7 @@ func (z *zoning) noDearer(g *group, a, b string) bool {
 func priceIn(v *rules.View, o *rules.Option, t, zone int) model.Price {
 	least := rules.MaxPrice * 2
 	for _, f := range v.Offers[t] {
-		if f.Zone == zone && f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+		if f.Zone == zone && f.Available && o.Has(&f) {
 			least = min(least, f.Price)
 		}
 	}

@@ -160,7 +160,7 @@ func (c *search) candidates(shape *model.Shape, v *rules.View, room rules.Headro
 				continue
 			}
 			for _, f := range v.Offers[t] {
-				if f.Available && o.Zones[f.Zone] && o.Capacity[f.Capacity] {
+				if f.Available && o.Has(&f) {
 					out = append(out, candidate{t, f})
 				}
 			}

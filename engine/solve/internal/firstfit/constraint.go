@@ -151,8 +151,8 @@ func (f *fleet) allowsHost(v *variant, c *constraint, i int) bool {
 // narrow leaves the zones and capacity types of an option that all constraints allow now. It reports whether there are
 // any.
 func (f *fleet) narrow(v *variant, view int, o *option) bool {
-	o.zonesNow = append(o.zonesNow[:0], o.zones...)
-	o.capacityNow = append(o.capacityNow[:0], o.capacity...)
+	o.zonesNow = append(o.zonesNow[:0], o.Zones...)
+	o.capacityNow = append(o.capacityNow[:0], o.Capacity...)
 	for i := range v.all {
 		c := &v.all[i]
 		switch t := f.pools.topology(view, c.topology); t.source {
@@ -174,7 +174,7 @@ func (f *fleet) narrow(v *variant, view int, o *option) bool {
 func (f *fleet) narrowDomains(v *variant, c *constraint, domains []int32, set rules.Bits) {
 	for i, d := range domains {
 		if set.Has(i) && !f.allows(v, c, d) {
-			remove(set, i)
+			set.Remove(i)
 		}
 	}
 }

@@ -36,8 +36,7 @@ type Node struct {
 	View     int
 	Shapes   []ShapeCount       // in the order in which they came; a shape may come again
 	Types    rules.Bits         // that hold the load and the daemons
-	Zones    []bool             // by View.Zones
-	Capacity []bool             // by View.Capacities
+	rules.OfferSet
 	Custom   model.Requirements // on labels that neither type nor offering decides
 	Load     model.Resources    // of the pods
 	Relaxed  bool               // minValues need not be kept
@@ -263,7 +262,7 @@ func (p *Packer) toNode(v *variant) Placement {
 	for i := range v.nodes.All() {
 		node := p.nodes[i]
 		if p.admits(v, node) != "" {
-			remove(v.nodes, i)
+			v.nodes.Remove(i)
 			continue
 		}
 		if no := p.fleet.onNode(v, node); no != "" {
@@ -394,11 +393,10 @@ func (p *Packer) Planned() []Node {
 		p.joiner.settle(i)
 	}
 	for i, n := range p.fleet.nodes {
-		v := p.fleet.pools.list[n.view].view
 		out[i] = Node{
 			View: n.view, Shapes: slices.Clone(n.shapes), Types: slices.Clone(n.types),
-			Zones: toBools(n.zones, len(v.Zones)), Capacity: toBools(n.capacity, len(v.Capacities)),
-			Custom: n.custom, Load: n.load, Relaxed: n.relaxed,
+			OfferSet: rules.OfferSet{Zones: slices.Clone(n.zones), Capacity: slices.Clone(n.capacity)}, Custom: n.custom,
+			 Load: n.load, Relaxed: n.relaxed,
 		}
 	}
 	return out

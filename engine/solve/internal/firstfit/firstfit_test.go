@@ -66,10 +66,8 @@ func tell(t *testing.T, cluster string) string {
 				types = append(types, v.Pool.Types[t].Name)
 			}
 		}
-		for z, is := range m.Zones {
-			if is {
-				zones = append(zones, v.Zones[z])
-			}
+		for z := range m.Zones.All() {
+			zones = append(zones, v.Zones[z])
 		}
 		slices.Sort(zones)
 		out = append(out, fmt.Sprintf("%s %s in %s: %s",
@@ -256,7 +254,7 @@ func TestANodeFromOutsideIsJoined(t *testing.T) {
 	all.Set(1)
 	p.Open(firstfit.Node{
 		Shapes: []firstfit.ShapeCount{{Shape: web, N: 1}}, Types: all,
-		Zones: []bool{true, false, false}, Capacity: []bool{true},
+		OfferSet: rules.OfferSet{Zones: rules.Bits{1}, Capacity: rules.Bits{1}},
 		Load: s.Shapes[web].Requests,
 	})
 	if r := p.Place(web, 1); r.Rule != "" || r.Planned[0].Index != 1 {
@@ -265,7 +263,7 @@ func TestANodeFromOutsideIsJoined(t *testing.T) {
 	if r := p.Place(1-web, 2); r.Left != 0 || len(r.Planned) != 2 {
 		t.Errorf("the others join both: %+v", r)
 	}
-	if m := p.Planned(); len(m) != 2 || m[0].Zones[1] || m[1].Zones[0] || m[0].Load[model.CPU] != 2000 {
+	if m := p.Planned(); len(m) != 2 || m[0].Zones.Has(1) || m[1].Zones.Has(0) || m[0].Load[model.CPU] != 2000 {
 		t.Errorf("%+v", m)
 	}
 }
@@ -333,7 +331,7 @@ func become(t *testing.T, seed uint64, i int, m firstfit.Node, v *rules.View) mo
 	var ways []model.Node
 	for x := range v.Net {
 		for _, o := range v.Offers[x] {
-			if !m.Types.Has(x) || !o.Available || !m.Zones[o.Zone] || !m.Capacity[o.Capacity] {
+			if !m.Types.Has(x) || !o.Available || !m.Has(&o) {
 				continue
 			}
 			if !m.Load.Fits(v.Net[x]) {

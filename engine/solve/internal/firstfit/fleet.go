@@ -99,7 +99,7 @@ func (f *fleet) usedAlone(shape int) bool {
 func (f *fleet) open(n Node) {
 	i := len(f.nodes)
 	x := &node{
-		view: n.View, types: slices.Clone(n.Types), zones: fromBools(n.Zones), capacity: fromBools(n.Capacity),
+		view: n.View, types: slices.Clone(n.Types), zones: slices.Clone(n.Zones), capacity: slices.Clone(n.Capacity),
 		custom: n.Custom, relaxed: n.Relaxed,
 	}
 	f.nodes = append(f.nodes, x)
@@ -270,7 +270,7 @@ func (c *counts) includes(n *node) bool {
 	for i := range c.on[n.view] {
 		o := &c.on[n.view][i]
 		if n.types.Intersects(o.Types) && rules.Compatible(n.custom, o.Custom) &&
-			n.zones.Intersects(fromBools(o.Zones)) && n.capacity.Intersects(fromBools(o.Capacity)) {
+			n.zones.Intersects(o.Zones) && n.capacity.Intersects(o.Capacity) {
 			return true
 		}
 	}

@@ -33,7 +33,7 @@ func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) 
 			return model.RuleHostPort, true
 		}
 	}
-	if !n.zones.Intersects(o.zones) || !n.capacity.Intersects(o.capacity) {
+	if !n.zones.Intersects(o.Zones) || !n.capacity.Intersects(o.Capacity) {
 		return model.RuleRequirement, true
 	}
 	var zonesOK, capacityOK bool
@@ -84,7 +84,7 @@ func (j *joiner) joinTypes(v *variant, c *constraint, of *topology, n *node) boo
 		switch {
 		case d < 0 && c.need == apartFrom:
 		case d < 0, !j.fleet.allows(v, c, d):
-			remove(t.types, i)
+			t.types.Remove(i)
 		case chosen < 0 || j.fleet.at(c.counter, d) < j.fleet.at(c.counter, chosen):
 			chosen = d
 		}
@@ -100,7 +100,7 @@ func (j *joiner) joinTypes(v *variant, c *constraint, of *topology, n *node) boo
 func keepDomain(types rules.Bits, of *topology, domain int32) {
 	for i := range types.All() {
 		if of.domains[i] != domain {
-			remove(types, i)
+			types.Remove(i)
 		}
 	}
 }
@@ -133,14 +133,14 @@ func (j *joiner) joinCustom(v *variant, c *constraint, of *topology, n *node) bo
 // decide leaves only the zone or capacity type with the fewest pods, of equal ones that with the cheapest offering. set
 // is that of the trial; demands is what comes to the node's load.
 func (j *joiner) decide(demands []demand, c *constraint, of *topology, n *node, set rules.Bits) bool {
-	best := next(set, 0)
-	if best >= 0 && next(set, best+1) >= 0 {
+	best := set.Next(0)
+	if best >= 0 && set.Next(best+1) >= 0 {
 		j.reach(demands, n)
 		prices := j.trial.zonePrices
 		if of.source == byCapacity {
 			prices = j.trial.capacityPrices
 		}
-		best = next(set, 0)
+		best = set.Next(0)
 		for i := range set.All() {
 			a, b := j.fleet.at(c.counter, of.domains[i]), j.fleet.at(c.counter, of.domains[best])
 			if a < b || a == b && prices[i] < prices[best] {
@@ -194,7 +194,7 @@ func unreached(list []model.Price, n int) []model.Price {
 func removeUnreached(set rules.Bits, prices []model.Price) {
 	for i, price := range prices {
 		if price == math.MaxInt64 {
-			remove(set, i)
+			set.Remove(i)
 		}
 	}
 }
@@ -228,22 +228,22 @@ func (j *joiner) fitTypes(v *variant, n *node) (model.Rule, bool) {
 	}
 	for i := range t.types.All() {
 		if !holds(&pool.view.Net[i], &n.load, v.relaxation.demands) {
-			remove(t.types, i)
+			t.types.Remove(i)
 			continue
 		}
 		fits = true
 		if !pool.available[i].Intersects(t.pairs) {
-			remove(t.types, i)
+			t.types.Remove(i)
 			continue
 		}
 		offered = true
 		if len(shape.HostPorts) > 0 && !pool.view.DaemonPortsAllow(shape.HostPorts, i) {
-			remove(t.types, i)
+			t.types.Remove(i)
 			continue
 		}
 		ports = true
 		if len(shape.Volumes) > 0 && !j.attaches(&pool.view.Pool.Types[i], n.volumes, shape.Volumes) {
-			remove(t.types, i)
+			t.types.Remove(i)
 			continue
 		}
 		for _, r := range j.fleet.active {
@@ -278,7 +278,7 @@ func holds(net, load *model.Resources, demands []demand) bool {
 func (j *joiner) keepsMinValues(v *rules.View) bool {
 	t := &j.trial
 	types := slices.Collect(t.types.All())
-	_, _, short := v.ShortOfValues(types, toBools(t.zones, len(v.Zones)), toBools(t.capacity, len(v.Capacities)))
+	_, _, short := v.ShortOfValues(types, rules.OfferSet{Zones: t.zones, Capacity: t.capacity})
 	return !short
 }
 
@@ -339,7 +339,7 @@ func (j *joiner) keepOne(c *constraint, of *topology, n *node) {
 	case byCapacity:
 		j.decide(nil, c, of, n, t.capacity)
 	case byType:
-		keepDomain(t.types, of, of.domains[next(t.types, 0)])
+		keepDomain(t.types, of, of.domains[t.types.Next(0)])
 	case byCustom:
 		have, chosen := t.custom.Get(of.key)
 		for _, value := range of.values {
@@ -352,7 +352,14 @@ func (j *joiner) keepOne(c *constraint, of *topology, n *node) {
 	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
 	for x := range t.types.All() {
 		if !pool.available[x].Intersects(t.pairs) {
-			remove(t.types, x)
+			t.types.Remove(x)
 		}
 	}
+}
+
+// intersect puts the members of both a and b into the memory of into, and reports whether there are any.
+func intersect(into, a, b rules.Bits) (rules.Bits, bool) {
+	into = append(into[:0], a...)
+	into.Keep(b)
+	return into, !into.Empty()
 }

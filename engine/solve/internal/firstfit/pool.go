@@ -22,7 +22,7 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 	n := len(v.Offers)
 	p := &pool{
 		view: v, available: make([]rules.Bits, n), offers: make([][]rules.Offer, n), admitted: rules.NewBits(n),
-		zones: filled(len(v.Zones)), capacity: filled(len(v.Capacities)), options: map[string][]*rules.Option{},
+		zones: rules.FullBits(len(v.Zones)), capacity: rules.FullBits(len(v.Capacities)), options: map[string][]*rules.Option{},
 	}
 	for t, offers := range v.Offers {
 		p.available[t] = rules.NewBits(len(v.Zones) * len(v.Capacities))
@@ -42,7 +42,10 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 // pairs returns those of the zones and capacity types, in the memory of into.
 func (p *pool) pairs(into, zones, capacity rules.Bits) rules.Bits {
 	n := len(p.view.Capacities)
-	into = cleared(into, len(p.view.Zones)*n)
+	into = into[:0]
+	for range (len(p.view.Zones)*n + 63) / 64 {
+		into = append(into, 0)
+	}
 	for z := range zones.All() {
 		for c := range capacity.All() {
 			into.Set(z*n + c)

@@ -63,7 +63,6 @@ type variant struct {
 // option is a way to run in a pool, with the zones and capacity types that topologies leave it now.
 type option struct {
 	*rules.Option
-	zones, capacity       rules.Bits
 	zonesNow, capacityNow rules.Bits
 	possible              bool
 }
@@ -154,7 +153,7 @@ func (x *variants) variant(shape, i int) *variant {
 	r := x.of(shape)
 	if r.variants[i] == nil {
 		v := &variant{
-			relaxation: r, shape: shape, preferences: r.steps[i], nodes: filled(x.nodes), prepared: -1, failedAt: [2]int{-1, -1},
+			relaxation: r, shape: shape, preferences: r.steps[i], nodes: rules.FullBits(x.nodes), prepared: -1, failedAt: [2]int{-1, -1},
 		}
 		x.addTerms(v)
 		x.addOptions(v)
@@ -227,7 +226,7 @@ func (x *variants) universe(s *model.Shape, spread *model.Spread, c *constraint)
 		}
 		t := x.pools.topology(i, c.topology)
 		for _, o := range pool.optionsFor(required, anyOf) {
-			for _, d := range t.possible(nil, o.Types, fromBools(o.Zones), fromBools(o.Capacity), o.Custom) {
+			for _, d := range t.possible(nil, o.Types, o.Zones, o.Capacity, o.Custom) {
 				out = addOnce(out, d)
 			}
 		}
@@ -255,7 +254,7 @@ func (x *variants) addOptions(v *variant) {
 			continue
 		}
 		for _, o := range pool.optionsFor(wants, anyOf) {
-			v.options[i] = append(v.options[i], option{Option: o, zones: fromBools(o.Zones), capacity: fromBools(o.Capacity)})
+			v.options[i] = append(v.options[i], option{Option: o})
 		}
 	}
 }
