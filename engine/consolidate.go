@@ -111,7 +111,7 @@ func (c *consolidation) singly(candidates []*model.Node) {
 	after := c.policy.After.Underutilized
 	round := len(candidates) > c.left || after != ""
 	if round {
-		candidates = c.byName(candidates)
+		candidates = byName(candidates)
 	}
 	for _, n := range candidates {
 		if round && n.Name <= after {

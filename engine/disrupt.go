@@ -134,18 +134,8 @@ func sortDescending(nodes []*model.Node, of func(*model.Node) float64) {
 }
 
 // byName returns the nodes in the order of the snapshot.
-func (r *run) byName(nodes []*model.Node) []*model.Node {
-	in := make(map[*model.Node]bool, len(nodes))
-	for _, n := range nodes {
-		in[n] = true
-	}
-	out := make([]*model.Node, 0, len(nodes))
-	for i := range r.s.Nodes {
-		if n := &r.s.Nodes[i]; in[n] {
-			out = append(out, n)
-		}
-	}
-	return out
+func byName(nodes []*model.Node) []*model.Node {
+	return slices.SortedFunc(slices.Values(nodes), func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // begin returns the run at the cursor, before anything is proposed.

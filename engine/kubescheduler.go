@@ -98,8 +98,6 @@ type spare struct {
 	free float64
 }
 
-func (a spare) before(b spare) bool { return a.free > b.free || a.free == b.free && a.node < b.node }
-
 func (a spare) compare(b spare) int {
 	return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.node, b.node))
 }
@@ -171,7 +169,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 				return
 			}
 			at := spare{node, by.free(state, node, &shapes[x.Shape].Requests)}
-			if (best.node < 0 || at.before(best)) && state.Allows(x.Shape, node) == "" {
+			if (best.node < 0 || at.compare(best) < 0) && state.Allows(x.Shape, node) == "" {
 				best = at
 			}
 		}
@@ -183,7 +181,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 			least = emptiest.least(&shapes[x.Shape].Requests)
 		}
 		for _, at := range emptiest.nodes {
-			if best.node >= 0 && (at.free-least < best.free || by.without && best.before(at)) {
+			if best.node >= 0 && (at.free-least < best.free || by.without && best.compare(at) < 0) {
 				break // after the pod there is less
 			}
 			if !in[at.node] {

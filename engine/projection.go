@@ -29,12 +29,7 @@ func newProjection(s *model.Snapshot, policy model.Policy) *projection {
 		views: map[destinations]*overlay{}, apart: apart(s),
 	}
 	plan := model.Plan{Placements: solve.Placements(s, policy)}
-	virtual := map[model.PodKey]bool{}
-	for i := range s.Pending {
-		if s.Pending[i].Virtual {
-			virtual[s.Pending[i].PodKey] = true
-		}
-	}
+	virtual := s.Placeholders()
 	for _, p := range plan.Placements {
 		if virtual[p.Pod] {
 			w.buffered[p.Node] = true

@@ -19,7 +19,7 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	// by whether it is virtual and shape: 1 + which it is
 	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil)
 	next := 0
-	for _, n := range c.byName(candidates) {
+	for _, n := range byName(candidates) {
 		for next < len(now.Nodes) && now.Nodes[next].Name < n.Name {
 			next++
 		}

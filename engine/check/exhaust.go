@@ -7,7 +7,6 @@ import (
 
 // Bounds of the search through all orders.
 const (
-	// Bounds of the exhaustive search.
 	maxPods   = 64
 	maxStates = 50_000
 )

@@ -2,7 +2,7 @@ package model
 
 // NominatedNodes returns the nodes on which the plan places real pods; placeholders never arrive.
 func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
-	out, never := map[string]bool{}, virtual(s)
+	out, never := map[string]bool{}, s.Placeholders()
 	for _, x := range p.Placements {
 		if !never[x.Pod] {
 			out[x.Node] = true
@@ -11,8 +11,8 @@ func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
 	return out
 }
 
-// virtual returns the placeholders among the pending pods, nil if there are none.
-func virtual(s *Snapshot) map[PodKey]bool {
+// Placeholders returns the Virtual pods among the pending ones, nil if there are none.
+func (s *Snapshot) Placeholders() map[PodKey]bool {
 	var out map[PodKey]bool
 	for i := range s.Pending {
 		if s.Pending[i].Virtual {

@@ -17,9 +17,8 @@ const (
 // Preferences says how preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are treated.
 type Preferences string
 
-// What becomes of preferences.
+// The treatments of preferences.
 const (
-	// The treatments of preferences.
 	Priced  Preferences = ""        // each is honored as far as that costs no more than its price
 	Respect Preferences = "Respect" // each is honored if at all possible
 	Ignore  Preferences = "Ignore"  // all are ignored
@@ -28,7 +27,7 @@ const (
 // MinValues says what happens if a launch cannot meet a pool's minValues.
 type MinValues string
 
-// What becomes of minValues.
+// The treatments of minValues that cannot be met.
 const (
 	Strict     MinValues = ""           // nothing is launched
 	BestEffort MinValues = "BestEffort" // for pods that would get nothing they are lowered to what is available

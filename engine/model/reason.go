@@ -5,9 +5,8 @@ import "time"
 // Rule identifies the constraint that decided.
 type Rule string
 
-// Rules a Reason can name.
+// The rules that a Reason can name.
 const (
-	// The rules that a Reason can name.
 	RuleUnmodelled   Rule = "Unmodelled"   // a constraint of the pod that the engine does not decide
 	RuleBlocked      Rule = "Blocked"      // something must happen before any node can take the pod
 	RulePriority     Rule = "Priority"     // the pod's priority is below the policy's cutoff

@@ -32,6 +32,11 @@ func (rs Requirements) Get(key string) (Requirement, bool) {
 	return rs[i], true
 }
 
+// Without returns the requirements without that on the key.
+func (rs Requirements) Without(key string) Requirements {
+	return slices.DeleteFunc(slices.Clone(rs), func(r Requirement) bool { return r.Key == key })
+}
+
 // And returns the intersection of both, key by key.
 func (rs Requirements) And(o Requirements) Requirements {
 	if len(o) == 0 {

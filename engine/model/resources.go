@@ -9,8 +9,6 @@ const MaxResources = 24
 // Indices of the resources every snapshot knows. Units: CPU in millicores, memory and ephemeral storage in bytes,
 // everything else in pieces.
 const (
-	// Indices of the resources that every snapshot knows. Units: CPU in millicores, memory and ephemeral storage in
-	// bytes, everything else in pieces.
 	CPU = iota
 	Memory
 	EphemeralStorage

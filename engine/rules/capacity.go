@@ -28,7 +28,7 @@ func (free *capacity) add(n *model.Node) {
 func (free *capacity) reset(node int) {
 	for r := range free.columns {
 		if free.columns[r] != nil {
-			free.columns[r][node] = unused(free.node(node), r)
+			free.columns[r][node] = unused(free.Node(node), r)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func (free *capacity) open(asks []ask) {
 		return
 	}
 	for node := range free.Nodes() {
-		n := free.node(node)
+		n := free.Node(node)
 		for _, r := range fresh {
 			free.columns[r][node] = unused(n, r)
 		}
@@ -75,7 +75,7 @@ func (free *capacity) unbound(node, resource int) int64 {
 	if free.base != nil && free.base.columns[resource] != nil {
 		return free.base.columns[resource][node]
 	}
-	return unused(free.node(node), resource)
+	return unused(free.Node(node), resource)
 }
 
 // hasRoom reports whether the node has the requested amounts.
@@ -111,19 +111,10 @@ func (free *capacity) take(asks []ask, node int, n int64) {
 	}
 }
 
-// Free returns what can still be requested of a node.
-func (free *capacity) Free(node int) model.Resources {
-	var out model.Resources
-	for r := range out {
-		out[r] = free.FreeOf(node, r)
-	}
-	return out
-}
-
 // FreeOf returns what can still be requested of one resource of a node.
 func (free *capacity) FreeOf(node, resource int) int64 {
 	if free.columns[resource] != nil {
 		return free.columns[resource][node]
 	}
-	return unused(free.node(node), resource)
+	return unused(free.Node(node), resource)
 }

@@ -123,9 +123,6 @@ func (cs *counters) countAll(counter, shape int, leaving bool) {
 // CounterTopology returns the topology of a counter.
 func (cs *counters) CounterTopology(counter int) int { return cs.all[counter].topology }
 
-// Counters returns the number of counters.
-func (cs *counters) Counters() int { return len(cs.all) }
-
 // CountIn returns how many pods a counter counts in a domain.
 func (cs *counters) CountIn(counter int, domain int32) int32 { return cs.all[counter].at(domain) }
 

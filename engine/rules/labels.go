@@ -9,9 +9,9 @@ import (
 // Option is one alternative of a pod's node affinity (Required and one term of AnyOf) together with what it leaves of
 // a pool.
 type Option struct {
-	Wants    model.Requirements // of the pod, for this alternative
-	Custom   model.Requirements // pool and pod, on labels that neither type nor offering decides
-	Types    Bits
+	Wants  model.Requirements // of the pod, for this alternative
+	Custom model.Requirements // pool and pod, on labels that neither type nor offering decides
+	Types  Bits
 	OfferSet
 }
 
@@ -56,7 +56,7 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 		case w.Key == model.LabelCapacityType:
 			narrow(o.Capacity, v.Capacities, w)
 		case w.Key == model.NodeNameField:
-			o.Wants = without(wants, w.Key)
+			o.Wants = wants.Without(w.Key)
 		case v.OfTypes(w.Key):
 			ofTypes = append(ofTypes, w)
 		default:
@@ -91,12 +91,7 @@ func (v *View) mayAllow(w model.Requirement) bool {
 }
 
 func (v *View) allowsAll(t int, wants model.Requirements) bool {
-	for _, w := range wants {
-		if !v.typeAllows(t, w) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(wants, func(w model.Requirement) bool { return !v.typeAllows(t, w) })
 }
 
 func (v *View) offers(t int, o *Option) bool {
@@ -112,7 +107,9 @@ func narrow(allowed Bits, values []string, w model.Requirement) {
 }
 
 // AllOffers returns the set of all offerings.
-func (v *View) AllOffers() OfferSet { return OfferSet{FullBits(len(v.Zones)), FullBits(len(v.Capacities))} }
+func (v *View) AllOffers() OfferSet {
+	return OfferSet{FullBits(len(v.Zones)), FullBits(len(v.Capacities))}
+}
 
 // Compatible reports whether the labels chosen so far for a node can still satisfy a joining pod.
 func Compatible(chosen, joining model.Requirements) bool {
@@ -122,10 +119,6 @@ func Compatible(chosen, joining model.Requirements) bool {
 		}
 	}
 	return true
-}
-
-func without(rs model.Requirements, key string) model.Requirements {
-	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool { return r.Key == key })
 }
 
 // Score returns the weight of the preferences that the labels satisfy. A preference never excludes a node.

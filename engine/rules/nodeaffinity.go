@@ -25,7 +25,7 @@ func (nr *nodeRules) wantsOf(alternatives []model.Requirements) [][]want {
 	out := make([][]want, len(alternatives))
 	for i, rs := range alternatives {
 		for _, r := range rs {
-			out[i] = append(out[i], want{Requirement: r, topology: nr.topology(r.Key)})
+			out[i] = append(out[i], want{Requirement: r, topology: nr.Topology(r.Key)})
 		}
 	}
 	return out
@@ -37,9 +37,9 @@ func (nr *nodeRules) judgeAffinity(c *affinityClass, node int) bool {
 	if c.judged++; c.judged == manyNodes {
 		c.byValue = nr.wantsOf(c.wants)
 	}
-	if c.byValue == nil || nr.node(node).State == model.InFlight {
+	if c.byValue == nil || nr.Node(node).State == model.InFlight {
 		for _, rs := range c.wants {
-			if nr.satisfies(node, rs) {
+			if nr.Satisfies(node, rs) {
 				return true
 			}
 		}
@@ -70,7 +70,7 @@ func (nr *nodeRules) has(w *want, node int) bool {
 	case d == NoDomain:
 		return w.AllowsAbsence()
 	case d < 0:
-		return nr.satisfies(node, model.Requirements{w.Requirement})
+		return nr.Satisfies(node, model.Requirements{w.Requirement})
 	}
 	if int(d) >= len(w.known) {
 		w.known = append(w.known, make([]verdict, len(t.names)-len(w.known))...)

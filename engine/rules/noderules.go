@@ -135,7 +135,7 @@ func (nr *nodeRules) nodeRule(x *shapeState, node int) model.Rule {
 }
 
 func (nr *nodeRules) judge(class, node int) verdict {
-	n, c := nr.node(node), &nr.classes[class]
+	n, c := nr.Node(node), &nr.classes[class]
 	s := c.shape
 	switch {
 	case n.Deleting, n.Cordoned && (n.State == model.InFlight || !tolerates(s.Tolerations, unschedulable)):

@@ -25,18 +25,16 @@ func newNodes(s *model.Snapshot) *nodes {
 func (ns *nodes) Nodes() int { return len(ns.s.Nodes) + len(ns.added) }
 
 // Node returns a node by its index. It must not be changed.
-func (ns *nodes) Node(i int) *model.Node { return ns.node(i) }
-
-func (ns *nodes) node(i int) *model.Node {
+func (ns *nodes) Node(i int) *model.Node {
 	if i < len(ns.s.Nodes) {
 		return &ns.s.Nodes[i]
 	}
 	return &ns.added[i-len(ns.s.Nodes)]
 }
 
-// satisfies reports whether the node's labels and name satisfy the requirements.
-func (ns *nodes) satisfies(node int, wants model.Requirements) bool {
-	n := ns.node(node)
+// Satisfies reports whether a node's labels and name satisfy the requirements. It is slow; the caller caches.
+func (ns *nodes) Satisfies(node int, wants model.Requirements) bool {
+	n := ns.Node(node)
 	for i := range wants {
 		if wants[i].Key != model.NodeNameField {
 			continue
@@ -61,7 +59,7 @@ func (ns *nodes) satisfies(node int, wants model.Requirements) bool {
 // attachLimit returns the node's limit for a driver. For a node in flight without one it is the lowest of its
 // possible types.
 func (ns *nodes) attachLimit(node int, driver string) (int64, bool) {
-	n := ns.node(node)
+	n := ns.Node(node)
 	if most, ok := model.AttachLimitOf(n.AttachLimits, driver); ok || n.State != model.InFlight {
 		return most, ok
 	}
@@ -79,7 +77,7 @@ func (ns *nodes) volumesReach(list []model.Volume, node int) bool {
 	for i := range list {
 		topology := list[i].Topology
 		if len(topology) > 0 && !slices.ContainsFunc(topology, func(rs model.Requirements) bool {
-			return ns.satisfies(node, rs)
+			return ns.Satisfies(node, rs)
 		}) {
 			return false
 		}

@@ -27,7 +27,7 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 	for _, ready := range []bool{true, false} {
 		begin := len(x.nodes)
 		for i := range st.Nodes() {
-			if n := st.node(i); (n.State == model.Initialized) == ready {
+			if n := st.Node(i); (n.State == model.Initialized) == ready {
 				if !n.Deleting {
 					x.nodes = append(x.nodes, i)
 				}
@@ -36,7 +36,7 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 		}
 		if len(st.added) > 0 { // the others come by name
 			slices.SortStableFunc(x.nodes[begin:], func(a, b int) int {
-				return strings.Compare(st.node(a).Name, st.node(b).Name)
+				return strings.Compare(st.Node(a).Name, st.Node(b).Name)
 			})
 		}
 	}
@@ -81,7 +81,7 @@ func (o *Order) Changed(node int) {
 	}
 	for r := range o.most {
 		if o.most[r] != nil {
-			o.most[r][k/block] = max(o.most[r][k/block], unused(o.st.node(node), r))
+			o.most[r][k/block] = max(o.most[r][k/block], unused(o.st.Node(node), r))
 		}
 	}
 }

@@ -42,8 +42,8 @@ func TestWhenOneAsksDoesNotMatter(t *testing.T) {
 			}
 		}
 		for node := range s.Nodes {
-			for resource, free := range early.Free(node) {
-				if got := late.Free(node)[resource]; got != free {
+			for resource := range model.MaxResources {
+				if free, got := early.FreeOf(node, resource), late.FreeOf(node, resource); got != free {
 					t.Fatalf("seed %d: %s has %d of resource %d, and %d if asked late", seed, s.Nodes[node].Name, free, resource, got)
 				}
 			}

@@ -62,7 +62,7 @@ func (o *owners) own(shape int) {
 // countOwners creates the counter of pods with the term, and makes the pods that it matches look at it.
 func (o *owners) countOwners(t *ownedTerm) {
 	t.counted = true
-	key := counterKey{pods: o.pods.selector(&t.Pods), topology: o.topology(t.Topology), owners: true}
+	key := counterKey{pods: o.pods.selector(&t.Pods), topology: o.Topology(t.Topology), owners: true}
 	c := o.counterFor(key)
 	for _, id := range o.pods.matched[key.pods] {
 		o.pods.against[id] = append(o.pods.against[id], int32(c))

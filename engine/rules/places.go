@@ -43,7 +43,7 @@ func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) boo
 			}
 		}
 		near.Wants, near.Custom = o.Wants, o.Custom
-		if *o = near; !step(model.RuleVolume, indices(near.Types)) {
+		if *o = near; !step(model.RuleVolume, slices.Collect(near.Types.All())) {
 			v.blameVolume(s, out)
 			return false
 		}
@@ -53,7 +53,7 @@ func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) boo
 
 // attach keeps the types that can attach all the volumes at once.
 func (v *View) attach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
-	left := indices(o.Types)
+	left := slices.Collect(o.Types.All())
 	all := len(left)
 	for i := range s.Volumes {
 		driver, most := s.Volumes[i].Driver, int64(0)

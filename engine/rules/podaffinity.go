@@ -20,7 +20,7 @@ func (cs *counters) affinityOf(s *model.Shape) affinityState {
 		pods := cs.pods.selector(all...)
 		a.self = true
 		for i := range s.Affinity {
-			a.near = append(a.near, cs.counterFor(counterKey{pods: pods, topology: cs.topology(s.Affinity[i].Topology)}))
+			a.near = append(a.near, cs.counterFor(counterKey{pods: pods, topology: cs.Topology(s.Affinity[i].Topology)}))
 			a.self = a.self && cs.pods.chooses(&s.Affinity[i].Pods, s)
 		}
 	}
@@ -28,7 +28,7 @@ func (cs *counters) affinityOf(s *model.Shape) affinityState {
 		t := &s.AntiAffinity[i]
 		a.apart = append(a.apart, cs.counterFor(counterKey{
 			pods:     cs.pods.selector(&t.Pods),
-			topology: cs.topology(t.Topology),
+			topology: cs.Topology(t.Topology),
 		}))
 	}
 	return a

@@ -69,7 +69,7 @@ func (cs *counters) spreadOf(s *model.Shape) []SpreadTerm {
 	var keys []int
 	for i := range s.Spread {
 		if s.Spread[i].Hard {
-			keys = append(keys, cs.topology(s.Spread[i].Topology))
+			keys = append(keys, cs.Topology(s.Spread[i].Topology))
 		}
 	}
 	for i := range s.Spread {
@@ -82,7 +82,7 @@ func (cs *counters) spreadOf(s *model.Shape) []SpreadTerm {
 
 func (cs *counters) spreadBy(s *model.Shape, c *model.Spread, keys []int) SpreadTerm {
 	pods := cs.pods.selector(&c.Pods)
-	x := SpreadTerm{Topology: cs.topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
+	x := SpreadTerm{Topology: cs.Topology(c.Topology), MaxSkew: int64(c.MaxSkew), MinDomains: int(c.MinDomains)}
 	if cs.pods.chooses(&c.Pods, s) {
 		x.Self = 1
 	}
@@ -147,7 +147,7 @@ func (cs *counters) countsFor(e *eligible, node int) bool {
 		}
 	}
 	return (e.spread.AnyNode || cs.affine(e.labels, node)) &&
-		(!e.spread.Untainted || !untolerated(cs.node(node).Taints, e.shape.Tolerations))
+		(!e.spread.Untainted || !untolerated(cs.Node(node).Taints, e.shape.Tolerations))
 }
 
 // addToSpread lets an added node contribute its domain, without pods at first.

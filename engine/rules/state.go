@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"slices"
+
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -193,8 +195,6 @@ func (st *State) HasRoom(shape, node int) bool {
 	return st.known(shape, node) && st.hasRoom(st.shape(shape).asks, node)
 }
 
-// Near are the counters of pods one of which must be in the domain, by affinity term of the shape; alone says that the
-
 // AffinityCounters returns, by affinity term of the shape, the counter of pods one of which must be in the domain;
 // alone says that the first pod of a group may go without.
 func (st *State) AffinityCounters(shape int) (counters []int, alone bool) {
@@ -226,19 +226,14 @@ func (st *State) SpreadTerms(shape int) []SpreadTerm { return st.shape(shape).sp
 
 // SoftSpread returns a ScheduleAnyway constraint of the shape as if it were hard.
 func (st *State) SoftSpread(shape int, c *model.Spread) SpreadTerm {
-	return st.spreadBy(&st.s.Shapes[shape], c, []int{st.topology(c.Topology)})
+	return st.spreadBy(&st.s.Shapes[shape], c, []int{st.Topology(c.Topology)})
 }
 
 // PodTerm returns the counter of pods that a term matches, and whether it matches pods of the shape.
 func (st *State) PodTerm(shape int, t *model.PodTerm) (counter int, self bool) {
 	pods := st.pods.selector(&t.Pods)
-	return st.counterFor(counterKey{pods: pods, topology: st.topology(t.Topology)}), st.pods.matches(pods, shape)
+	return st.counterFor(counterKey{pods: pods, topology: st.Topology(t.Topology)}), st.pods.matches(pods, shape)
 }
-
-// SpreadNodes says which nodes count for a spread's counter: those that the shape may use by its affinity, unless the
-
-// Satisfies reports whether a node's labels and name satisfy the requirements. It is slow; the caller caches.
-func (st *State) Satisfies(node int, wants model.Requirements) bool { return st.satisfies(node, wants) }
 
 // InUse reports whether a single-pod volume of the shape has a user on some node.
 func (st *State) InUse(shape int) bool {
@@ -248,4 +243,45 @@ func (st *State) InUse(shape int) bool {
 		}
 	}
 	return false
+}
+
+// bind is a change made during a trial: n more pods of a shape on a node.
+type bind struct {
+	shape, node int
+	n           int32
+}
+
+// Try lets f bind and unbind pods and undoes all of it. f must not add nodes or call Try.
+func (st *State) Try(f func()) {
+	st.trail, st.trying = st.trail[:0], true
+	f()
+	st.trying = false
+	for _, b := range slices.Backward(st.trail) {
+		st.move(b.shape, b.node, -b.n)
+	}
+}
+
+// Swap exchanges a node for another version of it: with the same name, labels, taints, state and Terminating pods,
+// but other pods beside them, or Deleting. Afterwards n holds the previous version, so the same call undoes it. It
+// changes the State's snapshot, whose Nodes must belong to the State alone, and forgets pods bound to the node since.
+func (st *State) Swap(node int, n *model.Node) {
+	at := st.Node(node)
+	st.countOn(node, at.Pods, -1)
+	*at, *n = *n, *at
+	st.countOn(node, at.Pods, 1)
+	st.capacity.reset(node)
+	st.nodeRules.forget(node)
+}
+
+// countOn counts pods of a node n times, if pods are counted already.
+func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
+	if !st.pods.where.gathered {
+		return // who is there is looked at when somebody asks
+	}
+	for i := range pods {
+		if p := &pods[i]; st.pods.counts(p) && !p.Terminating {
+			st.pods.where.remember(p.Shape, run{int32(node), n})
+			st.record(p.Shape, node, n, false)
+		}
+	}
 }

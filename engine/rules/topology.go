@@ -8,9 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Domains that are none.
+// Negative domains.
 const (
-	// Negative domains.
 	NoDomain      = -1 // the node does not have the label
 	unknownDomain = -2 // a node in flight may get one of several values
 )
@@ -89,8 +88,8 @@ func (t *topology) named(name string) int32 {
 	return d
 }
 
-// topology returns the index of a key.
-func (ts *topologies) topology(key string) int {
+// Topology returns the index of a label key.
+func (ts *topologies) Topology(key string) int {
 	i, ok := ts.index[key]
 	if !ok {
 		i = len(ts.all)
@@ -108,7 +107,7 @@ func (ts *topologies) domains(i int) *topology {
 		return t
 	}
 	if ts.base != nil && len(ts.added) == 0 {
-		*t = ts.base.domains(ts.base.topology(t.key)).share()
+		*t = ts.base.domains(ts.base.Topology(t.key)).share()
 		return t
 	}
 	t.filled, t.byNode = true, make([]int32, 0, ts.Nodes())
@@ -120,7 +119,7 @@ func (ts *topologies) domains(i int) *topology {
 
 // domainOf returns the value of the label, or NoDomain or unknownDomain.
 func (ts *topologies) domainOf(t *topology, node int) (string, int32) {
-	n, key := ts.node(node), t.key
+	n, key := ts.Node(node), t.key
 	r, ok := t.label(n.Labels)
 	switch {
 	case ok && !r.Complement && len(r.Values) == 1:
@@ -184,9 +183,6 @@ func (ts *topologies) domainInFlight(key string, n *model.Node, claimed bool) (s
 	}
 	return "", unknownDomain
 }
-
-// Topology returns the index of a label key.
-func (ts *topologies) Topology(key string) int { return ts.topology(key) }
 
 // TopologyKey returns the label key of a topology.
 func (ts *topologies) TopologyKey(topology int) string { return ts.all[topology].key }

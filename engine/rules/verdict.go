@@ -61,7 +61,7 @@ func TaintText(t model.Taint) string {
 
 func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, names []string, out *model.PoolVerdict) {
 	o, key := v.option(wants)
-	left := indices(o.Types)
+	left := slices.Collect(o.Types.All())
 	if key != "" || len(left) == 0 {
 		v.blameLabel(wants, key, out)
 		return
@@ -206,16 +206,6 @@ func (v *View) blameLimit(types []int, room Headroom, names []string, out *model
 	out.Object, out.Detail = name, model.Quantity(name, l.Max[over])
 	out.Best = model.Quantity(name, model.Resources{0: l.Max[over]}.Minus(model.Resources{0: room.Left[over]})[0])
 	out.BestOf = v.Pool.Types[smallest].Name
-}
-
-func indices(b Bits) []int {
-	var out []int
-	for i := range len(b) * 64 {
-		if b.Has(i) {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 func filter(types []int, keep func(int) bool) []int {

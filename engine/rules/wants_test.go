@@ -20,7 +20,7 @@ func TestAnAffinityIsTheSameByValueAndByNode(t *testing.T) {
 			for node := range s.Nodes {
 				want := false
 				for _, rs := range class.wants {
-					want = want || st.satisfies(node, rs)
+					want = want || st.Satisfies(node, rs)
 				}
 				if got := st.judgeAffinity(class, node); got != want {
 					t.Fatalf("seed %d: shape %d on %s: %v by value, %v by node", seed, i, s.Nodes[node].Name, got, want)

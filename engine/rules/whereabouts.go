@@ -46,7 +46,7 @@ func (p *podIndex) gather() {
 	}
 	total := 0
 	for node := range p.Nodes() {
-		total += len(p.node(node).Pods)
+		total += len(p.Node(node).Pods)
 	}
 	type podRun struct {
 		shape int32
@@ -55,7 +55,7 @@ func (p *podIndex) gather() {
 	all := make([]podRun, 0, total)
 	ends := make([]int32, len(p.s.Shapes)) // first the number of runs by shape, then the end of the shape's runs so far
 	for node := range p.Nodes() {
-		pods := p.node(node).Pods
+		pods := p.Node(node).Pods
 		for i := range pods {
 			pod := &pods[i]
 			switch last := len(all) - 1; {

@@ -53,13 +53,7 @@ func realUnplaced(s *model.Snapshot, plan *model.Plan) int {
 	if len(plan.Unplaced) == 0 {
 		return 0
 	}
-	virtual := map[model.PodKey]bool{}
-	for i := range s.Pending {
-		if s.Pending[i].Virtual {
-			virtual[s.Pending[i].PodKey] = true
-		}
-	}
-	n := 0
+	n, virtual := 0, s.Placeholders()
 	for _, u := range plan.Unplaced {
 		if !virtual[u.Pod] {
 			n++

@@ -31,15 +31,15 @@ type plannedNode struct {
 	wants       model.Requirements // of the pods
 	custom      model.Requirements // on labels that neither type nor offering decides
 	rules.OfferSet
-	load        model.Resources // of the pods
-	types       []int           // cheapest first
-	largest     model.Resources // of the types' capacities
-	chosen      model.Candidate
-	typ         int         // of the chosen
-	price       model.Price // effective price of the chosen
-	runnerUp    model.Candidate
-	relaxed     bool      // minValues may be lowered
-	template    *template // shared with nodes of the same pattern
+	load     model.Resources // of the pods
+	types    []int           // cheapest first
+	largest  model.Resources // of the types' capacities
+	chosen   model.Candidate
+	typ      int         // of the chosen
+	price    model.Price // effective price of the chosen
+	runnerUp model.Candidate
+	relaxed  bool      // minValues may be lowered
+	template *template // shared with nodes of the same pattern
 }
 
 func newPlannedNode(view int, v *rules.View, bearing rules.Bits, relaxed bool) *plannedNode {

@@ -9,27 +9,19 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/engine/spelling"
 )
 
 // allowValue allows one more value of a label, or drops the requirement if no node has the label.
 func (c *search) allowValue() model.Change {
-	if found := c.allowIn(c.shape.Required, func(s *model.Shape,
-		rs model.Requirements,
-	) {
-		s.Required = rs
-	}); found != (model.Change{}) {
-		return found
-	}
-	for i, term := range c.shape.AnyOf {
-		found := c.allowIn(term, func(s *model.Shape, rs model.Requirements) {
+	found := c.allowIn(c.shape.Required, func(s *model.Shape, rs model.Requirements) { s.Required = rs })
+	for i := 0; i < len(c.shape.AnyOf) && found == (model.Change{}); i++ {
+		found = c.allowIn(c.shape.AnyOf[i], func(s *model.Shape, rs model.Requirements) {
 			s.AnyOf = slices.Clone(s.AnyOf)
 			s.AnyOf[i] = rs
 		})
-		if found != (model.Change{}) {
-			return found
-		}
 	}
-	return model.Change{}
+	return found
 }
 
 // keyOrder puts labels first that are easy to give up.
@@ -49,7 +41,7 @@ func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Req
 	for _, r := range byEase {
 		for i, v := range c.views {
 			shape := *c.shape
-			rest := withoutKey(rs, r.Key)
+			rest := rs.Without(r.Key)
 			set(&shape, rest)
 			value, ok := nearestValue(v, c.candidates(&shape, v, c.rooms[i]), r)
 			if !ok {
@@ -135,4 +127,26 @@ func valuesText(r model.Requirement) string {
 		return strings.Join(r.Values, ", ")
 	}
 	return strings.TrimSpace(strings.TrimPrefix(r.String(), r.Key))
+}
+
+// maxTypos is the number of wrong letters up to which a name counts as misspelled.
+const maxTypos = 2
+
+// misspelled returns how far a type's name is from those that a requirement asks for, provided none of these is a
+// type of the view: 0 to maxTypos letters, else MaxUint64. For other labels all values are equally far.
+func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
+	if r.Key != model.LabelInstanceType || r.Complement || len(r.Values) == 0 {
+		return 0
+	}
+	nearest := math.MaxInt
+	for _, asked := range r.Values {
+		if slices.ContainsFunc(v.Pool.Types, func(t model.InstanceType) bool { return t.Name == asked }) {
+			return 0
+		}
+		nearest = min(nearest, spelling.EditDistance(asked, name))
+	}
+	if nearest > maxTypos {
+		return math.MaxUint64
+	}
+	return uint64(nearest)
 }

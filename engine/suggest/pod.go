@@ -60,60 +60,44 @@ func (c *search) requestLess() model.Change {
 	return best
 }
 
-// preferTerm turns one constraint on other pods into a preference.
+// preferTerm turns one constraint on other pods into a preference: the one that the reason names, or the only one.
 func (c *search) preferTerm() model.Change {
-	try := func(object string, drop func(*model.Shape), from, to string) model.Change {
+	try := func(all int, topology, from, to string, drop func(*model.Shape)) model.Change {
 		shape := *c.shape
-		drop(&shape)
+		if drop(&shape); topology != c.reason.Object && all > 1 {
+			return model.Change{}
+		}
 		pool := c.fitsSomewhere(&shape, true)
 		if pool == "" {
 			return model.Change{}
 		}
-		return model.Change{Rule: c.reason.Rule, Object: object, Pool: pool, From: from, To: to}
+		return model.Change{Rule: c.reason.Rule, Object: topology, Pool: pool, From: from, To: to}
 	}
-	without := func(terms []model.PodTerm, i int) []model.PodTerm {
-		return slices.Concat(terms[:i], terms[i+1:])
-	}
-	named := func(topology string, all bool) bool { return topology == c.reason.Object || all }
-	switch c.reason.Rule {
+	without := func(terms []model.PodTerm, i int) []model.PodTerm { return slices.Concat(terms[:i], terms[i+1:]) }
+	var found model.Change
+	switch s := c.shape; c.reason.Rule {
 	case model.RuleAffinity:
-		all := len(c.shape.Affinity) == 1
-		for i, t := range c.shape.Affinity {
-			if !named(t.Topology, all) {
-				continue
-			}
-			if found := try(t.Topology, func(s *model.Shape) { s.Affinity = without(s.Affinity, i) }, "required",
-				"preferred"); found.Pool != "" {
-				return found
-			}
+		for i := 0; i < len(s.Affinity) && found.Pool == ""; i++ {
+			found = try(len(s.Affinity), s.Affinity[i].Topology, "required", "preferred",
+				func(s *model.Shape) { s.Affinity = without(s.Affinity, i) })
 		}
 	case model.RuleAntiAffinity:
-		all := len(c.shape.AntiAffinity) == 1
-		for i, t := range c.shape.AntiAffinity {
-			if !named(t.Topology, all) {
-				continue
-			}
-			if found := try(t.Topology, func(s *model.Shape) { s.AntiAffinity = without(s.AntiAffinity, i) }, "required",
-				"preferred"); found.Pool != "" {
-				return found
-			}
+		for i := 0; i < len(s.AntiAffinity) && found.Pool == ""; i++ {
+			found = try(len(s.AntiAffinity), s.AntiAffinity[i].Topology, "required", "preferred",
+				func(s *model.Shape) { s.AntiAffinity = without(s.AntiAffinity, i) })
 		}
 	case model.RuleSpread:
-		all := len(c.shape.Spread) == 1
-		for i, t := range c.shape.Spread {
-			if !t.Hard || !named(t.Topology, all) {
+		for i := 0; i < len(s.Spread) && found.Pool == ""; i++ {
+			if !s.Spread[i].Hard {
 				continue
 			}
-			soft := func(s *model.Shape) {
+			found = try(len(s.Spread), s.Spread[i].Topology, "DoNotSchedule", "ScheduleAnyway", func(s *model.Shape) {
 				s.Spread = slices.Clone(s.Spread)
 				s.Spread[i].Hard = false
-			}
-			if found := try(t.Topology, soft, "DoNotSchedule", "ScheduleAnyway"); found.Pool != "" {
-				return found
-			}
+			})
 		}
 	}
-	return model.Change{}
+	return found
 }
 
 // unblock creates the object without which no node can take the pod, if nothing else is missing.

@@ -149,7 +149,7 @@ func (c *search) widenPool() model.Change {
 			}
 			c.tries++
 			pool := *v.Pool
-			pool.Requirements = withoutKey(pool.Requirements, r.Key)
+			pool.Requirements = pool.Requirements.Without(r.Key)
 			value, ok := "", false
 			if wide := rules.NewView(&pool, c.s.Daemons); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
 				r.Key == model.LabelCapacityType {

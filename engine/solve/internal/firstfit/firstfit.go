@@ -33,13 +33,13 @@ type ShapeCount struct{ Shape, N int }
 
 // Node is a planned node, with what it may still become.
 type Node struct {
-	View     int
-	Shapes   []ShapeCount       // in the order in which they came; a shape may come again
-	Types    rules.Bits         // that hold the load and the daemons
+	View   int
+	Shapes []ShapeCount // in the order in which they came; a shape may come again
+	Types  rules.Bits   // that hold the load and the daemons
 	rules.OfferSet
-	Custom   model.Requirements // on labels that neither type nor offering decides
-	Load     model.Resources    // of the pods
-	Relaxed  bool               // minValues need not be kept
+	Custom  model.Requirements // on labels that neither type nor offering decides
+	Load    model.Resources    // of the pods
+	Relaxed bool               // minValues need not be kept
 }
 
 // PodCount is so many pods on a node, by its index.
@@ -396,7 +396,7 @@ func (p *Packer) Planned() []Node {
 		out[i] = Node{
 			View: n.view, Shapes: slices.Clone(n.shapes), Types: slices.Clone(n.types),
 			OfferSet: rules.OfferSet{Zones: slices.Clone(n.zones), Capacity: slices.Clone(n.capacity)}, Custom: n.custom,
-			 Load: n.load, Relaxed: n.relaxed,
+			Load: n.load, Relaxed: n.relaxed,
 		}
 	}
 	return out

@@ -255,7 +255,7 @@ func TestANodeFromOutsideIsJoined(t *testing.T) {
 	p.Open(firstfit.Node{
 		Shapes: []firstfit.ShapeCount{{Shape: web, N: 1}}, Types: all,
 		OfferSet: rules.OfferSet{Zones: rules.Bits{1}, Capacity: rules.Bits{1}},
-		Load: s.Shapes[web].Requests,
+		Load:     s.Shapes[web].Requests,
 	})
 	if r := p.Place(web, 1); r.Rule != "" || r.Planned[0].Index != 1 {
 		t.Errorf("the second goes to another zone: %+v", r)
