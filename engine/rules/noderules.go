@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -160,6 +161,20 @@ func untolerated(taints []model.Taint, tolerations []model.Toleration) bool {
 	}
 	_, bad := model.Untolerated(taints, tolerations)
 	return bad
+}
+
+// HasPreferNoSchedule reports whether one of the taints is PreferNoSchedule.
+func HasPreferNoSchedule(taints []model.Taint) bool {
+	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
+}
+
+// Avoided reports whether a PreferNoSchedule taint that is not tolerated should keep pods away where they have the
+// choice.
+func Avoided(taints []model.Taint, tolerations []model.Toleration) bool {
+	return slices.ContainsFunc(taints, func(t model.Taint) bool {
+		return t.Effect == model.PreferNoSchedule &&
+			!slices.ContainsFunc(tolerations, func(x model.Toleration) bool { return x.Tolerates(t) })
+	})
 }
 
 // affine reports whether the node satisfies a required node affinity.

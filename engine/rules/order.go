@@ -44,11 +44,6 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 	return x.nodes, x.soft
 }
 
-// HasPreferNoSchedule reports whether one of the taints is PreferNoSchedule.
-func HasPreferNoSchedule(taints []model.Taint) bool {
-	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
-}
-
 // Order is a list of nodes in order of use, prepared so that those without room for a request are skipped quickly: it
 // knows an upper bound on the free resources of each block of nodes.
 type Order struct {

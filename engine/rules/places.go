@@ -31,6 +31,25 @@ func Places(volumes []model.Volume) []model.Requirements {
 	return out
 }
 
+// Reaching returns the alternatives of a node affinity, each with one of the places from which the volumes are
+// accessible.
+func Reaching(anyOf []model.Requirements, volumes []model.Volume) []model.Requirements {
+	places := Places(volumes)
+	if places == nil {
+		return anyOf
+	}
+	if len(anyOf) == 0 {
+		return places
+	}
+	var out []model.Requirements
+	for _, term := range anyOf {
+		for _, place := range places {
+			out = append(out, term.And(place))
+		}
+	}
+	return out
+}
+
 // reach narrows an option to where the volumes are accessible and to types that can attach them.
 func (v *View) reach(s *model.Shape, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
 	if places := Places(s.Volumes); places != nil {

@@ -178,6 +178,13 @@ func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
 	return r, ok
 }
 
+// Candidate returns an offering of type t at its real price.
+func (v *View) Candidate(t int, o *Offer) model.Candidate {
+	return model.Candidate{Price: o.Real, OfferingKey: model.OfferingKey{
+		Type: v.Pool.Types[t].Name, Zone: v.Zones[o.Zone], CapacityType: v.Capacities[o.Capacity],
+	}}
+}
+
 // Headroom is what a pool's limits still allow.
 type Headroom struct {
 	Left  model.Resources // meaningful only where Limits.Set

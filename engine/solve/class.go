@@ -35,14 +35,8 @@ func newClassTable() *classTable { return &classTable{index: map[string]int{}} }
 // add returns the class of a shape. Where its volumes are is one more set of alternatives.
 func (x *classTable) add(s *model.Shape) int {
 	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, ports: s.HostPorts}
-	if places := rules.Places(s.Volumes); places != nil {
-		c.anyOf = nil
-		for _, wants := range rules.Alternatives(s.Required, s.AnyOf) {
-			for _, place := range places {
-				c.anyOf = append(c.anyOf, wants.And(place))
-			}
-		}
-		c.required = nil
+	if rules.Places(s.Volumes) != nil {
+		c.required, c.anyOf = nil, rules.Reaching(rules.Alternatives(s.Required, s.AnyOf), s.Volumes)
 	}
 	return x.intern(c, -1)
 }

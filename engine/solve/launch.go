@@ -92,9 +92,7 @@ func digest(identity []byte, pods []model.PodKey) string {
 // types, zones and capacity types that are possible.
 func (b *nodeBuilder) requirements(n *plannedNode) model.Requirements {
 	v := b.views[n.view]
-	out := slices.DeleteFunc(slices.Clone(v.Requirements.And(n.wants).And(n.custom)), func(r model.Requirement) bool {
-		return r.Key == model.NodeNameField // a field, not a label
-	})
+	out := v.Requirements.And(n.wants).And(n.custom).Without(model.NodeNameField) // a field, not a label
 	for i, r := range out {
 		if _, custom := n.custom.Get(r.Key); custom {
 			out[i] = oneValue(r)

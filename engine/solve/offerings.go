@@ -14,14 +14,7 @@ type offeringOption struct {
 	offer rules.Offer
 }
 
-func (o offeringOption) candidate(v *rules.View) model.Candidate {
-	return model.Candidate{
-		OfferingKey: model.OfferingKey{
-			Type: v.Pool.Types[o.typ].Name, Zone: v.Zones[o.offer.Zone], CapacityType: v.Capacities[o.offer.Capacity],
-		},
-		Price: o.offer.Real,
-	}
-}
+func (o *offeringOption) candidate(v *rules.View) model.Candidate { return v.Candidate(o.typ, &o.offer) }
 
 func compareOptions(a, b offeringOption) int {
 	return cmp.Or(cmp.Compare(a.offer.Price, b.offer.Price), cmp.Compare(a.typ, b.typ))

@@ -151,7 +151,7 @@ func (x *preferredSolve) preferencesOf(shape *model.Shape, views []*rules.View) 
 		label(f.Terms, int64(f.Weight))
 	}
 	for i := range x.s.Pools {
-		if p := &x.s.Pools[i]; avoids(p.Taints, shape.Tolerations) {
+		if p := &x.s.Pools[i]; rules.Avoided(p.Taints, shape.Tolerations) {
 			label(model.Requirements{{Key: model.LabelPool, Complement: true, Values: []string{p.Name}}}, 100)
 		}
 	}
@@ -173,14 +173,6 @@ func (x *preferredSolve) preferencesOf(shape *model.Shape, views []*rules.View) 
 	}
 	slices.SortStableFunc(out, func(a, b preference) int { return cmp.Compare(b.weight, a.weight) })
 	return out
-}
-
-// avoids reports whether some soft taint should keep such pods away where they have the choice.
-func avoids(taints []model.Taint, tolerations []model.Toleration) bool {
-	return slices.ContainsFunc(taints, func(t model.Taint) bool {
-		return t.Effect == model.PreferNoSchedule &&
-			!slices.ContainsFunc(tolerations, func(x model.Toleration) bool { return x.Tolerates(t) })
-	})
 }
 
 // asRequired returns the snapshot in which the preferences that are kept are requirements, and their weight for all

@@ -40,21 +40,8 @@ func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool)
 	if c.repelled(shape) {
 		return out, false
 	}
-	if places := rules.Places(shape.Volumes); places != nil {
-		product := places
-		if len(out.AnyOf) > 0 {
-			product = nil
-		}
-		for _, term := range out.AnyOf {
-			for _, place := range places {
-				product = append(product, term.And(place))
-			}
-		}
-		if out.AnyOf = product; len(product) > maxAlternatives {
-			return out, false
-		}
-	}
-	return out, true
+	out.AnyOf = rules.Reaching(out.AnyOf, shape.Volumes)
+	return out, len(out.AnyOf) <= maxAlternatives || len(rules.Places(shape.Volumes)) == 0
 }
 
 // near returns where an affinity term can be met: next to an existing pod, or anywhere if the pod is the first of its

@@ -211,9 +211,7 @@ func (c *search) cheapest(shape *model.Shape, v *rules.View, room rules.Headroom
 		if out.Node.Type != "" && m.offer.Real >= out.Node.Price {
 			continue
 		}
-		out.Node = model.Candidate{Price: m.offer.Real, OfferingKey: model.OfferingKey{
-			Type: v.Pool.Types[m.t].Name, Zone: v.Zones[m.offer.Zone], CapacityType: v.Capacities[m.offer.Capacity],
-		}}
+		out.Node = v.Candidate(m.t, &m.offer)
 		out.arch, _ = valueOf(v, m, model.LabelArch)
 	}
 	return out

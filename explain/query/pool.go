@@ -87,10 +87,7 @@ func (p *Pool) offers(v *rules.View) {
 			continue
 		}
 		p.Available++
-		f := v.Offers[t][best]
-		p.Cheapest = append(p.Cheapest, model.Candidate{Price: f.Real, OfferingKey: model.OfferingKey{
-			Type: v.Pool.Types[t].Name, Zone: v.Zones[f.Zone], CapacityType: v.Capacities[f.Capacity],
-		}})
+		p.Cheapest = append(p.Cheapest, v.Candidate(t, &v.Offers[t][best]))
 	}
 	slices.SortFunc(p.Cheapest, func(a, b model.Candidate) int {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Type, b.Type))

@@ -247,7 +247,10 @@ func (x *variants) addOptions(v *variant) {
 	if v.term >= 0 && len(s.AnyOf) > 1 || len(v.labels) > 0 {
 		v.wants = rules.Alternatives(wants, anyOf)
 	}
-	anyOf = withVolumes(anyOf, s.Volumes)
+	const limit = 64
+	if all := rules.Reaching(anyOf, s.Volumes); len(s.Volumes) > 0 {
+		anyOf = all[:min(len(all), limit)]
+	}
 	v.options = make([][]option, len(x.pools.list))
 	for i, pool := range x.pools.list {
 		if pool.view.Pool.NotReady != "" || !v.tolerates(pool.view.Pool.Taints) {
@@ -259,31 +262,6 @@ func (x *variants) addOptions(v *variant) {
 	}
 }
 
-// withVolumes combines the alternatives with those of each volume, a few dozen at most.
-func withVolumes(anyOf []model.Requirements, volumes []model.Volume) []model.Requirements {
-	const limit = 64
-	for i := range volumes {
-		topology := volumes[i].Topology
-		switch {
-		case len(topology) == 0:
-			continue
-		case len(anyOf) == 0:
-			anyOf = topology[:min(len(topology), limit)]
-			continue
-		}
-		var both []model.Requirements
-		for _, a := range anyOf {
-			for _, b := range topology {
-				if len(both) < limit {
-					both = append(both, a.And(b))
-				}
-			}
-		}
-		anyOf = both
-	}
-	return anyOf
-}
-
 // tolerates reports whether the taints admit the variant. A soft taint keeps it away too, until that preference is
 // dropped.
 func (v *variant) tolerates(taints []model.Taint) bool {
@@ -293,8 +271,5 @@ func (v *variant) tolerates(taints []model.Taint) bool {
 
 // toleratesSoft is tolerates for PreferNoSchedule taints alone.
 func (v *variant) toleratesSoft(taints []model.Taint) bool {
-	return v.soft || !slices.ContainsFunc(taints, func(t model.Taint) bool {
-		return t.Effect == model.PreferNoSchedule &&
-			!slices.ContainsFunc(v.relaxation.shape.Tolerations, func(x model.Toleration) bool { return x.Tolerates(t) })
-	})
+	return v.soft || !rules.Avoided(taints, v.relaxation.shape.Tolerations)
 }
