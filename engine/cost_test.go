@@ -9,7 +9,7 @@ import (
 )
 
 // What a region's catalogue could do at best is known from below; the search must come near it.
-func TestMachinesAreCheap(t *testing.T) {
+func TestPlansAreNearTheirBound(t *testing.T) {
 	for _, c := range []struct {
 		pods, shapes int
 		atMost       float64 // of the lower bound

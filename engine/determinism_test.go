@@ -53,7 +53,7 @@ func little() (snapshots []*model.Snapshot, policies []model.Policy) {
 	return snapshots, policies
 }
 
-func TestAPlanIsTheSameEveryTime(t *testing.T) {
+func TestPlanIsDeterministic(t *testing.T) {
 	snapshots, policies := little()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
@@ -65,7 +65,7 @@ func TestAPlanIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-func TestAPlanIsTheSameOnEveryMachine(t *testing.T) {
+func TestPlanIsTheSameOnEveryPlatform(t *testing.T) {
 	snapshots, policies := samples()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
@@ -80,7 +80,7 @@ func TestAPlanIsTheSameOnEveryMachine(t *testing.T) {
 	}
 }
 
-func TestAPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+func TestPlanIgnoresTheOrderOfItsInput(t *testing.T) {
 	snapshots, policies := samples()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
@@ -93,7 +93,7 @@ func TestAPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	}
 }
 
-func TestAPlanIsTheSameAfterTheClusterWasWrittenDown(t *testing.T) {
+func TestPlanIsTheSameAfterJSON(t *testing.T) {
 	snapshots, policies := samples()
 	for i, s := range snapshots {
 		first := bothPlans(t, s, policies[i])
@@ -112,7 +112,7 @@ func TestAPlanIsTheSameAfterTheClusterWasWrittenDown(t *testing.T) {
 }
 
 // The engine runs in a browser too: nothing in it may need an operating system.
-func TestTheEngineBuildsForTheBrowser(t *testing.T) {
+func TestEngineBuildsForTheBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the standard library for another machine")
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Drifted machines of a hundred pools, none of which can go anywhere: piece by piece each machine is looked at once,
+// Drifted nodes of a hundred pools, none of which can go anywhere: piece by piece each node is looked at once,
 // and none a second time before every pool had its first turn, its oldest.
-func TestPoolsTakeTurnsFromPieceToPiece(t *testing.T) {
+func TestPoolsTakeTurnsAcrossPieces(t *testing.T) {
 	const pools, each = 100, 3
 	var text strings.Builder
 	text.WriteString("now 2026-01-02T00:00:00Z\ntype s4 cpu=4 memory=16Gi pods=30 offers(a on-demand 0.2)\nshape app cpu=3\n")

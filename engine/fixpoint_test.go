@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// carriedOut is the cluster after a plan of Disrupt: machines are gone, their pods where the plan said, and what was
+// carriedOut is the cluster after a plan of Disrupt: nodes are gone, their pods where the plan said, and what was
 // launched is there as what was chosen.
 func carriedOut(t *testing.T, s *model.Snapshot, plan model.Plan) *model.Snapshot {
 	t.Helper()
@@ -113,7 +113,7 @@ func settles(t *testing.T, name string, s *model.Snapshot, policy model.Policy) 
 }
 
 // What a command did must not be undone: consolidation comes to an end, and every step saves money.
-func TestConsolidationComesToAnEnd(t *testing.T) {
+func TestConsolidationSettles(t *testing.T) {
 	for seed := range uint64(1500) {
 		s, policy := gen.Disruptive(seed), gen.DisruptionPolicy(seed)
 		s.Pending = nil

@@ -10,7 +10,7 @@ import (
 
 // What a hopeless pod adds to the work of a plan does not depend on how many pools there are. Allocations stand for
 // work.
-func TestHopelessPodsCostAPlanLittle(t *testing.T) {
+func TestHopelessPodsCostLittle(t *testing.T) {
 	extra := func(pools int) float64 {
 		x := engine.NewProvisioner()
 		work := func(s *model.Snapshot) float64 {
@@ -37,7 +37,7 @@ func TestHopelessPodsChangeNoPlan(t *testing.T) {
 }
 
 // Explanations are made piece by piece, each once, until a pool changes.
-func TestExplanationsAreRemembered(t *testing.T) {
+func TestReasonsAreCached(t *testing.T) {
 	s := hopeless(3, 40)
 	want := engine.Provision(s, model.Policy{})
 	x := engine.NewProvisioner()

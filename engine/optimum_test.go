@@ -13,7 +13,7 @@ import (
 
 // On instances so small that every plan can be tried, nothing is cheaper than the lower bound, and no plan of the
 // engine is cheaper than the optimum. How far both are from it is printed.
-func TestTheOptimumIsBetweenBoundAndPlan(t *testing.T) {
+func TestOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	const instances = 400
 	var above, below float64
 	exact, judged, notGood, without := 0, 0, 0, 0
@@ -51,7 +51,7 @@ func TestTheOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	}
 }
 
-// tiny is a cluster without machines: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint
+// tiny is a cluster without nodes: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint
 // or two.
 func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	s := &model.Snapshot{ResourceNames: model.WellKnownResources, Pools: []model.Pool{{
@@ -127,8 +127,8 @@ func tinyShape(r *rand.Rand, i int) model.Shape {
 	return x
 }
 
-// optimum is the least that the launched pods can be had for: every way to share them out among machines is tried, each
-// machine as each offering that has room, cheapest plans first, until the judge allows one. No plan dearer than
+// optimum is the least that the launched pods can be had for: every way to share them out among nodes is tried, each
+// node as each offering that has room, cheapest plans first, until the judge allows one. No plan dearer than
 // atMost is tried.
 func optimum(s *model.Snapshot, policy model.Policy, plan model.Plan, atMost model.Price) model.Price {
 	only := *s
@@ -156,7 +156,7 @@ type brute struct {
 	s      *model.Snapshot
 	policy model.Policy
 	atMost model.Price
-	bySet  [][]machineOf // by the set of pods on it: the cheapest machine that has room, in each zone
+	bySet  [][]machineOf // by the set of pods on it: the cheapest node that has room, in each zone
 	tried  []sharing
 }
 
@@ -171,7 +171,7 @@ type sharing struct {
 	cost     model.Price
 }
 
-// machines are the cheapest, by zone, that have room for the pods as far as resources and volumes go.
+// nodes are the cheapest, by zone, that have room for the pods as far as resources and volumes go.
 func (b *brute) machines(set int) (out []machineOf) {
 	var asked model.Resources
 	var volumes []string
@@ -212,7 +212,7 @@ func (b *brute) machines(set int) (out []machineOf) {
 	return out
 }
 
-// share gives the pods that are not in done to machines, in all ways that cost less than atMost.
+// share gives the pods that are not in done to nodes, in all ways that cost less than atMost.
 func (b *brute) share(done int, cost model.Price, machines []machineOf) {
 	all := len(b.bySet) - 1
 	if done == all {

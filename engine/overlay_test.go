@@ -116,7 +116,7 @@ func (c *consolidation) expectWorld(t *testing.T, seed uint64, want *model.Snaps
 	c.projected.views = shared
 }
 
-// lost is what fragile says, one machine looked at after the other.
+// lost is what fragile says, one node looked at after the other.
 func lost(s *model.Snapshot) model.PodKey {
 	pods := slices.DeleteFunc(slices.Clone(s.Pending), func(x model.Pod) bool { return x.Virtual })
 	if len(pods) < 2 {
@@ -150,7 +150,7 @@ func lost(s *model.Snapshot) model.PodKey {
 	return model.PodKey{}
 }
 
-// roomy makes machines larger, and some of them cordoned.
+// roomy makes nodes larger, and some of them cordoned.
 func roomy(s *model.Snapshot) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -158,7 +158,7 @@ func roomy(s *model.Snapshot) {
 	}
 }
 
-// some are up to four of the machines, in no order.
+// some are up to four of the nodes, in no order.
 func some(random *rand.Rand, nodes []model.Node) (out []*model.Node) {
 	for _, i := range random.Perm(len(nodes))[:min(len(nodes), 1+random.IntN(3))] {
 		if !nodes[i].Deleting {

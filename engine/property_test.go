@@ -91,7 +91,7 @@ func TestPlansToDisruptKeepEveryPromise(t *testing.T) {
 	}
 }
 
-func TestAPlanThatWasCutKeepsEveryPromise(t *testing.T) {
+func TestPartialPlansKeepEveryPromise(t *testing.T) {
 	for seed := range uint64(300) {
 		policy := model.Policy{MaxSteps: 1 + int(seed)%40, MaxTypes: 1 + int(seed)%5}
 		judge(t, seed, gen.Random(seed), policy)

@@ -14,7 +14,7 @@ shape web cpu=1
 `
 
 // A command about n1 is under way: n1 is tainted, its pods wait for another place.
-func TestACommandIsLookedAtAgain(t *testing.T) {
+func TestStillTrue(t *testing.T) {
 	for name, c := range map[string]struct {
 		method  model.Method
 		cluster string

@@ -11,9 +11,9 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// A price that falls to a tenth moves the pods once; that it rises again moves nobody: a machine counts for what it
+// A price that falls to a tenth moves the pods once; that it rises again moves nobody: a node counts for what it
 // cost when it was bought.
-func TestPricesThatJumpMoveNobodyTwice(t *testing.T) {
+func TestPriceJumpsMoveNoPodTwice(t *testing.T) {
 	s, policy := clusterOf(t, `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
 type c8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.5)
@@ -45,7 +45,7 @@ node n2 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 }
 
 // A pool that is deleted while a command of it is under way: the command is undone.
-func TestACommandIsUndoneWhenItsPoolGoes(t *testing.T) {
+func TestCommandEndsWithItsPool(t *testing.T) {
 	s, policy := clusterOf(t, `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
 type m2 cpu=2 memory=8Gi pods=60 offers(a on-demand 0.1)
@@ -69,8 +69,8 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 	}
 }
 
-// What keeps every machine where it is keeps it there for a day, and says why.
-func TestWhatMayNotMoveStaysAndSaysWhy(t *testing.T) {
+// What keeps every node where it is keeps it there for a day, and says why.
+func TestProtectedPodsKeepTheirNodes(t *testing.T) {
 	const types = `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
 type m2 cpu=2 memory=8Gi pods=60 offers(a on-demand 0.1)
@@ -79,7 +79,7 @@ shape web cpu=1
 	for name, c := range map[string]struct {
 		cluster string
 		want    model.Rule
-		says    string // to whoever asks why the machine is still there
+		says    string // to whoever asks why the node is still there
 	}{
 		"one budget allows nine, another none: the least counts": {
 			`pool general disrupt(underused=0, empty=9, drifted=9)

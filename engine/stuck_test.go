@@ -17,7 +17,7 @@ import (
 
 // course is what became of a cluster that was looked at every quarter of an hour.
 type course struct {
-	rounds, moves, launches int // in which something was done; pods that moved; machines
+	rounds, moves, launches int // in which something was done; pods that moved; nodes
 	end                     *model.Snapshot
 }
 
@@ -55,7 +55,7 @@ func until(t *testing.T, s *model.Snapshot, policy model.Policy,
 	return c
 }
 
-// began makes pods that are on another machine than before new ones, and counts them and new machines.
+// began makes pods that are on another node than before new ones, and counts them and new nodes.
 func began(before, after *model.Snapshot) (moved, machines int) {
 	on, there := map[model.PodKey]string{}, map[string]bool{}
 	for i := range before.Nodes {
@@ -86,7 +86,7 @@ func asPlanned(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot {
 	return func(s *model.Snapshot, plan model.Plan) *model.Snapshot { return carriedOut(t, s, plan) }
 }
 
-// asScheduled has kube-scheduler place the pods that move: in the order of their names, each on the machine of which
+// asScheduled has kube-scheduler place the pods that move: in the order of their names, each on the node of which
 // it leaves most (NodeResourcesFit LeastAllocated), whatever the plan says. What finds no place is provisioned for.
 func asScheduled(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot {
 	return func(s *model.Snapshot, plan model.Plan) *model.Snapshot {
@@ -163,8 +163,8 @@ func clusterOf(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	return s, policy
 }
 
-// A machine whose pods need two cheaper ones is replaced by them, once (kubernetes-sigs/karpenter 1442).
-func TestOneMachineBecomesTwoCheaperOnes(t *testing.T) {
+// A node whose pods need two cheaper ones is replaced by them, once (kubernetes-sigs/karpenter 1442).
+func TestNodeIsReplacedByTwoCheaperOnes(t *testing.T) {
 	s, policy := clusterOf(t, `
 type s2 cpu=2 memory=8Gi pods=30 offers(a on-demand 0.1)
 type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -180,9 +180,9 @@ node n1 pool=general type=s16 zone=a capacity-type=on-demand price=0.8 ready=2h
 	}
 }
 
-// Fifty under-used machines, of which those that cost most for their pods cannot be had cheaper: the others become
+// Fifty under-used nodes, of which those that cost most for their pods cannot be had cheaper: the others become
 // fewer larger ones (aws/karpenter-provider-aws 9207).
-func TestFiftyUnderusedMachinesDoNotStayForTheFirstOfThem(t *testing.T) {
+func TestConsolidationPassesNodesThatCannotMove(t *testing.T) {
 	text := `
 type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
 type s32 cpu=32 memory=128Gi pods=110 offers(a on-demand 1.45)
@@ -198,13 +198,13 @@ shape alone cpu=1 anti(hostname: app=alone) labels(app=alone)
 	}
 	s, policy := clusterOf(t, text)
 	c := until(t, s, policy, asPlanned(t))
-	// Ten machines that cannot go take twenty of the pods, six larger ones the other sixty: $4 and 6 x $1.45.
+	// Ten nodes that cannot go take twenty of the pods, six larger ones the other sixty: $4 and 6 x $1.45.
 	if c.rounds != 1 || c.moves != 80 || price(c.end) != 12_700_000 {
 		t.Errorf("%d rounds, %d moves, from %d to %d", c.rounds, c.moves, price(s), price(c.end))
 	}
 }
 
-// churning is a well-packed cluster of xlarge machines of which some pods have just gone.
+// churning is a well-packed cluster of xlarge nodes of which some pods have just gone.
 func churning(seed uint64) *model.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 8536))
 	s := &model.Snapshot{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), ResourceNames: model.WellKnownResources}
@@ -272,9 +272,9 @@ func churning(seed uint64) *model.Snapshot {
 }
 
 // Where kube-scheduler places pods otherwise than it was counted on, consolidation still comes to an end, and the
-// cluster is cheaper then (aws/karpenter-provider-aws 8536: 14 hours of the same machines coming and going). Without
+// cluster is cheaper then (aws/karpenter-provider-aws 8536: 14 hours of the same nodes coming and going). Without
 // RuleFragile the worst of these clusters has 830 moves and 233 launches in a day, and goes on.
-func TestMachinesDoNotComeAndGoForHours(t *testing.T) {
+func TestNodesDoNotChurn(t *testing.T) {
 	for seed := range uint64(15) {
 		s := churning(seed)
 		c := until(t, s, model.Policy{}, asScheduled(t))

@@ -12,7 +12,7 @@ import (
 )
 
 // constrained is a plan for so many pods under as many constraints as it happens to satisfy: every shape of ten
-// spreads over machines and zones, is near the pods of its kind, keeps away from pods that are not there, and has a
+// spreads over nodes and zones, is near the pods of its kind, keeps away from pods that are not there, and has a
 // port.
 func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) {
 	s := gen.Large(pods, shapes)

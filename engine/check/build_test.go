@@ -75,7 +75,7 @@ func (b *builder) place(node string, pods ...string) *builder {
 	return b
 }
 
-// launch makes a machine of the first pool, of the type, for pods. The zone is open if it is "".
+// launch makes a node of the first pool, of the type, for pods. The zone is open if it is "".
 func (b *builder) launch(typ, zone string, pods ...string) *builder {
 	b.t.Helper()
 	pool := &b.s.Pools[0]

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// ofRemoved spoils the pool of the first machine that goes without more ado by the method.
+// ofRemoved spoils the pool of the first node that goes without more ado by the method.
 func ofRemoved(how model.Method, f func(*model.Pool)) func(*plan) bool {
 	return func(p *plan) bool {
 		for _, r := range p.Removals {
@@ -145,6 +145,6 @@ var wishMutations = []mutation{
 	}},
 }
 
-func TestPlantedBugsOfWishesAreCaught(t *testing.T) {
+func TestPlantedBugsOfAnnotationsAreCaught(t *testing.T) {
 	plant(t, goodDisruptions(t), wishMutations)
 }

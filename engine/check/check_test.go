@@ -24,7 +24,7 @@ pods 2 web cpu=1 require(zone=a, arch=amd64)
 `
 
 // Each story spoils a good plan in one way; the judge must name the promise that is broken.
-func TestTheJudgeSeesWhatIsWrong(t *testing.T) {
+func TestJudgeSeesViolations(t *testing.T) {
 	for promise, spoil := range map[string]func(*model.Snapshot, *model.Plan){
 		"answered once": func(_ *model.Snapshot, p *model.Plan) { p.Placements = nil },
 		"reason": func(_ *model.Snapshot,

@@ -30,12 +30,12 @@ func (p *plan) command() *model.Command {
 	return &p.Commands[0]
 }
 
-// victim is the first machine that the command takes.
+// victim is the first node that the command takes.
 func (p *plan) victim(c *model.Command) *model.Node {
 	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == c.Removals[0].Node })]
 }
 
-// ofVictim spoils the first machine of the first command.
+// ofVictim spoils the first node of the first command.
 func ofVictim(f func(*plan, *model.Node) bool) func(*plan) bool {
 	return func(p *plan) bool {
 		c := p.command()
@@ -415,7 +415,7 @@ func TestPlantedBugsOfCommandsAreCaught(t *testing.T) {
 	plant(t, goodDisruptions(t), commandMutations)
 }
 
-// goodDisruptions are plans of engine.Disrupt with commands or machines that static pools have too many.
+// goodDisruptions are plans of engine.Disrupt with commands or nodes that static pools have too many.
 func goodDisruptions(t *testing.T) map[string]*plan {
 	out := map[string]*plan{}
 	add := func(name string, s *model.Snapshot, policy model.Policy) {

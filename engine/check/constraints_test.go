@@ -21,7 +21,7 @@ node nc pool=general type=c8 zone=c capacity-type=spot
 `
 
 // Each story is a plan made by hand that keeps every promise, or breaks the one that is named.
-func TestConstraintsOfPodsAndMachines(t *testing.T) {
+func TestConstraintsOfPodsAndNodes(t *testing.T) {
 	for name, story := range map[string]struct {
 		text    string
 		make    func(*builder)

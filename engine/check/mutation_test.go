@@ -102,7 +102,7 @@ func (p *plan) some() *model.Shape {
 	return nil
 }
 
-// twins is a shape of which two pods are on one machine of the plan.
+// twins is a shape of which two pods are on one node of the plan.
 func (p *plan) twins() *model.Shape {
 	for i := range p.Launches {
 		seen := map[*model.Shape]bool{}

@@ -13,7 +13,7 @@ import (
 
 // The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the
 // search, which know nothing of the judge: both must say the same of plans that put pods on nodes at random.
-func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
+func TestJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(2500) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -61,7 +61,7 @@ func TestTheJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 }
 
 // The same for clusters in which nothing but other pods stands in the way, so that it is the order that decides.
-func TestTheJudgeFindsNarrowOrders(t *testing.T) {
+func TestJudgeFindsNarrowOrders(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 13))
@@ -82,7 +82,7 @@ func TestTheJudgeFindsNarrowOrders(t *testing.T) {
 // Plans too large to try all orders: pods are bound one after another as the rules allow, so there is an order. Each
 // app looks at itself, as most do; where many pods with different skews count each other, the judge may miss the
 // order.
-func TestTheJudgeFindsTheOrderOfManyPods(t *testing.T) {
+func TestJudgeFindsTheOrderOfManyPods(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 17))
 		s, _, _ := crowded(r)

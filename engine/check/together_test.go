@@ -10,7 +10,7 @@ shape db cpu=1 labels(app=db)
 
 // What pods say of each other: each story is a plan made by hand that can be bound pod after pod, or breaks the promise
 // that is named.
-func TestPodsThatLookAtEachOther(t *testing.T) {
+func TestPodsThatDependOnEachOther(t *testing.T) {
 	for name, story := range map[string]struct {
 		text    string
 		make    func(*builder)

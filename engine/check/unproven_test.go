@@ -17,7 +17,7 @@ func many(name string, n int) (out []string) {
 
 // Of few pods every order is tried. Of many, what cannot be is found by what the domains have in the end; for the rest
 // the judge says that it does not know.
-func TestWhatNoOrderWasFoundForIsUnprovenUnlessItCannotBe(t *testing.T) {
+func TestUnprovenOrders(t *testing.T) {
 	const circle = threeNodes +
 		"pods %[1]d p cpu=10m labels(app=p) affinity(zone: app=q)\npods %[1]d q cpu=10m labels(app=q) affinity(zone: app=p)"
 	for name, story := range map[string]struct {

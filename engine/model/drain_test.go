@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPodsOfAMachineThatGoesWaitForAPlace(t *testing.T) {
+func TestPodsOfRemovedNodesArePending(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	pod := func(name string, age time.Duration) Pod {
 		return Pod{PodKey: PodKey{Namespace: "default", Name: name, UID: name}, Created: at.Add(-age)}

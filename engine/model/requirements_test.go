@@ -17,7 +17,7 @@ func req(t testing.TB, key string, op Operator, values ...string) Requirement {
 }
 
 // The table of reference karpenter.md §2.
-func TestOperatorsSayWhichValuesTheyAllow(t *testing.T) {
+func TestOperatorsAllowValues(t *testing.T) {
 	for _, c := range []struct {
 		op     Operator
 		values []string

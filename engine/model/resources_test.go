@@ -21,7 +21,7 @@ func TestSumsStayWithinTheIntegers(t *testing.T) {
 	}
 }
 
-func TestQuantitiesAreWrittenAsPeopleDo(t *testing.T) {
+func TestQuantity(t *testing.T) {
 	for _, c := range []struct {
 		resource string
 		amount   int64

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
+func TestCommandNamesTheReplacement(t *testing.T) {
 	s := &model.Snapshot{Nodes: []model.Node{{Name: "n1", Type: "c7g.4xlarge", CapacityType: model.OnDemand}}}
 	launch := model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{
 		Type: "c7g.large", Zone: "a",
@@ -40,7 +40,7 @@ func TestACommandSaysWhatTakesTheMachinesPlace(t *testing.T) {
 	}
 }
 
-func TestEveryRuleThatKeepsAMachineHasASentence(t *testing.T) {
+func TestEveryRuleThatKeepsANodeHasASentence(t *testing.T) {
 	for _, rule := range []model.Rule{
 		model.RuleNeeded, model.RuleNotInitialized, model.RuleBudget, model.RuleDoNotDisrupt, model.RuleTooYoung,
 		model.RuleNever, model.RuleEvictionBlocked,

@@ -33,7 +33,7 @@ func TestVerdictsAreSentences(t *testing.T) {
 	}
 }
 
-func TestALaunchSaysWhatTheNextBestWouldHaveCost(t *testing.T) {
+func TestLaunchNamesTheRunnerUp(t *testing.T) {
 	s := &model.Snapshot{ResourceNames: model.WellKnownResources, Pools: []model.Pool{{Name: "general"}}}
 	l := model.Launch{
 		Pool: "general", Types: []string{"c7g.2xlarge", "c7i.2xlarge"}, Pods: make([]model.PodKey, 7),
@@ -61,7 +61,7 @@ func TestDollars(t *testing.T) {
 	}
 }
 
-func TestEveryRuleThatLeavesAPodWithoutAPlaceHasASentence(t *testing.T) {
+func TestEveryRuleThatRefusesAPodHasASentence(t *testing.T) {
 	for _, rule := range []model.Rule{
 		model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RulePoolNotReady, model.RuleTaint,
 		model.RuleRequirement,
@@ -77,7 +77,7 @@ func TestEveryRuleThatLeavesAPodWithoutAPlaceHasASentence(t *testing.T) {
 	}
 }
 
-func TestAReasonEndsWithTheChangeThatWouldHelp(t *testing.T) {
+func TestReasonEndsWithTheSmallestChange(t *testing.T) {
 	r := model.Reason{
 		Rule: model.RuleBlocked, Detail: "persistentVolumeClaim data does not exist",
 		Change: model.Change{Rule: model.RuleBlocked, Object: "persistentVolumeClaim data", Pool: "general", To: "created"},

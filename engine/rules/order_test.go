@@ -10,7 +10,7 @@ import (
 )
 
 // What is counted when it is first asked for is as if it had been counted from the beginning.
-func TestWhenOneAsksDoesNotMatter(t *testing.T) {
+func TestOrderOfQueriesDoesNotMatter(t *testing.T) {
 	for seed := range uint64(500) {
 		s := gen.Constrained(seed)
 		r := rand.New(rand.NewPCG(seed, 1))

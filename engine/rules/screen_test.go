@@ -9,7 +9,7 @@ import (
 )
 
 // Whatever a pool could launch for a shape, the screen lets through; and it stops most of what no pool can.
-func TestTheScreenStopsNothingThatCanBeLaunched(t *testing.T) {
+func TestScreenKeepsLaunchablePools(t *testing.T) {
 	could, stopped, couldNot := 0, 0, 0
 	for seed := range uint64(400) {
 		s, policy := gen.Random(seed), model.Policy{}

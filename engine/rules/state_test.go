@@ -349,7 +349,7 @@ func TestAntiAffinity(t *testing.T) {
 	})
 }
 
-func TestImpossibleQuestionsGetARule(t *testing.T) {
+func TestImpossiblePodsGetARule(t *testing.T) {
 	st := cluster([]model.Node{node("n1", "a")}, app("web"))
 	for _, at := range [][2]int{{-1, 0}, {0, -1}, {1, 0}, {0, 1}} {
 		st.Bind(at[0], at[1])
@@ -362,7 +362,7 @@ func TestImpossibleQuestionsGetARule(t *testing.T) {
 }
 
 // A state that saw pods come and go is the state of a cluster that has just those pods.
-func TestBindingIsTheSameAsHavingBeenThere(t *testing.T) {
+func TestBoundPodsCountLikeRunningOnes(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		s := randomCluster(rng)

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-func TestAnAffinityIsTheSameByValueAndByNode(t *testing.T) {
+func TestAffinityIsTheSameByValueAndByNode(t *testing.T) {
 	by := 0
 	for seed := range uint64(2000) {
 		s := gen.Constrained(seed)

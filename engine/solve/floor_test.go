@@ -32,7 +32,7 @@ func ladderOf(random *rand.Rand) []*rules.View {
 // Whatever nodes one picks, and whatever they hold together: the floor never says that as much costs more. And of
 // what is offered for a twentieth less than the price of a node that is nine tenths full, it knows most of the time
 // that it cannot be.
-func TestTheFloorIsBelowEveryChoice(t *testing.T) {
+func TestPriceFloorIsALowerBound(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	known, tries := 0, 0
 	for range 3000 {
@@ -74,7 +74,7 @@ func TestTheFloorIsBelowEveryChoice(t *testing.T) {
 
 // Where one resource is all that is asked for, several small nodes count with what each of them lacks for its
 // daemon.
-func TestTheFloorOfWhatNothingHolds(t *testing.T) {
+func TestPriceFloorWithoutAnOffering(t *testing.T) {
 	f := newPriceFloor(ladderOf(rand.New(rand.NewPCG(1, 1))), func(o *rules.Offer) model.Price { return o.Real })
 	gpus := model.Resources{model.NvidiaGPU: 1}
 	if f.cheapestHolding(&gpus) >= 0 {

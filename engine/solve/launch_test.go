@@ -10,7 +10,7 @@ import (
 
 // IDs of launches are digests of this text, and NodeClaims are named after them: it must stay as it was, or a
 // controller that is exchanged while claims are being written launches twice.
-func TestTheIdentityOfALaunchIsWhatItAlwaysWas(t *testing.T) {
+func TestLaunchIDsAreStable(t *testing.T) {
 	for _, l := range []model.Launch{
 		{},
 		{
@@ -30,7 +30,7 @@ func TestTheIdentityOfALaunchIsWhatItAlwaysWas(t *testing.T) {
 }
 
 // A StatefulSet's pod comes again under its name: it must not get the launch, and so the NodeClaim, of the one before.
-func TestTheUIDOfAPodIsPartOfItsLaunch(t *testing.T) {
+func TestPodUIDIsPartOfTheLaunchID(t *testing.T) {
 	launch := func(uid string) model.Launch {
 		return planFor(t, "pod db-0 cpu=1 uid="+uid).Launches[0]
 	}
@@ -39,7 +39,7 @@ func TestTheUIDOfAPodIsPartOfItsLaunch(t *testing.T) {
 	}
 }
 
-func TestALaunchAsksForItsPodsAndDaemonSetsOnce(t *testing.T) {
+func TestLaunchRequestsItsPodsAndDaemonsOnce(t *testing.T) {
 	l := planFor(t, "daemon logs cpu=300m memory=1Gi\ndaemon agent cpu=100m\npods 2 web cpu=1").Launches[0]
 	if want := (model.Resources{model.CPU: 2400, model.Memory: 1 << 30, model.Pods: 4}); l.Requests != want {
 		t.Errorf("the launch asks for %v, want %v", l.Requests, want)

@@ -14,7 +14,7 @@ import (
 )
 
 // A change that is named, made as a person would make it from the words, gives the pod its place.
-func TestAChangeThatIsMadePlacesThePod(t *testing.T) {
+func TestAppliedChangePlacesThePod(t *testing.T) {
 	named, made := map[model.Rule]int{}, 0
 	for seed := range uint64(400) {
 		s := gen.Random(seed)
@@ -120,7 +120,7 @@ func parse(resource, text string) int64 {
 }
 
 // Whatever the cluster, an answer comes, and the same one.
-func TestConstrainedClustersGetAnAnswer(t *testing.T) {
+func TestConstrainedClustersAreAnswered(t *testing.T) {
 	rules := []model.Rule{
 		model.RuleBlocked, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleResource, model.RuleVolume,
 		model.RuleNoPool, model.RuleHostPort,

@@ -41,7 +41,7 @@ func of(t *testing.T, cluster string) model.Change {
 	return model.Change{}
 }
 
-func TestTheSmallestChange(t *testing.T) {
+func TestSmallest(t *testing.T) {
 	for want, cluster := range map[string]string{
 		"would fit if limit cpu of pool small were 2 instead of 1":                                                "pool small limit(cpu=1)\npods 1 web cpu=1",
 		"would fit if limit memory of pool small were 14Gi instead of 11Gi":                                       "pool small limit(memory=11Gi) usage(memory=10Gi)\npods 1 web cpu=1",
@@ -68,7 +68,7 @@ func TestTheSmallestChange(t *testing.T) {
 	}
 }
 
-func TestNoChangeIsNamedWhereNoneHelps(t *testing.T) {
+func TestNoChangeHelps(t *testing.T) {
 	for _, cluster := range []string{
 		"pool p taint(a:NoSchedule) taint(b:NoSchedule)\npods 1 web cpu=1",
 		"pool p limit(cpu=1, memory=1Gi)\npods 1 web cpu=1",
@@ -84,8 +84,8 @@ func TestNoChangeIsNamedWhereNoneHelps(t *testing.T) {
 	}
 }
 
-// Beside pods that are there: a machine is only named where the pod could be bound.
-func TestAChangeKeepsWhatThePodAsksOfOtherPods(t *testing.T) {
+// Beside pods that are there: a node is only named where the pod could be bound.
+func TestChangesKeepConstraintsOnOtherPods(t *testing.T) {
 	const nodes = `
 node n1 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(web-1 as web, db-1 as db)
 node n2 pool=p type=c2 zone=b capacity-type=on-demand state=initialized runs(web-2 as web)
@@ -178,7 +178,7 @@ shape db labels(app=db) cpu=1
 }
 
 // What is missing may be what a claim asks for, not the claim.
-func TestWhatDoesNotExistIsToBeCreated(t *testing.T) {
+func TestMissingObjectsAreToBeCreated(t *testing.T) {
 	for blocked, want := range map[string]string{
 		"persistentVolumeClaim data does not exist":                                              "would fit in pool p if persistentVolumeClaim data were created",
 		"persistentVolumeClaim data does not exist: create it":                                   "would fit in pool p if persistentVolumeClaim data were created",

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/explain/query"
 )
 
-func TestEveryShapeThatWaitsIsSetAgainstEveryPool(t *testing.T) {
+func TestMatrixOfShapesAndPools(t *testing.T) {
 	s, policy := cluster(t, `
 pool general
 pool gpu taint(gpu=true:NoSchedule)
@@ -40,8 +40,8 @@ pods 1 small cpu=1
 	}
 }
 
-// A pool that has machines for a pod cannot give it one while something that no pool can help keeps the pod waiting.
-func TestNoPoolCouldHelpWhatNoPoolCanHelp(t *testing.T) {
+// A pool that has nodes for a pod cannot give it one while something that no pool can help keeps the pod waiting.
+func TestNoPoolHelpsBlockedPods(t *testing.T) {
 	for pods, rule := range map[string]model.Rule{
 		`pods 2 db cpu=100m blocked("persistentVolumeClaim data does not exist")`: model.RuleBlocked,
 		`pods 1 gpu cpu=100m unmodelled(resourceClaims)`:                          model.RuleUnmodelled,

@@ -30,7 +30,7 @@ func cluster(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	return s, policy
 }
 
-func TestEachMachineThatIsThereSaysWhyItDoesNotTakeAPod(t *testing.T) {
+func TestExistingNodesSayWhyTheyRefuse(t *testing.T) {
 	s, policy := cluster(t, `
 pool general
 shape web cpu=1500m
@@ -62,7 +62,7 @@ pods 1 new cpu=1500m require(zone=a)
 	}
 }
 
-func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
+func TestAlternativesAreSortedByPrice(t *testing.T) {
 	s, policy := cluster(t, "pool general\npods 1 new cpu=1")
 	got, _ := query.OfPod(s, policy, s.Pending[0].PodKey)
 	if got.Launch == nil {
@@ -77,7 +77,7 @@ func TestTheWaysToLaunchAreComparedByPrice(t *testing.T) {
 	}
 }
 
-// rules are those of the blockers, and what becomes of the machine without them.
+// rules are those of the blockers, and what becomes of the node without them.
 func rules(m query.Node) string {
 	var out []string
 	for _, b := range m.Blockers {
@@ -92,7 +92,7 @@ func rules(m query.Node) string {
 	return strings.Join(out, " ")
 }
 
-func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
+func TestNodeNamesAllBlockers(t *testing.T) {
 	for name, tc := range map[string]struct{ cluster, want string }{
 		"nothing keeps an empty one": {
 			"pool general disrupt(empty=9, drifted=9, underused=9)\nnode n1 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h", "removal",
@@ -121,7 +121,7 @@ func TestAMachineNamesAllThatKeepsIt(t *testing.T) {
 
 // The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it
 // comes to an end.
-func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
+func TestFirstBlockerIsTheEnginesReason(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {
 		s := gen.Disruptive(seed)
@@ -143,7 +143,7 @@ func TestTheFirstBlockerIsTheEnginesOwn(t *testing.T) {
 	}
 }
 
-func TestAPoolSaysWhatItMayLaunchAndForWhom(t *testing.T) {
+func TestPoolListsOfferingsAndPods(t *testing.T) {
 	s, policy := cluster(t, `
 pool big require(node.kubernetes.io/instance-type=s8)
 pool small require(node.kubernetes.io/instance-type=s2)
@@ -165,8 +165,8 @@ pods 1 giant cpu=60
 	}
 }
 
-// Who knows that the cloud has none of the machines that a pod could have is told what would help all the same.
-func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
+// Who knows that the cloud has none of the nodes that a pod could have is told what would help all the same.
+func TestSoldOut(t *testing.T) {
 	for want, text := range map[string]string{
 		"would fit in pool small if it requested cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
 		"would fit in pool large if it tolerated gpu=true:NoSchedule": "pool small types(s4)\npool large types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
@@ -192,7 +192,7 @@ func TestAPodWhoseMachinesAreSoldOut(t *testing.T) {
 // Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then
 // that is what keeps them, and not that for one alone nothing is cheaper; where the budget lets one go at a time,
 // that is said too.
-func TestWhatKeepsNodesThatWouldBeReplacedTogether(t *testing.T) {
+func TestGroupReasons(t *testing.T) {
 	for budget, want := range map[string]string{
 		"underused=9": "Payback command",
 		"underused=1": "NotCheaper Budget Payback command",
@@ -221,7 +221,7 @@ node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h r
 
 // When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made
 // again by then: nobody is told a time at which nothing happens.
-func TestATimeThatIsSaidIsTrue(t *testing.T) {
+func TestReasonsEndAtTheirTime(t *testing.T) {
 	said := map[model.Rule]int{}
 	for seed := range uint64(400) {
 		s := gen.Disruptive(seed)
@@ -257,7 +257,7 @@ func TestATimeThatIsSaidIsTrue(t *testing.T) {
 
 // A pod that no node can take is offered up to three changes, each of which helps by itself, with the node that it
 // would get and its price.
-func TestSeveralChangesAreOfferedWithWhatTheyCost(t *testing.T) {
+func TestOptionsHavePrices(t *testing.T) {
 	s, policy := cluster(t, `
 pool small types(s2)
 pool large types(s8) taint(gpu=true:NoSchedule)
@@ -280,7 +280,7 @@ pods 1 new cpu=3
 
 // A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others
 // are.
-func TestAMisspelledTypeIsToldTheRightOne(t *testing.T) {
+func TestMisspelledTypeGetsTheNearestName(t *testing.T) {
 	const catalog = `
 type m5.large cpu=2 memory=8Gi pods=30 offers(a on-demand 0.096)
 type t3.nano cpu=2 memory=1Gi pods=4 offers(a on-demand 0.0052)

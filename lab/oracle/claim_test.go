@@ -47,7 +47,7 @@ func translate(c *Case, order *rand.Rand) *claim {
 	return out
 }
 
-// stayed is the snapshot with the pods of machines that go where they are: we plan their next places and count them
+// stayed is the snapshot with the pods of nodes that go where they are: we plan their next places and count them
 // there, while the scheduler counts them where they are until they end.
 func stayed(s *model.Snapshot) *model.Snapshot {
 	out := *s

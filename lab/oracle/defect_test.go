@@ -52,7 +52,7 @@ func nameNamespaces(terms []corev1.PodAffinityTerm, namespaces []*corev1.Namespa
 }
 
 // When this fails the scheduler has been repaired: asMeant can go.
-func TestTheSchedulerStillForgetsNamespaces(t *testing.T) {
+func TestKubeSchedulerStillForgetsNamespaces(t *testing.T) {
 	c := generate(1, 1)
 	label := func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "red"} }
 	for _, ns := range c.Namespaces {

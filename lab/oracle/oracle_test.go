@@ -21,9 +21,9 @@ const (
 	maxFailures = 200 // of a worker
 )
 
-// TestTheRulesAgreeWithTheScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the
+// TestRulesAgreeWithKubeScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the
 // number of (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
-func TestTheRulesAgreeWithTheScheduler(t *testing.T) {
+func TestRulesAgreeWithKubeScheduler(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("ORACLE_N"); text != "" {
 		var err error
@@ -128,7 +128,7 @@ func (c *claim) compare(of *Case, w way, verdicts []judgement) (failure, bool) {
 	st := c.state(w)
 	for i, node := range of.Nodes {
 		if node.DeletionTimestamp != nil {
-			continue // the scheduler does not know that the machine goes; we do
+			continue // the scheduler does not know that the node goes; we do
 		}
 		rule := st.Allows(c.pending, c.nodes[i])
 		if wrong := disagreement(rule, verdicts[i]); wrong != "" {
@@ -162,7 +162,7 @@ func (c *claim) compareCheck(of *Case, verdicts []judgement) (failure, bool) {
 }
 
 // What was found on the way: each file is a case on which truth and claim once disagreed.
-func TestFoundOnTheWay(t *testing.T) {
+func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestScenariosComeBackFromJSON(t *testing.T) {
 	}
 }
 
-func TestBadCasesAreRefused(t *testing.T) {
+func TestInvalidCases(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "EOF",
 		"{}":                            "Snapshot is missing",
@@ -88,7 +88,7 @@ func TestBadCasesAreRefused(t *testing.T) {
 	}
 }
 
-func TestBadScenariosNameLineAndField(t *testing.T) {
+func TestParseErrorsNameLineAndField(t *testing.T) {
 	for text, want := range map[string]string{
 		"\npods x web":                    "line 2: pods x",
 		"pods 1":                          "a name",

@@ -13,7 +13,7 @@ func web(namespaces ...string) model.Selector {
 	return model.Selector{Namespaces: namespaces, Labels: model.Requirements{model.OneOf("app", "web")}}
 }
 
-func TestAScenarioSaysEveryConstraint(t *testing.T) {
+func TestParseConstraints(t *testing.T) {
 	s, _, err := Parse(`
 namespace shop labels(team=a)
 pods 2 web ns=shop labels(zone=1, app=web) # a pod's label that happens to be called zone
@@ -89,7 +89,7 @@ pods 2 web ns=shop labels(zone=1, app=web) # a pod's label that happens to be ca
 	}
 }
 
-func TestAScenarioSaysWhatRuns(t *testing.T) {
+func TestParseRunningPods(t *testing.T) {
 	s, _, err := Parse(`
 type c2 cpu=2 memory=4Gi offers(a spot 0.04) attach(ebs=25)
 shape web ns=shop cpu=500m labels(app=web) ports(80)
@@ -140,7 +140,7 @@ node n2 type=c2 used(cpu=1) attach(ebs=3) runs(web-2 as web)
 	}
 }
 
-func TestAScenarioSaysThePolicy(t *testing.T) {
+func TestParsePolicy(t *testing.T) {
 	_, p, err := Parse(`policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
  spot-risk=10 largest(cpu=64) performance(m8g=120, c7=90) cutoff=0 min-values=best-effort`)
 	want := model.Policy{

@@ -32,7 +32,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-func TestNoBinForIt(t *testing.T) {
+func TestItemWithoutABin(t *testing.T) {
 	for name, p := range map[string]*Problem{ // order does not matter: each is a test of its own
 		"no bins":   plain([]Item{{Size: Vector{1, 1}, Count: 4}}),
 		"too big":   plain([]Item{{Size: Vector{11, 1}, Count: 4}}, Bin{Size: Vector{10, 10}, Price: 5}),
@@ -58,7 +58,7 @@ func TestItemsWithoutSizeShareOneBin(t *testing.T) {
 	}
 }
 
-func TestABillionOfEach(t *testing.T) {
+func TestBillionsOfItems(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	var items []Item
 	for range 30 {

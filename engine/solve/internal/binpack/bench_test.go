@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// market is n pods of Karpenter's benchmark mix (cpu and memory drawn from short lists), and machines of three families
+// market is n pods of Karpenter's benchmark mix (cpu and memory drawn from short lists), and nodes of three families
 // in doubling sizes.
 func market(n int) *Problem {
 	r := rand.New(rand.NewPCG(42, 1))

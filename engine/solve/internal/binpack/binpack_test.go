@@ -158,7 +158,7 @@ func TestSolutionsKeepEveryRule(t *testing.T) {
 }
 
 // Where nothing is limited, everything has a bin that some bin can hold.
-func TestNothingIsLeftWhereNothingIsLimited(t *testing.T) {
+func TestNothingIsLeftWithoutLimits(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		p := some(r, 1+r.IntN(14), 1+r.IntN(60))
@@ -197,7 +197,7 @@ func TestEqualProblemsHaveEqualSolutions(t *testing.T) {
 	}
 }
 
-func TestTheProblemIsLeftAsItWas(t *testing.T) {
+func TestSolveKeepsItsProblem(t *testing.T) {
 	make := func() *Problem { return some(rand.New(rand.NewPCG(7, 5)), 12, 40) }
 	p, q := make(), make()
 	Solve(p, Options{})

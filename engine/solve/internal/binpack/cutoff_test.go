@@ -7,7 +7,7 @@ import (
 )
 
 // With a cutoff the solution is the same as without if it costs less; otherwise the search only ends sooner.
-func TestACutoffLosesNoSolutionBelowIt(t *testing.T) {
+func TestCutoffLosesNoCheaperSolution(t *testing.T) {
 	sooner, served := 0, 0
 	for seed := range uint64(60) {
 		p := some(rand.New(rand.NewPCG(seed, 5)), 5, 6)

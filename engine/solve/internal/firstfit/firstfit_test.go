@@ -246,7 +246,7 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
-func TestANodeFromOutsideIsJoined(t *testing.T) {
+func TestPodsJoinOpenedNodes(t *testing.T) {
 	p, s, _ := packer(t, types+"pods 2 web cpu=1 labels(app=web) anti(zone: app=web)\npods 2 plain cpu=1")
 	web := slices.IndexFunc(s.Shapes, func(s model.Shape) bool { return len(s.Labels) > 0 })
 	all := rules.NewBits(2)
@@ -270,7 +270,7 @@ func TestANodeFromOutsideIsJoined(t *testing.T) {
 
 // A plan is right if the scheduler could bind its pods one after another in some order, whichever of its offerings each
 // planned node becomes.
-func TestTheSchedulerCouldBindRandomPlans(t *testing.T) {
+func TestKubeSchedulerBindsRandomPlans(t *testing.T) {
 	for seed := range uint64(150) {
 		s := gen.Constrained(seed)
 		p, views := over(s, gen.Policy(seed))
