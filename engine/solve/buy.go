@@ -64,8 +64,8 @@ func (p *problem) buyIn(tier int, relaxed, first bool) int {
 	return maxRounds
 }
 
-// boundServed bounds the cost of what was served where several tiers did, or limits or minValues narrowed the choice:
-// each pod might have gone to any offering of any pool.
+// boundServed computes a lower bound where buy proved none: pods of several tiers were served, or limits or minValues
+// narrowed the choice. It assumes that every pod may use any offering of any pool.
 func (p *problem) boundServed() {
 	for _, g := range p.groups {
 		if slices.ContainsFunc(g.parts, func(x part) bool { return x.n > 0 }) {
@@ -97,8 +97,8 @@ func (p *problem) boundServed() {
 	}
 }
 
-// serve solves the packing problem and plans nodes for its patterns. It reports whether pods still wait for which
-// another round may find something.
+// serve solves the packing problem and plans nodes for its patterns. It reports whether pods still wait and another
+// round may serve some of them.
 func (x *purchase) serve(first, spill bool) bool {
 	options := binpack.Options{Steps: x.steps, Spill: spill}
 	if c := x.cluster; c.whatIf {
@@ -156,7 +156,7 @@ func (x *purchase) assignmentsOf(items []binpack.ItemCount, o *offeringOf) []ass
 	return out
 }
 
-// draw takes the pods out of the parts that wait.
+// draw takes the pods of a load out of the parts that wait.
 func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 	var out []assignment
 	for _, c := range items {
@@ -179,9 +179,9 @@ func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 	return out
 }
 
-// planFewer plans a node with fewer pods where the whole load leaves too few types for minValues, or pods that cannot
-// have the labels they require together. Where even one pod is too much the pool is closed to its class. It reports
-// whether another round may find something.
+// planFewer plans a node with fewer pods where the whole load leaves too few types for minValues, or where the pods
+// require labels that no node has together. If not even one pod fits, the pool is closed to its class. It reports
+// whether another round may serve more pods.
 func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern) bool {
 	c := pattern.Items[0]
 	for n := c.N; n > 0; n /= 2 {

@@ -5,8 +5,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Cluster answers repeatedly what becomes of pods in a cluster: what is known of its nodes and pools is found out once.
-// It is not safe for concurrent use, and all its policies must value offerings alike.
+// Cluster plans repeatedly for pods in one cluster. What it computes about nodes and pools serves all plans. It is not
+// safe for concurrent use, and all its policies must have the same effective prices.
 type Cluster struct {
 	s     *model.Snapshot
 	pods  *model.Snapshot // the same for pods: see withoutStaticPools
@@ -22,7 +22,8 @@ type Cluster struct {
 	real, effective *priceFloor // nil until they are needed: see CostsAtLeast
 }
 
-// NewCluster prepares a cluster in which no pod waits. Nobody else may hold the snapshot's Nodes: see ReplaceNode.
+// NewCluster prepares a cluster without pending pods. The snapshot's Nodes must belong to the caller alone: see
+// ReplaceNode.
 func NewCluster(s *model.Snapshot) *Cluster { return newCluster(s, withoutStaticPools(s)) }
 
 func newCluster(s, pods *model.Snapshot) *Cluster {
@@ -32,17 +33,17 @@ func newCluster(s, pods *model.Snapshot) *Cluster {
 	return c
 }
 
-// ReplaceNode puts another version of a node in its place: see rules.State.Swap. A node that takes pods may be replaced
+// ReplaceNode exchanges a node for another version of it: see rules.State.Swap. A node that takes pods may be replaced
 // by one that takes none, and back.
 func (c *Cluster) ReplaceNode(node int, n *model.Node) { c.state.Swap(node, n) }
 
-// UpdateNode is ReplaceNode for a node that still takes pods, if it did.
+// UpdateNode is ReplaceNode for a node that keeps taking pods if it did before.
 func (c *Cluster) UpdateNode(node int, n *model.Node) {
 	c.state.Swap(node, n)
 	c.order.Changed(node)
 }
 
-// Placements returns the places of pods, as the function Placements does for the cluster with these pods Pending.
+// Placements is the function Placements for the cluster with these pods pending.
 func (c *Cluster) Placements(pending []model.Pod, policy *model.Policy) []model.Placement {
 	s := *c.s
 	s.Pending = pending
@@ -55,22 +56,22 @@ func (c *Cluster) Placements(pending []model.Pod, policy *model.Policy) []model.
 	return p.plan.Placements
 }
 
-// ProvisionPods is the function ProvisionPods for the cluster with these pods Pending.
+// ProvisionPods is the function ProvisionPods for the cluster with these pods pending.
 func (c *Cluster) ProvisionPods(pending []model.Pod, policy model.Policy) model.Plan {
 	s := *c.pods
 	s.Pending = pending
 	return provisionPods(&s, policy, c).Explained()
 }
 
-// WhatIf is ProvisionPods where nobody reads the bound, and where a plan of an effective price of cutoff or more is
-// useless: then it need not be the best. 0 = no cutoff.
+// WhatIf is ProvisionPods without a lower bound. A plan whose effective price is cutoff or more is useless to the
+// caller, so it need not be the best; 0 means no cutoff.
 func (c *Cluster) WhatIf(pending []model.Pod, policy model.Policy, cutoff model.Price) model.Plan {
 	c.whatIf, c.cutoff = true, cutoff
 	defer func() { c.whatIf, c.cutoff = false, 0 }()
 	return c.ProvisionPods(pending, policy)
 }
 
-// State returns the cluster's state. What is bound in it must be taken back: see rules.State.Try.
+// State returns the cluster's state. Callers must undo what they bind in it: see rules.State.Try.
 func (c *Cluster) State() *rules.State { return c.state }
 
 // viewsOf returns the pools prepared for a plan.

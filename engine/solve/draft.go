@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
-// Draft is a plan whose pods without a place have no Reasons yet: until Explain has found them their Rule is
-// RuleUnexplained. What is launched does not depend on them.
+// Draft is a plan in which pods without a place have no Reasons yet: their Rule is RuleUnexplained until Explain. The
+// launches do not depend on the Reasons.
 type Draft struct {
 	Plan model.Plan
 	from []*problem // the attempts that know of the pods without a place
@@ -38,9 +38,9 @@ func (d *Draft) ExplainOnly(key model.PodKey) model.Reason {
 	return model.Reason{}
 }
 
-// Explain gives the pods without a place in the plan their Reasons, one for each shape, those of which the cache knows
-// none first. After the first shape it goes on as long as goOn, which gets the number of verdicts of a pool on a shape
-// so far, lets it; nil = to the end. Without a cache nothing is remembered.
+// Explain gives the pods without a place in the plan their Reasons, one for each shape. Shapes that the cache does not
+// know come first. After each shape it calls goOn with the number of verdicts of a pool on a shape so far, and stops
+// if that returns false; a nil goOn never stops it. A nil cache remembers nothing.
 func (d *Draft) Explain(plan *model.Plan, cache *ReasonCache, goOn func(verdicts int) bool) {
 	x := explaining{cache: cache, goOn: goOn, reasons: map[model.PodKey]*model.Reason{}}
 	if cache != nil && len(d.from) > 0 {
@@ -73,7 +73,7 @@ type explaining struct {
 	reasons     map[model.PodKey]*model.Reason
 }
 
-// explainInfeasible explains groups that were set aside: what is known of them stays true until a pool changes.
+// explainInfeasible explains groups that were set aside. Their cached Reasons hold until a pool changes.
 func (x *explaining) explainInfeasible(p *problem) {
 	var anew []*group
 	old := map[*group]*cachedReason{}
@@ -94,7 +94,7 @@ func (x *explaining) explainInfeasible(p *problem) {
 	}
 }
 
-// explain finds out why a group gets nothing, or repeats what was true of it before.
+// explain computes the Reason of a group, or repeats the one from before when there is no time left.
 func (x *explaining) explain(p *problem, g *group, before *cachedReason) {
 	if g.left() == 0 {
 		return
@@ -119,8 +119,8 @@ func (x *explaining) explain(p *problem, g *group, before *cachedReason) {
 	x.give(p, g, &reason)
 }
 
-// maxSuggestions returns for how many shapes the smallest change is looked for: for fewer where that takes long and
-// somebody waits for the next plan.
+// maxSuggestions returns for how many shapes the smallest change is searched: for fewer if there are many pools and
+// the next plan waits.
 func (x *explaining) maxSuggestions(p *problem) int {
 	const tries = 2000
 	if x.goOn == nil {

@@ -14,8 +14,8 @@ const (
 	fallbackPodsConstrained = 200
 )
 
-// fallback returns the plan of firstfit alone if it serves more pods, or as many and relaxes fewer minValues, or costs
-// less: awkward limits, minValues and offerings that come and go suit pods that are placed one by one.
+// fallback returns the plan of firstfit alone if it serves more pods, or as many while it relaxes fewer minValues or
+// costs less. Placing pods one by one copes better with awkward limits, minValues and scattered offerings.
 func fallback(s *model.Snapshot, policy model.Policy, first *Draft, c *Cluster) *Draft {
 	p := first.from[0]
 	if !p.doubtful() {
@@ -48,7 +48,7 @@ func relaxedLaunches(plan *model.Plan) int {
 	return n
 }
 
-// realUnplaced returns how many pods get nothing that are not placeholders.
+// realUnplaced returns the number of pods without a place, not counting placeholders.
 func realUnplaced(s *model.Snapshot, plan *model.Plan) int {
 	if len(plan.Unplaced) == 0 {
 		return 0
@@ -62,7 +62,7 @@ func realUnplaced(s *model.Snapshot, plan *model.Plan) int {
 	return n
 }
 
-// doubtful reports whether the plan may not be the best possible, and is small enough for another.
+// doubtful reports whether the plan is not proven to be good, and small enough for a second solve.
 func (p *problem) doubtful() bool {
 	limit := fallbackPods
 	if slices.ContainsFunc(p.s.Shapes, func(x model.Shape) bool {

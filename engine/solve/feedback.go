@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// feedback is what attempts at a plan taught the next one.
+// feedback is what earlier attempts at a plan revealed.
 type feedback struct {
 	usedZones   []string           // in which nodes were planned that pods which spread over zones did not count with
 	full        map[shapeZone]bool // zones in which not all pods of a shape that were to go there got a node
@@ -19,7 +19,7 @@ type shapeZone struct {
 	zone  string
 }
 
-// learn adds what the attempt taught. It reports whether another attempt is worth making.
+// learn adds the feedback of an attempt. It reports whether another attempt is worthwhile.
 func (f *feedback) learn(p *problem) bool {
 	zones, full, unfair := p.zoneMismatches(), p.unserved(*f), p.unfair()
 	if len(zones)+len(full) == 0 && !unfair || p.partial {
@@ -33,8 +33,7 @@ func (f *feedback) learn(p *problem) bool {
 	return true
 }
 
-// zoneMismatches returns the zones in which nodes are planned and that groups which spread over zones did not count
-// with.
+// zoneMismatches returns the zones of planned nodes that some spread over zones did not count as a domain.
 func (p *problem) zoneMismatches() []string {
 	var out []string
 	for _, n := range p.nodes {
@@ -47,7 +46,7 @@ func (p *problem) zoneMismatches() []string {
 	})
 }
 
-// unserved returns the zones in which pods were to be that got no node there, without those that are known.
+// unserved returns the zones in which pods were assigned but got no node, except those known already.
 func (p *problem) unserved(known feedback) []shapeZone {
 	var out []shapeZone
 	for _, g := range p.groups {

@@ -9,15 +9,14 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// priceFloor says without a plan that nodes which hold so much cannot cost less than so much, whatever else their pods
-// need.
+// priceFloor gives lower bounds of the price of nodes that hold a load together, without making a plan.
 type priceFloor struct {
 	offers []pricedType
 	// rates is, by offer, the least price of it and those before it for one of each measure.
 	rates [][mixes + model.MaxResources]float64
 }
 
-// pricedType is an offering that can be had, with what daemons leave of its type; cheapest first in priceFloor.
+// pricedType is an available offering with the allocatable resources that daemons leave; cheapest first in priceFloor.
 type pricedType struct {
 	price        model.Price
 	net          *model.Resources
@@ -25,14 +24,14 @@ type pricedType struct {
 	capacityType string
 }
 
-// mixes is how many measures are mixes of CPU and memory, from the one alone to the other alone. The others are each
-// other resource by itself.
+// mixes is the number of measures that combine CPU and memory, from CPU alone to memory alone. Each other resource is
+// a measure of its own.
 const mixes = 9
 
-// memoryPerMillicore is how much memory counts as much as a thousandth of a core in a mix of halves.
+// memoryPerMillicore is the amount of memory that weighs as much as a thousandth of a core in an even mix.
 const memoryPerMillicore = 4 << 30 / 1000.0
 
-// measure returns how much of the measure there is.
+// measure returns the amount of resources by measure m.
 func measure(r *model.Resources, m int) float64 {
 	if m >= mixes {
 		if m -= mixes; m == model.CPU || m == model.Memory {
@@ -44,7 +43,7 @@ func measure(r *model.Resources, m int) float64 {
 	return float64((1-share)*float64(r[model.CPU])) + float64(share*float64(r[model.Memory])/memoryPerMillicore)
 }
 
-// newPriceFloor returns the floor of the views' offerings, at the price that is given.
+// newPriceFloor returns the floor of the views' offerings by the given price.
 func newPriceFloor(views []*rules.View, price func(*rules.Offer) model.Price) *priceFloor {
 	f := &priceFloor{}
 	for _, v := range views {
@@ -84,14 +83,15 @@ func (f *priceFloor) below(price model.Price) int {
 	return n
 }
 
-// cheapestHolding returns the first offer of a type that holds so much, -1 if there is none.
+// cheapestHolding returns the index of the cheapest offering whose type holds the load alone, -1 if there is none.
 func (f *priceFloor) cheapestHolding(load *model.Resources) int {
 	return slices.IndexFunc(f.offers, func(o pricedType) bool { return load.Fits(*o.net) })
 }
 
-// reaches reports whether nodes that hold so much together certainly cost the price or more. One node must hold all of
-// it. Of several, none costs as much as the whole less the cheapest there is, and each gives no more of any measure for
-// its price than the best of those.
+// reaches reports whether nodes that hold the load together certainly cost the price or more. If one node holds all of
+// it, it costs at least as much as the cheapest such offering. If there are several nodes, none of them costs more
+// than the price less the cheapest offering, and for each measure they give no more per dollar than the best of those
+// offerings.
 func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
 	if one := f.cheapestHolding(load); one >= 0 && f.offers[one].price < price {
 		return false
@@ -112,9 +112,9 @@ func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
 	return false
 }
 
-// CostsAtLeast reports, without a plan, whether nodes that hold so much together, whatever else their pods need, cost
-// the ceiling or more, and returns the cheapest single offering that holds it. Where none does it reports false: the
-// reason is for a plan to find.
+// CostsAtLeast reports, without making a plan, whether nodes that hold the load together cost the ceiling or more, and
+// returns the cheapest single offering that holds it. If no offering does it reports false: then a plan must find the
+// reason.
 func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling Ceiling, policy *model.Policy) (model.Candidate, bool) {
 	if c.real == nil {
 		views := c.viewsOf(c.pods, policy)

@@ -70,7 +70,7 @@ func (b *nodeBuilder) launchWithoutPods(n *plannedNode) model.Launch {
 	return l
 }
 
-// identityOf returns all that a launch is beside its pods.
+// identityOf returns everything that identifies a launch apart from its pods.
 func identityOf(l *model.Launch) []byte {
 	return fmt.Appendf(nil, "%q %q %q %v\n", l.Pool, l.Requirements.String(), l.Types, l.Requests)
 }
@@ -88,8 +88,8 @@ func digest(identity []byte, pods []model.PodKey) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// requirements returns those of the claim: pool and pods, one value for each custom label that a pod requires, and the
-// types, zones and capacity types that are possible.
+// requirements returns the requirements of the NodeClaim: those of pool and pods with one value for each custom label
+// that a pod requires, and the types, zones and capacity types that are possible.
 func (b *nodeBuilder) requirements(n *plannedNode) model.Requirements {
 	v := b.views[n.view]
 	out := v.Requirements.And(n.wants).And(n.custom).Without(model.NodeNameField) // a field, not a label
@@ -124,8 +124,8 @@ func possibleOfferings(
 		model.OneOf(model.LabelZone, zones...), model.OneOf(model.LabelCapacityType, capacity...))
 }
 
-// oneValue narrows a label that a pod requires to one value, since a node has but one: the first that is listed, or
-// where any will do the smallest bound or an invented one.
+// oneValue narrows a label that a pod requires to one value, since a node has only one: the first listed value; if any
+// value will do, the bound or an invented one.
 func oneValue(r model.Requirement) model.Requirement {
 	switch {
 	case !r.Complement && len(r.Values) > 1:

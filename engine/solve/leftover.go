@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/firstfit"
 )
 
-// placeLeftovers has firstfit place the pods with awkward constraints, one by one, also on the nodes that are planned.
-// A group is tried again as long as some pod found a place.
+// placeLeftovers places the pods with awkward constraints one by one with firstfit, also on planned nodes. A group is
+// tried again as long as any pod found a place.
 func (p *problem) placeLeftovers() {
 	if !slices.ContainsFunc(p.groups, func(g *group) bool { return g.leftover && g.refused == "" && g.unplanned() > 0 }) {
 		return
@@ -48,7 +48,7 @@ func (p *problem) placeLeftovers() {
 	}
 }
 
-// unplanned returns how many pods of a group that is left to firstfit have neither a place nor a node.
+// unplanned returns the number of pods of a leftover group that have neither a place nor a planned node.
 func (g *group) unplanned() int { return g.left() - g.planned }
 
 // forFirstFit returns the node as firstfit knows it.
@@ -70,7 +70,7 @@ func fromFirstFit(n *firstfit.Node, pods []assignment) *plannedNode {
 	}
 }
 
-// grow makes the i-th node what it became with more pods. Nodes from before on are new.
+// grow replaces the i-th planned node by what it became when pods joined it. Nodes from index before on are new.
 func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
 	n := fromFirstFit(from, more)
 	if i < before {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// market is the pools prepared for one attempt, with what their limits still allow.
+// market is the pools prepared for one attempt, with their remaining limits.
 type market struct {
 	policy *model.Policy
 	views  []*rules.View
@@ -63,12 +63,12 @@ func (m *market) feasible(g *group, classes *classTable) rules.Bits {
 	return m.screen.Views(g.request, c.required, c.anyOf, c.tolerations)
 }
 
-// charge takes a node of that capacity from what the limits of its pool leave.
+// charge takes a node of that capacity from the headroom of its pool.
 func (m *market) charge(view int, largest model.Resources) {
 	m.rooms[view] = m.rooms[view].Minus(largest)
 }
 
-// refund gives it back.
+// refund undoes charge.
 func (m *market) refund(view int, largest model.Resources) {
 	m.rooms[view] = m.rooms[view].Plus(largest)
 }
@@ -79,7 +79,7 @@ type typePrice struct {
 	price model.Price
 }
 
-// byPrice returns the pool's types that can be had, cheapest first.
+// byPrice returns the pool's available types, cheapest first.
 func (m *market) byPrice(view int) []typePrice {
 	if m.sorted[view] == nil {
 		v := m.views[view]

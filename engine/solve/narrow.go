@@ -7,13 +7,13 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Ceiling is what a launch must cost less than, in real and in effective prices.
+// Ceiling is an exclusive upper bound of a launch's price, in real and in effective prices.
 type Ceiling struct{ Real, Effective model.Price }
 
-// Narrow narrows a launch so that whatever becomes of it has the capacity type and costs less than the ceiling: to
-// zones in which its best type does, and to the types that do in all of these. Beyond the first maxTypes types it names
-// no more than minValues need, which are relaxed no further. It returns the launch, how many types were cheap enough,
-// and whether a launch is left.
+// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling: to the zones in
+// which its cheapest type does, and to the types that do in all of these. It names at most types of them, unless
+// minValues need more; minValues are relaxed no further. It returns the launch, the number of types that are cheap
+// enough, and whether a launch is left.
 func (c *Cluster) Narrow(
 	policy *model.Policy, l model.Launch, capacityType string, ceiling Ceiling, types int,
 ) (model.Launch, int, bool) {
@@ -49,7 +49,7 @@ func (c *Cluster) Narrow(
 	return n.launch(l, options, kept), cheap, true
 }
 
-// narrowing is what a launch may still become.
+// narrowing is the state of one Narrow.
 type narrowing struct {
 	v       *rules.View
 	ceiling Ceiling

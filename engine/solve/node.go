@@ -85,8 +85,9 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 	return n, b.complete(n)
 }
 
-// complete chooses the offering and the types that may stand in: (1) it finds the offerings that bear the load, (2) it
-// fixes the labels by which pods depend on each other to those of the cheapest, and (3) it chooses among what is left.
+// complete chooses the node's offering and the types that may stand in for it. It (1) lists the offerings that bear
+// the load, (2) fixes the labels by which pods depend on each other to those of the cheapest, and (3) chooses among
+// the remaining ones.
 func (b *nodeBuilder) complete(n *plannedNode) bool {
 	options := b.offeringOptions(n)
 	if len(options) == 0 {
@@ -116,8 +117,8 @@ func (b *nodeBuilder) complete(n *plannedNode) bool {
 	return ok
 }
 
-// dependedOn returns the labels, other than the hostname, by which pods of the node are near to others or apart from
-// them, or others are to them: their values must be known.
+// dependedOn returns the labels other than the hostname by which pods of this node, or pods elsewhere that look at
+// them, are near to each other, apart, or spread. The node needs a known value of each.
 func (b *nodeBuilder) dependedOn(n *plannedNode) []string {
 	var out []string
 	add := func(topology int) {
@@ -146,7 +147,7 @@ func (b *nodeBuilder) dependedOn(n *plannedNode) []string {
 	return sortedSet(out)
 }
 
-// fix leaves the node one value of the label: that of the option.
+// fix restricts the node to the option's value of the label.
 func (b *nodeBuilder) fix(n *plannedNode, key string, o offeringOption) {
 	v := b.views[n.view]
 	switch {

@@ -14,7 +14,9 @@ type offeringOption struct {
 	offer rules.Offer
 }
 
-func (o *offeringOption) candidate(v *rules.View) model.Candidate { return v.Candidate(o.typ, &o.offer) }
+func (o *offeringOption) candidate(v *rules.View) model.Candidate {
+	return v.Candidate(o.typ, &o.offer)
+}
 
 func compareOptions(a, b offeringOption) int {
 	return cmp.Or(cmp.Compare(a.offer.Price, b.offer.Price), cmp.Compare(a.typ, b.typ))

@@ -58,8 +58,8 @@ func (x *placer) keepNominated() {
 	}
 }
 
-// placeAll puts pods where there is room: on ready nodes first, then by name; large pods first. A group that needs
-// others near is tried again when these have their places.
+// placeAll places pods on existing nodes with room: ready nodes first, then by name; large pods first. A group that
+// must be near other pods is tried again once those have their places.
 func (x *placer) placeAll() {
 	for again := true; again; {
 		again = false
@@ -71,7 +71,7 @@ func (x *placer) placeAll() {
 	}
 }
 
-// dependentsWait reports whether some group waits that may be allowed more now that others have their places.
+// dependentsWait reports whether pods wait whose constraints on other pods may allow more nodes now.
 func (x *placer) dependentsWait() bool {
 	return slices.ContainsFunc(x.groups, func(g *group) bool {
 		return g.left() > 0 && (len(g.shape.Affinity) > 0 || hasHardSpread(g.shape))
@@ -93,7 +93,8 @@ func (x *placer) place(g *group) bool {
 	return found
 }
 
-// placeOn goes over the nodes as long as pods find places: those of the group may allow others of it more.
+// placeOn tries the nodes again as long as pods find places: each pod may allow more nodes to the next one of its
+// group.
 func (x *placer) placeOn(g *group, nodes []int) bool {
 	found := false
 	for again := true; again && g.left() > 0; {
@@ -135,12 +136,12 @@ func (x *placer) bind(g *group, pod, node int) {
 	x.plan.Placements = append(x.plan.Placements, placementOf(x.s, pod, node))
 }
 
-// admitting returns the nodes that take pods of the group as far as other pods' labels let them.
+// admitting returns the nodes that admit pods of the group, other pods aside.
 func (x *placer) admitting(g *group, nodes []int) []int {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n int) bool { return x.state.Admits(g.index, n) != "" })
 }
 
-// byPreference moves nodes that the pods prefer before others of the same state; that costs nothing.
+// byPreference sorts nodes of the same state by how well they match the pods' preferences.
 func (x *placer) byPreference(g *group, nodes []int) []int {
 	if len(g.shape.Preferred) == 0 || x.policy.Preferences == model.Ignore {
 		return nodes

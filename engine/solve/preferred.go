@@ -50,7 +50,8 @@ func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 	return plan
 }
 
-// solve plans with the preferences that are kept. It returns their weight, and the shapes that lose pods by them.
+// solve plans with the kept preferences as requirements. It returns their weight, and the shapes that lose places
+// because of them.
 func (x *preferredSolve) solve() (*Draft, int64, []int) {
 	required, weight := x.asRequired()
 	if required == nil {
@@ -60,8 +61,8 @@ func (x *preferredSolve) solve() (*Draft, int64, []int) {
 	return plan, weight, x.losers(&plan.Plan)
 }
 
-// oneByOne is for shapes that cannot keep all their preferences: each is added in turn, the heaviest first, and dropped
-// again if pods lose their places by it.
+// oneByOne is for shapes that cannot keep all their preferences: it adds each in turn, the heaviest first, and drops
+// it again if pods lose their places because of it.
 func (x *preferredSolve) oneByOne(shapes []int) (*Draft, int64) {
 	for _, shape := range shapes {
 		for i := range x.preferences[shape] {
@@ -98,12 +99,12 @@ func (x *preferredSolve) oneByOne(shapes []int) (*Draft, int64) {
 	return plan, weight
 }
 
-// preferenceValue returns what preferences of that weight may cost, price being that of one of weight 100.
+// preferenceValue returns what preferences of a total weight may cost; price is that of weight 100.
 func preferenceValue(weight int64, price model.Price) model.Price {
 	return model.Price(min(weight, 1<<20)) * min(max(price, 0), 1<<30) / 100
 }
 
-// collect lists the preferences of the shapes of pods that may be placed otherwise. What nobody can have is left out.
+// collect lists the preferences of shapes whose pods may be placed differently, except those that no pool can meet.
 func (x *preferredSolve) collect() {
 	x.preferences = make([][]preference, len(x.s.Shapes))
 	launched := map[model.PodKey]bool{}
@@ -212,7 +213,7 @@ func (x *preferredSolve) asRequired() (*model.Snapshot, int64) {
 	return &out, weight
 }
 
-// losers returns the shapes with preferences of which more pods go without a place than in the plain plan.
+// losers returns the shapes with preferences that have more pods without a place than in the plain plan.
 func (x *preferredSolve) losers(plan *model.Plan) []int {
 	shapeOf := make(map[model.PodKey]int, len(x.s.Pending))
 	for i := range x.s.Pending {

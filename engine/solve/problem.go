@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// problem is the working state of one attempt: what its steps tell each other.
+// problem is the working state of one attempt, shared by its steps.
 type problem struct {
 	s       *model.Snapshot
 	policy  *model.Policy
@@ -150,7 +150,7 @@ func size(g *group) int64 {
 	return max(g.request[model.CPU], g.request[model.Memory]/(4<<30/1000))
 }
 
-// waiting returns the groups of which pods wait.
+// waiting returns the groups with pending pods.
 func (p *problem) waiting() []*group {
 	var out []*group
 	for _, g := range p.groups {
@@ -187,7 +187,7 @@ func priorityReason(policy *model.Policy) model.Reason {
 	return model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(policy.PriorityCutoff)}
 }
 
-// refuseRest notes the pods that got nothing.
+// refuseRest records the pods that found no place.
 func (p *problem) refuseRest() {
 	for _, g := range slices.Concat(p.groups, p.infeasible) {
 		for _, pod := range g.pods {

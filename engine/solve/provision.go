@@ -39,7 +39,7 @@ func provisionPods(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
 	return preferred(s, policy, plain)
 }
 
-// provision makes attempts until one leaves no feedback for the next.
+// provision repeats attempts until one gives no feedback for the next.
 func provision(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
 	known := feedback{full: map[shapeZone]bool{}}
 	p := attempt(s, policy, known, c)
@@ -100,7 +100,7 @@ func (p *problem) openMarket() {
 	p.builder = &nodeBuilder{market: p.market, state: p.state, classes: p.classes, lookers: p.lookers}
 }
 
-// openClasses finds what is open to the pods that wait, and the resources and drivers that decide.
+// openClasses finds the options of the classes that wait, and the resources and volume drivers that matter.
 func (p *problem) openClasses() {
 	p.classes.views, p.classes.screen = p.views, p.screen
 	var requested model.Resources
@@ -154,10 +154,10 @@ func maxTypes(policy *model.Policy) int {
 	return policy.MaxTypes
 }
 
-// Value returns what a pod of each shape is worth, where each pending pod, the most important of its shape, stands for
-// count pods: whichever of these get nodes of their own, those cost at least what the pods are worth together, in the
-// policy's effective prices an hour. It is the shadow price of the pods' resources where all of them are bought
-// together, and 0 for shapes that no offering can hold or of which no pod waits.
+// Value returns what a pod of each shape is worth in effective price per hour: the shadow price of its resources if
+// nodes were bought for all pending pods together. Whichever of the pods get nodes of their own, these nodes cost at
+// least as much as their pods are worth. Each pending pod is the only one of its shape and stands for count pods.
+// Shapes that no offering can hold, or that have no pending pod, are worth 0.
 func Value(s *model.Snapshot, policy model.Policy, count []int) []float64 {
 	s = withoutStaticPools(s)
 	p := &problem{

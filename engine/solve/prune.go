@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// prune takes pods off nodes to which they could not be bound after all: where the search was cut, or a node could not
-// be had, others were counted on that never come. It binds the pods one after another, as kube-scheduler would: (1) it
-// unbinds what firstfit placed, (2) adds the planned nodes to the state, (3) binds what is allowed, pods that depend on
+// prune removes pods from planned nodes to which kube-scheduler could not bind them: if the search was cut, or a node
+// could not be planned, they may depend on pods that never come. It binds the pods one after another: it (1) unbinds
+// what firstfit placed, (2) adds the planned nodes to the state, (3) binds whatever is allowed, pods that depend on
 // others first, until nothing more is, and (4) removes the rest.
 func (p *problem) prune() {
 	if !p.partial && len(p.unserved(p.feedback)) == 0 ||

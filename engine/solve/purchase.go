@@ -89,8 +89,7 @@ func (x *purchase) sizeOf(g *group) binpack.Vector {
 	return v
 }
 
-// addItems makes one item of all pods that are the same to a node. Relaxed items lose their zones and, in relax, some
-// slots.
+// addItems makes one item of all pods that are interchangeable to a node, and its relaxed item: see relax.
 func (x *purchase) addItems(at map[int]int) {
 	k := &x.packing
 	needs := x.slotNeeds()
@@ -146,7 +145,7 @@ func (x *purchase) slotNeeds() []int {
 	return needs
 }
 
-// relax returns the relaxed item: without its zone, and without the spread slots of which any plan has enough.
+// relax returns the relaxed item: without its zones, and without the spread slots that are plentiful in any plan.
 func (x *purchase) relax(g *group, item binpack.Item, base int, known map[string]int, plenty func(slot int) bool) int {
 	item.Class, item.Count = base, 0
 	item.Slots = slices.DeleteFunc(slices.Clone(item.Slots), func(slot int) bool {
@@ -168,7 +167,7 @@ type offeredBin struct {
 	offeringOf
 }
 
-// addBins adds the offerings of the pools, without those that another one dominates in price, size and openness.
+// addBins adds the pools' offerings, except those dominated by another in price, size and openness.
 func (x *purchase) addBins(views []int) {
 	count := 0
 	for _, view := range views {
@@ -267,8 +266,8 @@ func (x *purchase) sizeOfType(v *rules.View, t int) binpack.Vector {
 	return size
 }
 
-// isDominated reports whether a bin on the list, none of which is dearer, can do all that b can and takes no more of
-// what is limited.
+// isDominated reports whether one of the bins so far, none of which is dearer, can hold everything that b can and
+// charges no more to limits.
 func (x *purchase) isDominated(b *binpack.Bin) bool {
 	for i := range x.packing.Bins {
 		if x.dominates(&x.packing.Bins[i], b) {
@@ -295,7 +294,7 @@ func (x *purchase) dominates(a, b *binpack.Bin) bool {
 	return true
 }
 
-// flexible reports whether the types that hold whatever this one holds are as many as the pool's minValues demand.
+// flexible reports whether enough types hold whatever this type holds to meet the pool's minValues.
 func (x *purchase) flexible(v *rules.View, typ int) bool {
 	if len(v.MinValues) == 0 {
 		return true

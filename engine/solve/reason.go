@@ -12,7 +12,7 @@ import (
 // explainer finds out why groups of an attempt got nothing.
 type explainer struct{ *problem }
 
-// headroomOf returns what the limits of a pool leave for a group: one that was set aside could launch nothing before
+// headroomOf returns the headroom against which a pool judges a group: for one that was set aside, that before
 // anything was planned.
 func (p explainer) headroomOf(g *group, view int) rules.Headroom {
 	if g.setAside {
@@ -38,8 +38,8 @@ func (p explainer) nearestRule(g *group) model.Rule {
 	return nearest
 }
 
-// reasonFor returns why the group gets nothing. The pool that came nearest to a node answers for all, unless other pods
-// stand in the way.
+// reasonFor returns why the group has no place. It is the verdict of the pool that came nearest to a node, unless
+// other pods are in the way.
 func (p explainer) reasonFor(g *group) model.Reason {
 	if len(p.views) == 0 {
 		return model.Reason{Rule: model.RuleNoPool}
@@ -135,13 +135,13 @@ func (p explainer) blameLargest(g *group, v *rules.View, options []rules.Option,
 	endFunnel(out, model.RuleResource)
 }
 
-// endFunnel says that the rule left none of the pool's types.
+// endFunnel adds a step to the funnel: the rule left none of the pool's types.
 func endFunnel(v *model.PoolVerdict, rule model.Rule) {
 	v.Rule = rule
 	v.Funnel = append(v.Funnel, model.FunnelStep{Rule: rule})
 }
 
-// blamePods names the constraint on other pods for which the group got nothing, in the words of the pod's manifest.
+// blamePods names the constraint on other pods because of which the group has no place, in the words of the manifest.
 func blamePods(g *group) (model.Reason, bool) {
 	r := model.Reason{Rule: g.refused}
 	s := g.shape
@@ -186,7 +186,7 @@ func blamePods(g *group) (model.Reason, bool) {
 	return r, true
 }
 
-// likelyRule returns the rule about other pods for which a shape got no node, where the search did not say.
+// likelyRule guesses the rule about other pods because of which a shape has no node if the search did not record one.
 func likelyRule(s *model.Shape) model.Rule {
 	switch {
 	case hasHardSpread(s):

@@ -9,14 +9,14 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// maxVerdicts is of how many pools a cached Reason keeps the verdicts: with a thousand pools and ten thousand shapes
-// all of them would fill gigabytes.
+// maxVerdicts is the number of pools whose verdicts a cached Reason keeps. With a thousand pools and ten thousand
+// shapes, all verdicts would fill gigabytes.
 const maxVerdicts = 20
 
-// maxReasonAge is how long a Reason is taken for current: the change that it names may depend on other pods.
+// maxReasonAge is how long a cached Reason counts as current: the change that it suggests may depend on other pods.
 const maxReasonAge = 5 * time.Minute
 
-// ReasonCache keeps, from one plan to the next, why shapes for which no pool can launch anything get nothing. It is not
+// ReasonCache keeps the Reasons of shapes for which no pool can launch anything, from one plan to the next. It is not
 // safe for concurrent use.
 type ReasonCache struct {
 	now     time.Time
@@ -34,7 +34,7 @@ type cachedReason struct {
 	at     time.Time
 }
 
-// begin turns to another snapshot.
+// begin starts with another snapshot.
 func (c *ReasonCache) begin(s *model.Snapshot) {
 	if !samePools(c.pools, s.Pools) || !sameSlice(c.daemons, s.Daemons) {
 		c.epoch++
@@ -43,10 +43,10 @@ func (c *ReasonCache) begin(s *model.Snapshot) {
 	c.before, c.known = c.known, map[string]*cachedReason{}
 }
 
-// end forgets the shapes of which no pod was refused.
+// end drops the Reasons that this plan did not use.
 func (c *ReasonCache) end() { c.before = nil }
 
-// recall returns what is known of a shape, nil if nothing is.
+// recall returns the Reason of a shape from an earlier plan, nil if there is none.
 func (c *ReasonCache) recall(s *model.Shape) *cachedReason {
 	if c == nil {
 		return nil
@@ -64,12 +64,12 @@ func (c *ReasonCache) learn(s *model.Shape, reason model.Reason) {
 	c.known[s.Key] = &cachedReason{reason: reason, epoch: c.epoch, at: c.now}
 }
 
-// current reports whether the Reason is as true as when it was found.
+// current reports whether the Reason still holds.
 func (r *cachedReason) current(c *ReasonCache) bool {
 	return r.epoch == c.epoch && c.now.Sub(r.at) < maxReasonAge
 }
 
-// since orders what is to be found out: first what is not known at all, then what is known for longest.
+// since orders shapes to explain: those without a Reason first, then the oldest Reasons.
 func (r *cachedReason) since() int64 {
 	if r == nil {
 		return 0
@@ -77,7 +77,8 @@ func (r *cachedReason) since() int64 {
 	return max(r.at.UnixNano(), 1)
 }
 
-// samePools compares what pools can launch: snapshots share what has not changed.
+// samePools compares what pools can launch. Snapshots share whatever did not change, so slices are compared by
+// identity.
 func samePools(a, b []model.Pool) bool {
 	if len(a) != len(b) {
 		return false
@@ -97,7 +98,7 @@ func samePools(a, b []model.Pool) bool {
 
 func sameSlice[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// keepNearest keeps the verdicts of at most limit pools, those that came nearest to a node, in the order of the pools.
+// keepNearest keeps the verdicts of the limit pools that came nearest to a node, in the order of the pools.
 func keepNearest(r *model.Reason, limit int) {
 	if len(r.Pools) <= limit {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// separation is what must not be together on one node, in the form of package binpack: a slot is a thing of which a
-// node has so many; a conflict group is what groups have in common that may not share a node with the same others.
+// separation says what may not share a node, in the terms of package binpack. A slot is something of which a node has
+// a limited number. Groups of one conflict group may not share a node with the same other groups.
 type separation struct {
 	slots          []int  // how many pods one node may have of each
 	soft           []bool // by slot: see binpack.Problem.Soft
@@ -19,7 +19,7 @@ type separation struct {
 	slotIndex      map[string]int
 }
 
-// conflictGroup is what decides with whom a group may not share a node.
+// conflictGroup holds everything that decides with which groups a group may not share a node.
 type conflictGroup struct {
 	owns    []int // counters of anti-affinity terms on single nodes that it has
 	matches []int // of those terms, the ones that are about it
@@ -108,7 +108,7 @@ func (p *problem) spreadOverHosts(g *group, spreads map[int]int64) {
 	}
 }
 
-// takeSlot adds a slot to the group's, of which a node has at most limit.
+// takeSlot gives the group a place in a slot, of which a node has at most limit.
 func (x *separation) takeSlot(g *group, name string, limit int) int {
 	s, ok := x.slotIndex[name]
 	if !ok {
@@ -123,7 +123,7 @@ func (x *separation) takeSlot(g *group, name string, limit int) int {
 	return s
 }
 
-// contestedPorts returns the ports of the group that others want at another address that includes its own.
+// contestedPorts returns the group's host ports that conflict with ports of other groups at another address.
 func contestedPorts(g *group, waiting []*group) []model.HostPort {
 	var out []model.HostPort
 	for _, port := range g.shape.HostPorts {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// withoutStaticPools returns the snapshot in which static pools launch nothing: pods may use what they have, but get
-// nothing new there.
+// withoutStaticPools returns the snapshot in which static pools are not ready: pods may use their nodes but cause no
+// launches there.
 func withoutStaticPools(s *model.Snapshot) *model.Snapshot {
 	if !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static && p.NotReady == "" }) {
 		return s
@@ -52,7 +52,7 @@ func missingReplicas(s *model.Snapshot, policy model.Policy) []model.Launch {
 	return out
 }
 
-// maxStatic is the most nodes that one plan launches without pods in a pool; the next plan goes on.
+// maxStatic is the maximum number of nodes that one plan launches in a static pool; the next plan continues.
 const maxStatic = 1000
 
 // StaticLaunches returns up to n launches without pods in the pool, within its limits: the cheapest offering that it

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// zoning divides among zones the pods whose constraints look at zones. What it plans is counted in planned, as if the
-// pods were in their zones already.
+// zoning divides among zones the pods whose constraints refer to zones. Pods that it assigned count in planned as if
+// they were in their zones already.
 type zoning struct {
 	*problem
 	zones   []string              // of all pools, by name
@@ -21,12 +21,12 @@ type zoning struct {
 	load    []int64               // by domain: their size, to even out what is equal otherwise
 }
 
-// assignZones splits groups that spread over zones, keeps those together that must be in one zone, and leaves to
-// firstfit what is neither:
+// assignZones splits groups that spread over zones, gives one zone to groups that need one, and leaves the rest to
+// firstfit:
 //
-//  1. Zones of running pods that repel a group are closed to it.
+//  1. It closes zones with running pods that repel a group.
 //  2. Groups that spread choose their zones, those with the fewest possible zones first.
-//  3. Groups that must be near others follow them.
+//  3. Groups that must be near other pods follow them.
 func (p *problem) assignZones() {
 	z := &zoning{
 		problem: p, zones: p.market.zones(), volumes: map[string]int{}, offered: map[int][]zonalType{},
@@ -94,8 +94,8 @@ func (z *zoning) spreadsOverZones(g *group) bool {
 	return slices.ContainsFunc(terms, func(t rules.SpreadTerm) bool { return t.Topology == z.zone })
 }
 
-// regular reports whether all constraints of the group on other pods are about zones or single nodes, and none wants
-// others on the same node or none in the same zone.
+// regular reports whether the group's constraints on other pods have the form that zoning handles: affinity by zone,
+// anti-affinity by hostname, spread by either, and no shared or exclusive volumes.
 func (z *zoning) regular(g *group) bool {
 	for _, t := range z.state.SpreadTerms(g.index) {
 		if t.Topology != z.zone && t.Topology != z.host {
@@ -206,8 +206,9 @@ func (z *zoning) loadOf(d int32) int64 {
 	return z.load[d]
 }
 
-// followAll gives zones to groups that must be near others: where those are, or are planned. Others that have no zone
-// yet are given one. Groups that nobody can precede are left to firstfit, which finds the reason.
+// followAll gives zones to groups that must be near other pods: zones in which those pods are or are planned. If those
+// have no zone yet it chooses one for them. Groups that wait for each other are left to firstfit, which finds the
+// reason.
 func (z *zoning) followAll(near, waiting []*group) {
 	for len(near) > 0 {
 		var later []*group

@@ -9,12 +9,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// maxExactPods is up to how many pods the cheapest nodes are found exactly; beyond, the rest is priced at the best
-// rate.
+// maxExactPods is the number of pods up to which the cheapest nodes are found exactly; further pods are priced at the
+// best rate.
 const maxExactPods = 32
 
-// feasible returns the zones in which a node can be had for one pod of the group, those first where n of them alone
-// would cost least.
+// feasible returns the zones that have an offering for one pod of the group, sorted by what nodes for n of them alone
+// would cost there.
 func (z *zoning) feasible(g *group, n int) []string {
 	g.rates = z.ratesFor(g, n)
 	out := make([]string, 0, len(g.rates))

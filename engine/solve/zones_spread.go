@@ -14,8 +14,8 @@ type zoneSpread struct {
 	universe []int32
 }
 
-// spreadAll gives zones to groups that spread over them, those with the fewest to choose from first. Pods that find
-// none may find one when others have theirs.
+// spreadAll gives zones to groups that spread over them, those with the fewest possible zones first. Pods that find no
+// zone are tried again after others found theirs.
 func (z *zoning) spreadAll(groups []*group) {
 	zones := map[*group][]string{}
 	for _, g := range groups {
@@ -44,8 +44,8 @@ func unassigned(g *group) int {
 	return n
 }
 
-// spread gives each pod of the group, one after the other, a zone that keeps the skew: the one where pods of the group
-// cost least, of equal ones the emptiest. Where an existing node in the zone has room, the pod goes there.
+// spread assigns the group's pods to zones one after another: to the zone that keeps the skew and is cheapest for the
+// group, the emptiest if several are. If an existing node there has room, the pod is placed on it.
 func (z *zoning) spread(g *group, zones []string) {
 	left := unassigned(g)
 	if g.zones == nil {
@@ -79,8 +79,8 @@ func (z *zoning) spread(g *group, zones []string) {
 	}
 }
 
-// spreadsOf returns the group's spreads over zones, and sets the zones with which it counts: those that are possible,
-// those in which an earlier attempt planned nodes, and those in which pods are.
+// spreadsOf returns the group's spreads over zones, and sets the zones that count as domains: possible zones, zones in
+// which an earlier attempt planned nodes, and zones with pods.
 func (z *zoning) spreadsOf(g *group, zones []string) []zoneSpread {
 	g.zones = slices.Clone(zones)
 	for _, name := range z.usedZones {
@@ -127,8 +127,8 @@ func (z *zoning) bestZone(g *group, spreads []zoneSpread, zones []string, domain
 	return best
 }
 
-// nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. Nil for
-// groups with other constraints on pods: those were placed already as far as possible.
+// nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. It returns
+// nil for groups with other constraints on pods, which were placed already as far as possible.
 func (z *zoning) nodesWithRoom(g *group) []int {
 	others := len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 ||
 		len(z.state.AvoidedByCounters(g.index)) > 0
@@ -159,8 +159,8 @@ func (g *group) addPart(class, n int) {
 	g.parts = append(g.parts, part{class: class, n: n})
 }
 
-// freeChoice returns the allowed zones where it does not matter how many of the pods go where: even all of them in one
-// keep the skew, and no other group depends on them. Nil if it matters.
+// freeChoice returns the allowed zones if any division of the pods among them keeps the skew and no other group
+// depends on them, else nil.
 func (z *zoning) freeChoice(g *group, n int, spreads []zoneSpread, zones []string, domains []int32) []string {
 	own := func(c int32) bool {
 		return slices.ContainsFunc(spreads, func(t zoneSpread) bool { return t.Counter == int(c) })
@@ -188,7 +188,8 @@ func (z *zoning) freeChoice(g *group, n int, spreads []zoneSpread, zones []strin
 	return out
 }
 
-// countsZone reports whether the group's own requirements let it be in the zone, or its spread counts it.
+// countsZone reports whether the zone is a domain of the group's spread: its requirements allow the zone, or the
+// spread counts every node.
 func countsZone(g *group, zone string) bool {
 	if slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.AnyNode }) {
 		return true
