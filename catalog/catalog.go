@@ -65,9 +65,6 @@ type Offer struct {
 	InterruptionRate string  // class of the last month: "<5%", "5-10%", …; "" if unknown
 }
 
-// Types returns all types, by name. The slice is shared and must not be changed.
-func Types() []*Type { return load().types }
-
 // Lookup finds a type by name.
 func Lookup(name string) (*Type, bool) {
 	t, ok := load().byName[name]
@@ -79,10 +76,6 @@ func Regions() []string { return load().regionNames }
 
 // Origin returns the sources of the data and their dates.
 func Origin() string { return load().origin }
-
-// LeftOut returns the number of types known by name or price but without complete data. Most are newer than May 2025:
-// they have a price and network limits, but no source has their vCPUs and memory.
-func LeftOut() int { return load().leftOut }
 
 // zoneName returns us-west-2b for usw2-az2.
 func zoneName(region, id string) string {

@@ -32,7 +32,7 @@ func TestKnownTypes(t *testing.T) {
 			t.Errorf("%s: %d branch interfaces, want %d", want.name, got.BranchENIs, want.branch)
 		}
 		for region, price := range map[string]int64{"us-east-1": want.usEast1, "ap-northeast-2": want.apNortheast} {
-			if p, ok := OnDemand(region, want.name); !ok || p != price {
+			if p, ok := Of(region).OnDemand(want.name); !ok || p != price {
 				t.Errorf("%s in %s costs %d micro-dollars, want %d", want.name, region, p, price)
 			}
 		}
@@ -40,21 +40,21 @@ func TestKnownTypes(t *testing.T) {
 }
 
 func TestEveryTypeIsSane(t *testing.T) {
-	if n := len(Types()); n < 850 {
+	if n := len(load().types); n < 850 {
 		t.Fatalf("%d types", n)
 	}
-	for _, x := range Types() {
+	for _, x := range load().types {
 		if x.VCPU <= 0 || x.MemoryMiB <= 0 || x.MaxENIs <= 0 || x.IPv4PerENI <= 0 ||
 			(x.Arch != "amd64" && x.Arch != "arm64") || x.Category == "" || x.Size == "" {
 			t.Errorf("%+v", x)
 		}
 	}
 	for _, region := range []string{"ap-northeast-2", "us-east-1", "us-west-2", "eu-west-1"} {
-		if len(Zones(region)) < 3 || len(InRegion(region)) < 400 {
-			t.Errorf("%s: zones %v, %d types", region, Zones(region), len(InRegion(region)))
+		if len(Of(region).Zones()) < 3 || len(Of(region).Offers()) < 400 {
+			t.Errorf("%s: zones %v, %d types", region, Of(region).Zones(), len(Of(region).Offers()))
 		}
 		dearer := 0
-		for _, o := range InRegion(region) {
+		for _, o := range Of(region).Offers() {
 			if o.OnDemand <= 0 || len(o.Zones) == 0 || (len(o.Spot) != 0 && len(o.Spot) != len(o.Zones)) {
 				t.Errorf("%s %s: %+v", region, o.Type.Name, o)
 			}
@@ -64,11 +64,11 @@ func TestEveryTypeIsSane(t *testing.T) {
 				}
 			}
 		}
-		if dearer > len(InRegion(region))/10 {
+		if dearer > len(Of(region).Offers())/10 {
 			t.Errorf("%s: %d spot prices above on-demand", region, dearer)
 		}
 	}
-	if Zones("mars-1") != nil || InRegion("mars-1") != nil {
+	if Of("mars-1").Zones() != nil || Of("mars-1").Offers() != nil {
 		t.Error("a region that is not there has zones or types")
 	}
 }

@@ -23,15 +23,15 @@ func TestPricesOfSeoul(t *testing.T) {
 		{"i4i.large", .172, .201, .04824},
 		{"p4d.24xlarge", 21.957642, 45.38848, 4.99273},
 	} {
-		east, _ := OnDemand("us-east-1", want.name)
-		o, ok := OfferOf("ap-northeast-2", want.name)
+		east, _ := Of("us-east-1").OnDemand(want.name)
+		o, ok := Of("ap-northeast-2").Offer(want.name)
 		if !ok {
 			t.Errorf("%s is not offered in Seoul", want.name)
 			continue
 		}
 		var sum float64
 		for _, z := range o.Zones {
-			p, ok := SpotAverage("ap-northeast-2", z.Name, want.name)
+			p, ok := Of("ap-northeast-2").SpotAverage(z.Name, want.name)
 			if !ok || p <= 0 {
 				t.Errorf("%s has no spot price in %s", want.name, z.Name)
 			}
@@ -50,24 +50,24 @@ func TestPricesOfSeoul(t *testing.T) {
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-5 }
 
 func TestDedicatedTenancyPricesAreNotTaken(t *testing.T) {
-	if p, ok := OnDemand("us-east-1", "c6g.metal"); !ok || p != 2_176_000 {
+	if p, ok := Of("us-east-1").OnDemand("c6g.metal"); !ok || p != 2_176_000 {
 		t.Errorf("c6g.metal costs %d micro-dollars, want 2176000, not the dedicated 2306600", p)
 	}
 }
 
 func TestWhatIsNotOfferedHasNoPrice(t *testing.T) {
-	if _, ok := OnDemand("ap-northeast-2", "a1.large"); ok {
+	if _, ok := Of("ap-northeast-2").OnDemand("a1.large"); ok {
 		t.Error("a1.large, which Seoul lacks, has a price there")
 	}
-	if _, ok := SpotAverage("us-east-1", "eu-west-1a", "m5.large"); ok {
+	if _, ok := Of("us-east-1").SpotAverage("eu-west-1a", "m5.large"); ok {
 		t.Error("a zone of another region has a spot price")
 	}
 	for _, region := range []string{"us-east-1", "mars-1", ""} {
-		if _, ok := OfferOf(region, "m5.imaginary"); ok {
+		if _, ok := Of(region).Offer("m5.imaginary"); ok {
 			t.Errorf("a type that does not exist is offered in %q", region)
 		}
 	}
-	if o, ok := OfferOf("ap-northeast-2", "m5.large"); !ok || o.InterruptionRate != "5-10%" {
+	if o, ok := Of("ap-northeast-2").Offer("m5.large"); !ok || o.InterruptionRate != "5-10%" {
 		t.Errorf("m5.large in Seoul: %+v, want it interrupted at 5-10%%", o)
 	}
 }
@@ -75,7 +75,7 @@ func TestWhatIsNotOfferedHasNoPrice(t *testing.T) {
 func TestEveryZoneHasANameOfItsOwn(t *testing.T) {
 	for _, region := range Regions() {
 		names, ids := map[string]bool{}, map[string]bool{}
-		for _, z := range Zones(region) {
+		for _, z := range Of(region).Zones() {
 			if names[z.Name] || ids[z.ID] || !strings.HasPrefix(z.Name, region) {
 				t.Errorf("%s: zone %+v", region, z)
 			}
@@ -101,7 +101,7 @@ func TestNamesOfFamilies(t *testing.T) {
 			t.Errorf("%s: category %q generation %d, want %+v", name, category, generation, want)
 		}
 	}
-	for _, x := range Types() {
+	for _, x := range load().types {
 		if x.Generation < 1 {
 			t.Errorf("%s has no generation", x.Name)
 		}

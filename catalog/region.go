@@ -2,7 +2,7 @@ package catalog
 
 import "slices"
 
-// Region is what one region offers. It is immutable, and so are the slices it returns.
+// Region is what one region offers. It is immutable, and so are the slices it returns. A nil Region offers nothing.
 type Region struct {
 	zones  []Zone
 	lists  map[string][]Zone // by IDs as the table writes them: thousands of offers share a few lists
@@ -14,22 +14,44 @@ type Region struct {
 func Of(region string) *Region { return load().regions[region] }
 
 // Zones returns the availability zones, by ID.
-func (r *Region) Zones() []Zone { return r.zones }
+func (r *Region) Zones() []Zone {
+	if r == nil {
+		return nil
+	}
+	return r.zones
+}
 
 // Offers returns the offered types, by name.
-func (r *Region) Offers() []*Offer { return r.offers }
+func (r *Region) Offers() []*Offer {
+	if r == nil {
+		return nil
+	}
+	return r.offers
+}
 
 // Offer returns what is offered of a type.
 func (r *Region) Offer(typeName string) (*Offer, bool) {
+	if r == nil {
+		return nil, false
+	}
 	o, ok := r.byType[typeName]
 	return o, ok
+}
+
+// OnDemand returns a type's on-demand price, in micro-dollars per hour.
+func (r *Region) OnDemand(typeName string) (int64, bool) {
+	o, ok := r.Offer(typeName)
+	if !ok {
+		return 0, false
+	}
+	return o.OnDemand, true
 }
 
 // SpotAverage estimates a type's average spot price in a zone (by name), in micro-dollars per hour: the zone's price
 // on the day of the data, scaled so that the mean over the zones is the region's average, which is all that the
 // source has.
 func (r *Region) SpotAverage(zone, typeName string) (int64, bool) {
-	o, ok := r.byType[typeName]
+	o, ok := r.Offer(typeName)
 	if !ok || len(o.Spot) == 0 {
 		return 0, false
 	}
@@ -45,45 +67,4 @@ func (r *Region) SpotAverage(zone, typeName string) (int64, bool) {
 		sum += p
 	}
 	return o.Spot[i] * o.SpotAverage * int64(len(o.Spot)) / sum, true
-}
-
-// Zones returns the availability zones of a region, by ID; nil if it is not in the catalog.
-func Zones(region string) []Zone {
-	if r := Of(region); r != nil {
-		return r.Zones()
-	}
-	return nil
-}
-
-// InRegion returns the types that a region offers, by name. The slice is shared and must not be changed.
-func InRegion(region string) []*Offer {
-	if r := Of(region); r != nil {
-		return r.Offers()
-	}
-	return nil
-}
-
-// OfferOf returns what a region offers of a type.
-func OfferOf(region, typeName string) (*Offer, bool) {
-	if r := Of(region); r != nil {
-		return r.Offer(typeName)
-	}
-	return nil, false
-}
-
-// OnDemand returns a type's on-demand price in a region, in micro-dollars per hour.
-func OnDemand(region, typeName string) (int64, bool) {
-	o, ok := OfferOf(region, typeName)
-	if !ok {
-		return 0, false
-	}
-	return o.OnDemand, true
-}
-
-// SpotAverage is Region.SpotAverage for a region by name.
-func SpotAverage(region, zone, typeName string) (int64, bool) {
-	if r := Of(region); r != nil {
-		return r.SpotAverage(zone, typeName)
-	}
-	return 0, false
 }

@@ -30,7 +30,7 @@ func TestEBSVolumes(t *testing.T) {
 }
 
 func TestEveryTypeTakesSomeVolumes(t *testing.T) {
-	for _, it := range Types() {
+	for _, it := range load().types {
 		if most, _ := EBSVolumes(it); most < 3 || most > 128 {
 			t.Errorf("%s: %d", it.Name, most)
 		}

@@ -162,10 +162,10 @@ const (
 	ScheduledChange         InterruptionKind = "scheduled_change"
 	InstanceStopping        InterruptionKind = "instance_stopped"
 	InstanceTerminating     InterruptionKind = "instance_terminated"
-	InstanceFailed          InterruptionKind = "instance_status" // the check of the machine itself fails
+	InstanceFailed          InterruptionKind = "instance_status" // the check of the instance itself fails
 	SystemFailed            InterruptionKind = "system_status"   // the check of the host below it fails
 	MaintenanceDue          InterruptionKind = "event_status"    // the cloud plans to stop, restart or retire it
-	NoOp                    InterruptionKind = "no_op"           // not about the life of machines
+	NoOp                    InterruptionKind = "no_op"           // not about the life of instances
 	Malformed               InterruptionKind = "malformed"       // cannot be read
 )
 

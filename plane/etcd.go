@@ -98,8 +98,8 @@ func (s *store) config() *embed.Config {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.EnableGRPCGateway = false
-	// Without fsync the machine's sudden death may lose the last seconds. The process's death, kill -9 included, loses
-	// nothing: what was written is in the page cache, which belongs to the kernel. A cluster of simulated machines can
+	// Without fsync the sudden death of the computer may lose the last seconds. The process's death, kill -9 included, loses
+	// nothing: what was written is in the page cache, which belongs to the kernel. A cluster of simulated instances can
 	// live with the first, and writes are ten times faster on slow disks.
 	c.UnsafeNoFsync = true
 	// The only member waits for nobody, so it may elect itself soon after the start.

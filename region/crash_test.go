@@ -91,11 +91,11 @@ func TestANameRestsBeforeItIsGivenAgain(t *testing.T) {
 	p.clock.Advance(time.Minute)
 	p = p.crash(c)
 	if after, _ := p.Instance(p.one(region.OnDemand)); after.PrivateDNS == before.PrivateDNS {
-		t.Errorf("the next machine is called %s like the last", after.PrivateDNS)
+		t.Errorf("the next instance is called %s like the last", after.PrivateDNS)
 	}
 }
 
-func TestAMachineKeepsItsUserDataWhenItsTemplateIsGone(t *testing.T) {
+func TestAnInstanceKeepsItsUserDataWhenItsTemplateIsGone(t *testing.T) {
 	c := region.Config{Dir: t.TempDir()}
 	p := seeded(t, c)
 	id := p.one(region.OnDemand)

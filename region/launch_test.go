@@ -24,7 +24,7 @@ func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 	}
 	for n, want := range []int{2, 1, 2} {
 		if got := len(result.Launched[n].IDs); got != want {
-			t.Errorf("override %d gave %d machines, want %d", n, got, want)
+			t.Errorf("override %d gave %d instances, want %d", n, got, want)
 		}
 	}
 	if len(result.Errors) != 2 || result.Errors[0].Code != "InsufficientInstanceCapacity" ||
@@ -33,7 +33,7 @@ func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 	}
 	pool := region.Pool{Type: "m5.large", Zone: p.zone(0), CapacityType: region.OnDemand}
 	if _, err := p.TerminateInstances(result.Launched[0].IDs[:1]); err != nil || p.Capacity(pool) != 1 {
-		t.Errorf("after one machine ended the pool gives %d, %v", p.Capacity(pool), err)
+		t.Errorf("after one instance ended the pool gives %d, %v", p.Capacity(pool), err)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestASubnetThatIsFullSaysSo(t *testing.T) {
 	p := seeded(t, region.Config{SubnetBits: 28}) // 16 addresses, 5 of them AWS's
 	ids, result := p.launch(fleet(region.OnDemand, 20, p.override("m5.large", 0)))
 	if len(ids) != 11 || len(result.Errors) != 1 || result.Errors[0].Code != "InsufficientFreeAddressesInSubnet" {
-		t.Fatalf("%d machines, errors %+v", len(ids), result.Errors)
+		t.Fatalf("%d instances, errors %+v", len(ids), result.Errors)
 	}
 	seen := map[string]bool{}
 	for _, i := range p.Instances() {
@@ -55,7 +55,7 @@ func TestASubnetThatIsFullSaysSo(t *testing.T) {
 	}
 	p.clock.Advance(time.Minute)
 	if again, _ := p.launch(fleet(region.OnDemand, 2, p.override("m5.large", 0))); len(again) != 1 {
-		t.Errorf("%d machines into one free address", len(again))
+		t.Errorf("%d instances into one free address", len(again))
 	}
 }
 
@@ -66,7 +66,7 @@ func TestTheSameTokenGivesTheSameFleet(t *testing.T) {
 	first, result := p.launch(q)
 	again, same := p.launch(q)
 	if !slices.Equal(first, again) || result.FleetID != same.FleetID || len(p.Instances()) != 2 {
-		t.Errorf("%v, then %v; %d machines", first, again, len(p.Instances()))
+		t.Errorf("%v, then %v; %d instances", first, again, len(p.Instances()))
 	}
 	q.Total = 3
 	_, err := p.CreateFleet(q)
@@ -87,17 +87,17 @@ func TestTheSameCallsAtTheSameTimeGiveTheSameIDs(t *testing.T) {
 	}
 	a, b := story(), story()
 	if len(a) != 4 || len(b) != 4 {
-		t.Fatalf("%d and %d machines", len(a), len(b))
+		t.Fatalf("%d and %d instances", len(a), len(b))
 	}
 	for n := range a {
 		if a[n].ID != b[n].ID || a[n].PrivateIP != b[n].PrivateIP || !a[n].BootAt.Equal(b[n].BootAt) ||
 			a[n].PriceMicros != b[n].PriceMicros {
-			t.Errorf("machine %d: %+v and %+v", n, a[n], b[n])
+			t.Errorf("instance %d: %+v and %+v", n, a[n], b[n])
 		}
 	}
 }
 
-func TestAMachineRunsBootsAndEnds(t *testing.T) {
+func TestAnInstanceRunsBootsAndEnds(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand)
 	if p.state(id) != region.Pending {
@@ -123,7 +123,7 @@ func TestAMachineRunsBootsAndEnds(t *testing.T) {
 	}
 	p.clock.Advance(2 * time.Hour)
 	if n := len(p.Instances()); n != 0 {
-		t.Errorf("hours later %d machines are shown", n)
+		t.Errorf("hours later %d instances are shown", n)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestWhatWasDoneToAFolderIsThereAfterAKill(t *testing.T) {
 	p = open(t, region.Config{Dir: copyOf(t, dir), Clock: v}) // without Close: the file as a kill leaves it
 	again, same := p.launch(q)
 	if !slices.Equal(again, ids) || same.FleetID != result.FleetID || len(p.Instances()) != 2 {
-		t.Errorf("the token gave %v, before %v; %d machines", again, ids, len(p.Instances()))
+		t.Errorf("the token gave %v, before %v; %d instances", again, ids, len(p.Instances()))
 	}
 	if got := p.PodAddresses(); got["pod-1"] != pods["pod-1"] || len(got) != 1 {
 		t.Errorf("pod addresses %v, before %v", got, pods)
@@ -173,7 +173,7 @@ func TestWhatWasDoneToAFolderIsThereAfterAKill(t *testing.T) {
 		addresses[i.PrivateIP.String()] = true
 	}
 	if slices.Contains(ids, next) || len(addresses) != 4 {
-		t.Errorf("new machine %s; addresses %v", next, addresses)
+		t.Errorf("new instance %s; addresses %v", next, addresses)
 	}
 	v.Advance(5 * time.Minute)
 	for _, id := range ids {

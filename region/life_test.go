@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-func TestASpotMachineIsWarnedAndTakenTwoMinutesLater(t *testing.T) {
+func TestASpotInstanceIsWarnedAndTakenTwoMinutesLater(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id, other := p.one(region.Spot), p.one(region.OnDemand)
 	p.clock.Advance(5 * time.Minute)
@@ -114,8 +114,8 @@ func TestSpotPricesAreTheSameInEveryRunAndBounded(t *testing.T) {
 	a, b := open(t, region.Config{}), open(t, region.Config{})
 	moved := false
 	for _, typeName := range []string{"m5.large", "c5.4xlarge", "g5.xlarge"} {
-		average, ok := catalog.SpotAverage("us-west-2", a.zone(0), typeName)
-		onDemand, _ := catalog.OnDemand("us-west-2", typeName)
+		average, ok := catalog.Of("us-west-2").SpotAverage(a.zone(0), typeName)
+		onDemand, _ := catalog.Of("us-west-2").OnDemand(typeName)
 		if !ok {
 			t.Fatalf("%s is not sold as spot in %s", typeName, a.zone(0))
 		}
@@ -141,7 +141,7 @@ func TestSpotPricesAreTheSameInEveryRunAndBounded(t *testing.T) {
 	}
 }
 
-func TestPodsGetAddressesWithinWhatTheirMachineHolds(t *testing.T) {
+func TestPodsGetAddressesWithinWhatTheirInstanceHolds(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand) // m5.large: 3 interfaces of 10 addresses, one of each its own
 	seen := map[string]bool{}
@@ -167,7 +167,7 @@ func TestPodsGetAddressesWithinWhatTheirMachineHolds(t *testing.T) {
 		t.Errorf("after one was released: %v", err)
 	}
 	if _, err := p.TerminateInstances([]string{id}); err != nil || len(p.PodAddresses()) != 0 {
-		t.Errorf("after the machine's end %d addresses are held, %v", len(p.PodAddresses()), err)
+		t.Errorf("after the instance's end %d addresses are held, %v", len(p.PodAddresses()), err)
 	}
 }
 

@@ -65,12 +65,12 @@ func TestQuotasStopAnAccount(t *testing.T) {
 	}{region.Spot: {1, "MaxSpotInstanceCountExceeded"}, region.OnDemand: {2, "VcpuLimitExceeded"}} {
 		ids, result := p.launch(fleet(kind, 3, p.override("m5.large", 0)))
 		if len(ids) != want.ids || len(result.Errors) != 1 || result.Errors[0].Code != want.code {
-			t.Errorf("%s: %d machines, errors %+v", kind, len(ids), result.Errors)
+			t.Errorf("%s: %d instances, errors %+v", kind, len(ids), result.Errors)
 		}
 	}
 }
 
-func TestSpotMachinesAreTakenBackAtTheSetRate(t *testing.T) {
+func TestSpotInstancesAreTakenBackAtTheSetRate(t *testing.T) {
 	p := seeded(t, region.Config{SpotInterruptionsPerHour: 1})
 	p.launch(fleet(region.Spot, 400, p.override("m5.large", 0), p.override("m5.large", 1)))
 	p.clock.Advance(time.Hour)
@@ -83,7 +83,7 @@ func TestNewInstancesAreSeenLateWithLag(t *testing.T) {
 	p := seeded(t, region.Config{DescribeLag: 3 * time.Second})
 	p.one(region.OnDemand)
 	if n := len(p.Instances()); n != 0 {
-		t.Errorf("%d machines seen at once", n)
+		t.Errorf("%d instances seen at once", n)
 	}
 	if p.clock.Advance(3 * time.Second); len(p.Instances()) != 1 {
 		t.Error("not seen after the lag")
@@ -93,7 +93,7 @@ func TestNewInstancesAreSeenLateWithLag(t *testing.T) {
 func TestNoSpotPriceIsAboveOnDemandAndSeedsDiffer(t *testing.T) {
 	a, b := open(t, region.Config{Seed: 1}), open(t, region.Config{Seed: 2})
 	differ := 0
-	for _, o := range catalog.InRegion("us-west-2") {
+	for _, o := range catalog.Of("us-west-2").Offers() {
 		for n := range o.Spot {
 			x, _ := a.SpotPrice(o.Type.Name, o.Zones[n].Name, monday)
 			y, _ := b.SpotPrice(o.Type.Name, o.Zones[n].Name, monday)

@@ -55,7 +55,7 @@ func BenchmarkCreateFleet(b *testing.B) {
 	}
 }
 
-// The end of 1,000 machines at once, with two messages each on a queue that nobody reads.
+// The end of 1,000 instances at once, with two messages each on a queue that nobody reads.
 // 0.12 s with their launch, on the same machine (2026-11-21).
 func BenchmarkTerminateThousand(b *testing.B) {
 	v := clock.NewVirtual(monday)

@@ -89,7 +89,7 @@ func (p place) launch(q region.FleetRequest) ([]string, region.FleetResult) {
 	return ids, result
 }
 
-// one launches one machine.
+// one launches one instance.
 func (p place) one(capacityType string) string {
 	p.t.Helper()
 	ids, result := p.launch(fleet(capacityType, 1, p.override("m5.large", 0)))

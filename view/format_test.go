@@ -57,8 +57,8 @@ func TestPeopleCountNaturally(t *testing.T) {
 }
 
 func TestPricesAreTheCatalogues(t *testing.T) {
-	list, _ := catalog.OnDemand("us-west-2", "m5.large")
-	spot, _ := catalog.SpotAverage("us-west-2", "us-west-2a", "m5.large")
+	list, _ := catalog.Of("us-west-2").OnDemand("m5.large")
+	spot, _ := catalog.Of("us-west-2").SpotAverage("us-west-2a", "m5.large")
 	if list <= 0 || spot <= 0 || spot >= list {
 		t.Fatalf("the catalogue says %d and %d", list, spot)
 	}

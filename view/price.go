@@ -28,10 +28,10 @@ func PriceOf(labels map[string]string) int64 {
 		region = strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
 	}
 	if labels[labelCapacity] == "spot" || labels[eksCapacity] == "SPOT" {
-		price, _ := catalog.SpotAverage(region, zone, kind)
+		price, _ := catalog.Of(region).SpotAverage(zone, kind)
 		return price
 	}
-	price, _ := catalog.OnDemand(region, kind)
+	price, _ := catalog.Of(region).OnDemand(kind)
 	return price
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// launchedWith is what the claim of a machine says of it when its class had a hash.
+// launchedWith is what the claim of an instance says of it when its class had a hash.
 func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
 	return cloud.Launched{
 		InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID,
@@ -22,7 +22,7 @@ func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
 	}
 }
 
-func TestAMachineDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
+func TestAnInstanceDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*ec2v1.EC2NodeClass)
 		want   string
@@ -111,7 +111,7 @@ func TestDriftOfWhatCannotBeComparedIsNotGuessed(t *testing.T) {
 	if _, err := p.Drifted(t.Context(),
 		cloud.Launched{InstanceID: "i-unknown", Class: classRef, Type: m.Type, ImageID: m.ImageID}); !errors.Is(err,
 		cloud.ErrNotFound) {
-		t.Errorf("a machine that is gone: %v", err)
+		t.Errorf("an instance that is gone: %v", err)
 	}
 	class.StatusConditions().SetFalse(ec2v1.ConditionTypeSubnetsReady, "SubnetsNotFound", "none")
 	if _, err := p.Drifted(t.Context(), launchedWith(m, "", "")); !errors.Is(err, cloud.ErrClassNotReady) {

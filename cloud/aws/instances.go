@@ -51,7 +51,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 // List is every instance of the cluster that is not terminated.
 func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	defer p.called("List", p.now(), &err)
-	machines, err := p.instances.describe(ctx,
+	instances, err := p.instances.describe(ctx,
 		&ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 			filter("tag-key", ec2v1.NodeClaimTagKey),
 			filter("tag:"+ec2v1.EKSClusterNameTagKey, p.o.ClusterName),
@@ -60,19 +60,19 @@ func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list instances of cluster %s: %w", p.o.ClusterName, err)
 	}
-	return machines, nil
+	return instances, nil
 }
 
 // byToken returns the instances launched with a token, in whatever state.
 func (s *instances) byToken(ctx context.Context, token string) ([]cloud.Instance, error) {
-	machines, err := s.describe(ctx,
+	instances, err := s.describe(ctx,
 		&ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 			filter("tag:"+tagToken, token), filter("tag:"+ec2v1.EKSClusterNameTagKey, s.o.ClusterName),
 		}})
 	if err != nil {
 		return nil, fmt.Errorf("look for an earlier launch: %w", err)
 	}
-	return machines, nil
+	return instances, nil
 }
 
 func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Instance, error) {
@@ -85,7 +85,7 @@ func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput
 		}
 		for _, r := range page.Reservations {
 			for _, i := range r.Instances {
-				out = append(out, machineOf(i))
+				out = append(out, instanceOf(i))
 			}
 		}
 	}
@@ -93,8 +93,8 @@ func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput
 	return out, nil
 }
 
-// machineOf translates EC2's view of an instance.
-func machineOf(i ec2types.Instance) cloud.Instance {
+// instanceOf translates EC2's view of an instance.
+func instanceOf(i ec2types.Instance) cloud.Instance {
 	m := cloud.Instance{
 		ID: awssdk.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: awssdk.ToString(i.ImageId),
 		CapacityType: model.OnDemand, Launched: awssdk.ToTime(i.LaunchTime), Subnet: awssdk.ToString(i.SubnetId),
@@ -119,7 +119,7 @@ func machineOf(i ec2types.Instance) cloud.Instance {
 		}
 	}
 	if i.State != nil {
-		m.State = machineState(i.State.Name)
+		m.State = instanceState(i.State.Name)
 	}
 	m.ProviderID = providerID(m.Zone, m.ID)
 	m.Labels = map[string]string{
@@ -132,8 +132,8 @@ func machineOf(i ec2types.Instance) cloud.Instance {
 	return m
 }
 
-// machineState translates; a stopped instance is one that stops, since nothing here starts it again.
-func machineState(s ec2types.InstanceStateName) cloud.InstanceState {
+// instanceState translates; a stopped instance is one that stops, since nothing here starts it again.
+func instanceState(s ec2types.InstanceStateName) cloud.InstanceState {
 	switch s {
 	case ec2types.InstanceStateNamePending:
 		return cloud.Pending
@@ -149,9 +149,9 @@ func machineState(s ec2types.InstanceStateName) cloud.InstanceState {
 
 // describeBatch answers a batch of Get.
 func (s *instances) describeBatch(ctx context.Context, ids []string) map[string]outcome[cloud.Instance] {
-	machines, err := s.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
+	instances, err := s.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
 	return settle(ctx, ids, err, s.describeBatch, func(out map[string]outcome[cloud.Instance]) {
-		for _, m := range machines {
+		for _, m := range instances {
 			if m.State != cloud.Terminated {
 				out[m.ID] = outcome[cloud.Instance]{value: m}
 			}

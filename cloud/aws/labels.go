@@ -182,6 +182,6 @@ func branchInterfaces(instanceType string) int {
 
 // staticPrice is the on-demand price of the built-in catalogue, for when the price list cannot be read.
 func staticPrice(region, instanceType string) (model.Price, bool) {
-	p, ok := catalog.OnDemand(region, instanceType)
+	p, ok := catalog.Of(region).OnDemand(instanceType)
 	return model.Price(p), ok && p > 0
 }

@@ -56,8 +56,8 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 		p: p, class: class, catalog: catalog, req: &req, state: state, choices: catalog.choices(&req),
 		tried: map[model.OfferingKey]bool{}, exhausted: map[model.OfferingKey]bool{}, full: map[string]bool{},
 	}
-	machine, err := l.run(ctx)
-	result := cloud.LaunchResult{Instance: machine, Exhausted: sortedKeysOf(l.exhausted)}
+	instance, err := l.run(ctx)
+	result := cloud.LaunchResult{Instance: instance, Exhausted: sortedKeysOf(l.exhausted)}
 	if err != nil {
 		return result, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
@@ -92,18 +92,18 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 		if len(choices) == 0 {
 			break
 		}
-		machine, err := l.call(ctx, choices)
+		instance, err := l.call(ctx, choices)
 		switch {
 		case err == nil:
-			return machine, nil
+			return instance, nil
 		case errors.Is(err, errNothing):
 			l.state.next++
 			l.state.mismatch = time.Time{}
 			cause = err
 		case code(err) == codeTokenMismatch:
-			machine, err := l.earlier(ctx)
-			if err != nil || machine.ID != "" {
-				return machine, err
+			instance, err := l.earlier(ctx)
+			if err != nil || instance.ID != "" {
+				return instance, err
 			}
 			l.state.next++
 			l.state.mismatch = time.Time{}
@@ -137,12 +137,12 @@ func named(r model.Resources) []string {
 // earlier finds the instance that an earlier call with this launch's token started. Without one, it waits for EC2's
 // lists to settle before it believes that there is none: they lag behind its launches.
 func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
-	machines, err := l.p.instances.byToken(ctx, l.req.Token)
+	instances, err := l.p.instances.byToken(ctx, l.req.Token)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
 	gone := false
-	for _, m := range machines {
+	for _, m := range instances {
 		if m.State != cloud.Terminating && m.State != cloud.Terminated {
 			return l.catalog.describe(m), nil
 		}

@@ -39,7 +39,7 @@ func TestLaunchMakesOneCallOnceCachesAreWarm(t *testing.T) {
 	}
 }
 
-func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
+func TestLaunchTagsAndBootsTheInstance(t *testing.T) {
 	a, p, _ := stage(t)
 	req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m7g.large"),
 		model.OneOf(model.LabelCapacityType, model.OnDemand))
@@ -48,7 +48,7 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	req.StartupTaints = []model.Taint{{Key: "cilium", Effect: model.NoExecute}}
 	m := mustLaunch(t, p, req).Instance
 	if m.ImageID != "ami-arm" || m.Labels["kubernetes.io/arch"] != "arm64" || m.Labels["topology.k8s.aws/zone-id"] == "" {
-		t.Errorf("machine %+v", m)
+		t.Errorf("instance %+v", m)
 	}
 	tags := map[string]string{}
 	for _, tag := range a.instances[0].Tags {
@@ -83,7 +83,7 @@ func TestLaunchTagsAndBootsTheMachine(t *testing.T) {
 	}
 }
 
-func TestLaunchPicksPlainAndCheapMachines(t *testing.T) {
+func TestLaunchPicksPlainAndCheapInstances(t *testing.T) {
 	_, p, _ := stage(t)
 	if m := mustLaunch(t, p, requestFor("any")).Instance; m.Type != "t3.medium" || m.CapacityType != model.Spot ||
 		m.Zone == "us-west-2c" {
@@ -132,7 +132,7 @@ func TestLaunchesSpreadOverZonesThatCostTheSame(t *testing.T) {
 	}
 	for _, z := range fakeZones {
 		if zones[z] < 20 || zones[z] > 40 {
-			t.Errorf("90 machines are spread as %v, want about 30 in each of %v", zones, fakeZones)
+			t.Errorf("90 instances are spread as %v, want about 30 in each of %v", zones, fakeZones)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestLaunchMakesLostTemplatesAgain(t *testing.T) {
 	a.mu.Unlock()
 	mustLaunch(t, p, requestFor("second"))
 	if got := len(a.alive()); got != 2 {
-		t.Errorf("%d machines, want 2", got)
+		t.Errorf("%d instances, want 2", got)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
 		}
 		mustLaunch(t, p, requestFor("c"))
 		if got := len(a.alive()); got != 1 {
-			t.Errorf("%d machines after the second try", got)
+			t.Errorf("%d instances after the second try", got)
 		}
 	}
 }
@@ -219,9 +219,9 @@ func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
 	}
 }
 
-// After a crash EC2 knows the token, but its lists may not show the machine yet. Launching anew would make a second
+// After a crash EC2 knows the token, but its lists may not show the instance yet. Launching anew would make a second
 // one.
-func TestLaunchWaitsForAMachineThatIsNotListedYet(t *testing.T) {
+func TestLaunchWaitsForAnInstanceThatIsNotListedYet(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
 	mustLaunch(t, first, requestFor("c", onDemand, model.OneOf(model.LabelInstanceType, "m5.large")))
@@ -237,7 +237,7 @@ func TestLaunchWaitsForAMachineThatIsNotListedYet(t *testing.T) {
 		t.Errorf("found %s", m.Type)
 	}
 	if got := len(a.alive()); got != 1 {
-		t.Errorf("%d machines", got)
+		t.Errorf("%d instances", got)
 	}
 }
 
@@ -261,7 +261,7 @@ func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 	clk.Advance(settleAfter)
 	mustLaunch(t, after, changed)
 	if got := len(a.alive()); got != 1 {
-		t.Errorf("%d machines", got)
+		t.Errorf("%d instances", got)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestFleetRequestStaysWithinEC2Limits(t *testing.T) {
 func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	a, p, _ := stage(t)
 	mustLaunch(t, p, requestFor("warm-up"))
-	// The answer is lost on the way: the machine exists, the caller saw an error.
+	// The answer is lost on the way: the instance exists, the caller saw an error.
 	lost := requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large"))
 	class := p.o.Classes(cloud.ClassRef{Name: "default"})
 	catalog, err := p.catalogs.of(t.Context(), class)
@@ -339,7 +339,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	}
 	mustLaunch(t, p, lost)
 	if got := len(a.alive()); got != 2 {
-		t.Errorf("%d machines, want the warm-up's and one", got)
+		t.Errorf("%d instances, want the warm-up's and one", got)
 	}
 	if i := a.instances[1]; i.InstanceLifecycle != ec2types.InstanceLifecycleTypeSpot {
 		t.Errorf("instance %+v", i)

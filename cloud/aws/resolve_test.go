@@ -165,7 +165,7 @@ func TestRoleCanChange(t *testing.T) {
 	}
 }
 
-func TestHashFollowsWhatMachinesAreMadeOf(t *testing.T) {
+func TestHashFollowsWhatInstancesAreMadeOf(t *testing.T) {
 	a, b := newClass("a"), newClass("a")
 	b.Spec.SubnetSelectorTerms = nil
 	if ClassHash(a) != ClassHash(b) || ClassHash(a) == "" {

@@ -30,6 +30,6 @@ func TestVolumesThatPodsCanHave(t *testing.T) {
 	}
 	_, p, class := stage(t)
 	if s := p.sizingOf(class); s.disks != 1 {
-		t.Errorf("a machine has its root volume: %d", s.disks)
+		t.Errorf("an instance has its root volume: %d", s.disks)
 	}
 }

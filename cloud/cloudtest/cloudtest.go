@@ -157,13 +157,13 @@ func (t *teller) alive(want int) {
 // listed is the instance of a claim in List, if it is there.
 func (t *teller) listed(claim string) (cloud.Instance, bool) {
 	t.Helper()
-	machines, err := t.p.List(context.Background())
+	instances, err := t.p.List(context.Background())
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	i := slices.IndexFunc(machines, func(m cloud.Instance) bool { return m.Claim == claim })
+	i := slices.IndexFunc(instances, func(m cloud.Instance) bool { return m.Claim == claim })
 	if i < 0 {
 		return cloud.Instance{}, false
 	}
-	return machines[i], true
+	return instances[i], true
 }

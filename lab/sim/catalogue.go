@@ -22,7 +22,7 @@ type Catalogue struct {
 func (c Catalogue) Types() []model.InstanceType {
 	region := cmp.Or(c.Region, "us-east-1")
 	var zones []string
-	for i, z := range catalog.Zones(region) {
+	for i, z := range catalog.Of(region).Zones() {
 		if i < max(c.Zones, 1) {
 			zones = append(zones, z.Name)
 		}
@@ -34,7 +34,7 @@ func (c Catalogue) Types() []model.InstanceType {
 // overhead, the region's prices and the labels that every type has.
 func Types(region string, zones []string, admit func(*catalog.Type) bool, spot bool) []model.InstanceType {
 	var out []model.InstanceType
-	for _, o := range catalog.InRegion(region) {
+	for _, o := range catalog.Of(region).Offers() {
 		if !admit(o.Type) {
 			continue
 		}

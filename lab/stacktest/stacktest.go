@@ -1,5 +1,5 @@
 // Package stacktest is for tests of the whole: the control plane that planetest shares, a simulated region behind AWS's
-// wire protocol, simulated machines that register as nodes and run pods, and as many controllers as a test wants.
+// wire protocol, simulated instances that register as nodes and run pods, and as many controllers as a test wants.
 package stacktest
 
 import (

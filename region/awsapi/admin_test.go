@@ -77,11 +77,11 @@ func TestTheAdminWantsItsToken(t *testing.T) {
 	b.buy(t, b.fleet("claim-1", "m5.large")) // no call was made to fail, and AWS's own calls want no such token
 }
 
-func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {
+func TestTheAdminSeesCallsInstancesAndCost(t *testing.T) {
 	b := newBuyer(t)
 	none := []adminInstance{{}}
 	if b.get(t, "instances", &none); len(none) != 0 {
-		t.Errorf("machines before any launch: %v", none)
+		t.Errorf("instances before any launch: %v", none)
 	}
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
 	if _, err := b.TerminateInstances(t.Context(),
@@ -98,11 +98,11 @@ func TestTheAdminSeesCallsMachinesAndCost(t *testing.T) {
 	if !strings.HasPrefix(end.Error, "InvalidInstanceID.") || end.Summary != "InstanceId i-nobody" {
 		t.Errorf("the failure was logged as %+v", end)
 	}
-	var machines []adminInstance
-	b.get(t, "instances", &machines)
-	if len(machines) != 1 || machines[0].ID != id || machines[0].Tags["karpenter.sh/nodeclaim"] != "claim-1" ||
-		machines[0].PriceMicros != 96_000 {
-		t.Errorf("machines: %+v", machines)
+	var instances []adminInstance
+	b.get(t, "instances", &instances)
+	if len(instances) != 1 || instances[0].ID != id || instances[0].Tags["karpenter.sh/nodeclaim"] != "claim-1" ||
+		instances[0].PriceMicros != 96_000 {
+		t.Errorf("instances: %+v", instances)
 	}
 	var s adminSummary
 	if b.get(t, "summary", &s); s != (adminSummary{Instances: 1, DollarsPerHour: 0.096, Launched: 1}) {
@@ -166,7 +166,7 @@ func TestTheAdminTakesNoNonsense(t *testing.T) {
 	}
 }
 
-func TestTheAdminMakesAMachineFailItsChecks(t *testing.T) {
+func TestTheAdminMakesAnInstanceFailItsChecks(t *testing.T) {
 	b := newBuyer(t)
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
 	b.clock.Advance(10 * time.Second)

@@ -14,7 +14,7 @@ import (
 
 const anyImage = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id"
 
-// buyer launches machines of template "story" through the SDK.
+// buyer launches instances of template "story" through the SDK.
 type buyer struct {
 	place
 	*ec2.Client
@@ -62,7 +62,7 @@ func tags(key, value string) []ec2types.Tag {
 	return []ec2types.Tag{{Key: aws.String(key), Value: aws.String(value)}}
 }
 
-// fleet asks for on-demand machines of either type in the first zone, the first type before the second.
+// fleet asks for on-demand instances of either type in the first zone, the first type before the second.
 func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: "instant", ClientToken: aws.String(token),
@@ -89,7 +89,7 @@ func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 	return in
 }
 
-// buy launches one machine and is its id.
+// buy launches one instance and is its id.
 func (b buyer) buy(t *testing.T, in *ec2.CreateFleetInput) string {
 	t.Helper()
 	out, err := b.CreateFleet(t.Context(), in)
@@ -99,19 +99,19 @@ func (b buyer) buy(t *testing.T, in *ec2.CreateFleetInput) string {
 	return out.Instances[0].InstanceIds[0]
 }
 
-// claimed is the one machine with the tag of a claim.
+// claimed is the one instance with the tag of a claim.
 func (b buyer) claimed(t *testing.T, claim string) ec2types.Instance {
 	t.Helper()
 	out, err := b.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("tag:karpenter.sh/nodeclaim"), Values: []string{claim}},
 	}})
 	if err != nil || len(out.Reservations) != 1 {
-		t.Fatalf("machines of %s: %+v, %v", claim, out, err)
+		t.Fatalf("instances of %s: %+v, %v", claim, out, err)
 	}
 	return out.Reservations[0].Instances[0]
 }
 
-func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
+func TestAnInstanceIsLaunchedSeenAndTerminated(t *testing.T) {
 	b := newBuyer(t)
 	id := b.buy(t, b.fleet("claim-1", "m5.large", "c5.large"))
 	b.clock.Advance(2 * time.Minute)
@@ -120,7 +120,7 @@ func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
 		*i.VpcId != b.region.Subnets()[0].VPC ||
 		*i.SecurityGroups[0].GroupName != "nodeless-node" ||
 		*i.IamInstanceProfile.Arn != "arn:aws:iam::123456789012:instance-profile/nodes" {
-		t.Errorf("the machine is told as %+v", i)
+		t.Errorf("the instance is told as %+v", i)
 	}
 	seen, _ := b.region.Instance(id)
 	if string(seen.UserData) != "#!/bin/sh" || seen.Tags["from"] != "template" || seen.NodeDiskGiB != 20 {
@@ -136,8 +136,8 @@ func TestAMachineIsLaunchedSeenAndTerminated(t *testing.T) {
 	}
 }
 
-// A KMS key that is disabled ends the machine as soon as it starts, and EC2 says why.
-func TestAMachineWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
+// A KMS key that is disabled ends the instance as soon as it starts, and EC2 says why.
+func TestAnInstanceWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
 	b := newBuyer(t)
 	const key = "1234abcd-12ab-34cd-56ef-1234567890ab"
 	template := func(name, key string) string {
@@ -188,7 +188,7 @@ func TestAMachineWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
 	b.buy(t, q)
 	b.clock.Advance(time.Minute)
 	if i := b.claimed(t, "again"); i.State.Name != "running" {
-		t.Errorf("the key can be used again, and the machine is %s", i.State.Name)
+		t.Errorf("the key can be used again, and the instance is %s", i.State.Name)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestAClientTokenLaunchesOnce(t *testing.T) {
 	b := newBuyer(t)
 	first, again := b.buy(t, b.fleet("claim-1", "m5.large")), b.buy(t, b.fleet("claim-1", "m5.large"))
 	if first != again || len(b.region.Instances()) != 1 {
-		t.Errorf("%s, then %s; there are %d machines", first, again, len(b.region.Instances()))
+		t.Errorf("%s, then %s; there are %d instances", first, again, len(b.region.Instances()))
 	}
 	_, err := b.CreateFleet(t.Context(), b.fleet("claim-1", "c5.large"))
 	wantCode(t, err, "IdempotentParameterMismatch")

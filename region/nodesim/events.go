@@ -76,7 +76,7 @@ func (s *Simulator) tellClaim(ctx context.Context, m *Instance, cause error) err
 		err = json.Unmarshal(raw, &claim)
 	}
 	if err != nil {
-		return fmt.Errorf("tell NodeClaim %s that its machine joins no cluster: %w", m.Claim, err)
+		return fmt.Errorf("tell NodeClaim %s that its instance joins no cluster: %w", m.Claim, err)
 	}
 	about := &corev1.ObjectReference{APIVersion: claim.APIVersion, Kind: claim.Kind, Name: claim.Name, UID: claim.UID}
 	s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "simulated-instance", Host: m.Name}).

@@ -75,7 +75,7 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 
 // A kubelet's first word may be on its way for seconds where the API server is busy, and its instance may be
 // terminated meanwhile.
-func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
+func TestANodeDoesNotOutliveItsInstance(t *testing.T) {
 	h, c, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()
 	h.boot("tardy")
@@ -83,13 +83,13 @@ func TestANodeDoesNotOutliveItsMachine(t *testing.T) {
 	h <- nodesim.Event{Kind: nodesim.Ending, Instance: instance("tardy")}
 	h <- nodesim.Event{Kind: nodesim.Gone, Instance: instance("tardy")}
 	h.boot("next")
-	planetest.Eventually(t, "the next machine joins", func(ctx context.Context) error {
+	planetest.Eventually(t, "the next instance joins", func(ctx context.Context) error {
 		_, err := nodes.Get(ctx, "next", metav1.GetOptions{})
 		return err
 	})
 	close(c.let)
 	<-c.through
-	planetest.Eventually(t, "the Node goes with its machine", func(ctx context.Context) error {
+	planetest.Eventually(t, "the Node goes with its instance", func(ctx context.Context) error {
 		if _, err := nodes.Get(ctx, "tardy", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("asked for it, the API server says %v", err)
 		}

@@ -54,7 +54,7 @@ func (s *Simulator) register(ctx context.Context, m *Instance) error {
 	}
 	k, err := bootsWith(*m)
 	if err != nil {
-		s.o.Log.Warn("machine boots but joins no cluster", "machine", m.ID, "error", err)
+		s.o.Log.Warn("instance boots but joins no cluster", "instance", m.ID, "error", err)
 		return s.tellClaim(ctx, m, err)
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
@@ -101,7 +101,7 @@ func (s *Simulator) removeNode(ctx context.Context, name string) error {
 			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete node %s, whose machine is gone: %w", name, err)
+		return fmt.Errorf("delete node %s, whose instance is gone: %w", name, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +183,7 @@ func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error
 // bootsWith is what an instance and its user data tell its kubelet.
 func bootsWith(m Instance) (kubelet, error) {
 	if m.Type == nil {
-		return kubelet{}, errors.New("a machine of an unknown type")
+		return kubelet{}, errors.New("an instance of an unknown type")
 	}
 	k, err := parseUserData(m.UserData)
 	k.RootDisk = m.RootDisk

@@ -39,7 +39,7 @@ spec:
 --//--
 `
 
-func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
+func TestAnInstanceRegistersAsItsUserDataSays(t *testing.T) {
 	k, err := parseUserData([]byte(userData))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAMachineRegistersAsItsUserDataSays(t *testing.T) {
 	}
 }
 
-func TestABottlerocketMachineRegistersAsItsSettingsSay(t *testing.T) {
+func TestABottlerocketInstanceRegistersAsItsSettingsSay(t *testing.T) {
 	k, err := parseUserData([]byte(`[settings.ntp]
 time-servers = ["x"]
 

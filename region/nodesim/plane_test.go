@@ -165,7 +165,7 @@ func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason s
 	}
 }
 
-func TestAMachineThatIsRefusedTriesAgain(t *testing.T) {
+func TestAnInstanceThatIsRefusedTriesAgain(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()
 	policies, bindings := s.api.AdmissionregistrationV1().ValidatingAdmissionPolicies(),
@@ -262,7 +262,7 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 }
 
 // A Node that somebody creates to be played is ready, stays so, and runs pods at its own address.
-func TestANodeWithoutAMachineIsPlayed(t *testing.T) {
+func TestANodeWithoutAnInstanceIsPlayed(t *testing.T) {
 	s := tell(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        "stage",
@@ -353,7 +353,7 @@ func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 }
 
 // On AWS nobody is told why an instance joins no cluster; here its NodeClaim says so.
-func TestAMachineThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
+func TestAnInstanceThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()
 	if err := crds.Install(ctx, planetest.Start(t).RESTConfig()); err != nil {

@@ -73,7 +73,7 @@ func TestALaunchIsOneCallOnceCachesAreWarm(t *testing.T) {
 }
 
 // Zones cost the same on demand: a cluster is not all in one of them, over the wire too.
-func TestMachinesSpreadOverZones(t *testing.T) {
+func TestInstancesSpreadOverZones(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
 	zones := map[string]int{}
@@ -86,11 +86,11 @@ func TestMachinesSpreadOverZones(t *testing.T) {
 	}
 	for zone, n := range zones {
 		if n > 20 {
-			t.Errorf("%d of 40 machines are in %s: %v", n, zone, zones)
+			t.Errorf("%d of 40 instances are in %s: %v", n, zone, zones)
 		}
 	}
 	if len(zones) < 3 {
-		t.Errorf("machines are in %v only", zones)
+		t.Errorf("instances are in %v only", zones)
 	}
 }
 

@@ -76,8 +76,8 @@ func TestANoticeIsNotHeldUpByAThousandOthers(t *testing.T) {
 	}
 }
 
-// A machine that fails EC2's checks is found when it has done so for two minutes; planned maintenance at once.
-func TestAilingMachinesAreFound(t *testing.T) {
+// An instance that fails EC2's checks is found when it has done so for two minutes; planned maintenance at once.
+func TestAilingInstancesAreFound(t *testing.T) {
 	p := newPlace(t)
 	provider := p.hearing(t)
 	var ids []string

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// A laboratory has machine types of its own, with a label of its own, and a kind of node class of its own. All of it
+// A laboratory has instance types of its own, with a label of its own, and a kind of node class of its own. All of it
 // goes over the wire as EC2's does.
 func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	own := catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog.OwnType{

@@ -134,7 +134,7 @@ func (l *local) runNetwork(ctx context.Context, n *network.Net) error {
 }
 
 func (l *local) firstZone() string {
-	zones := catalog.Zones(l.o.region)
+	zones := catalog.Of(l.o.region).Zones()
 	if own, err := l.o.offers(); err == nil && own != nil {
 		zones = own.Zones()
 	}

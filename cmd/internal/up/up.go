@@ -154,7 +154,7 @@ func (o *upOptions) settleRegion(asked bool) error {
 }
 
 func (o *upOptions) validate() error {
-	if len(catalog.Zones(o.region)) == 0 {
+	if len(catalog.Of(o.region).Zones()) == 0 {
 		return fmt.Errorf("--region %q: not in the catalogue; there are %v", o.region, catalog.Regions())
 	}
 	if o.bootTime < 0 || o.bootTime > time.Hour {

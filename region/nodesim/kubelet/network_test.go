@@ -93,7 +93,7 @@ func TestANodeThatCannotAnswerIsAnError(t *testing.T) {
 	n.join(fixed{hosts: map[string]netip.Addr{"a": netip.MustParseAddr("10.0.0.4")}})
 	if _, err := n.DialContext(t.Context(), "tcp", "ended:10250"); err == nil ||
 		err.Error() != "the simulated machine of node ended does not run" {
-		t.Errorf("a node whose machine has ended: %v", err)
+		t.Errorf("a node whose instance has ended: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

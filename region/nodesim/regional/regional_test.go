@@ -8,7 +8,7 @@ import (
 )
 
 // eks-node-viewer knows what AWS's types cost; of others the Node has to tell it.
-func TestAMachineOfOnesOwnTypeTellsItsPrice(t *testing.T) {
+func TestAnInstanceOfOnesOwnTypeTellsItsPrice(t *testing.T) {
 	own := catalog.Own{
 		Zones: []string{"lab"},
 		Types: []catalog.OwnType{{Name: "small", VCPU: 2, MemoryMiB: 4096, OnDemand: 0.05}},
