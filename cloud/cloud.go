@@ -1,13 +1,12 @@
 // Package cloud is the contract between Nodeless and whatever launches its instances.
 //
-// A provider implements Provider: it says what can be launched under a node class, launches and terminates instances,
-// and finds them again. What not every cloud can do is an interface of its own: Interrupter (notices of instances that
-// will be taken away), HealthChecker, Drifter, Repairer, Ender and Observed. A caller asks for an ability with a type
-// assertion.
+// A provider implements Provider: it lists what a node class allows, launches and terminates instances, and finds them
+// again. Abilities that not every cloud has are interfaces of their own: Interrupter (notices of instances that will be
+// taken away), HealthChecker, Drifter, Repairer, Ender and Observed. A caller looks for one with a type assertion.
 //
 // Two rules make providers safe to use from a controller that may crash at any line. Launch is idempotent by its token:
-// the same token never starts a second instance. And List finds every instance of the cluster by its tags, so that none
-// is forgotten.
+// the same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
+// forgotten.
 //
 // Errors wrap the sentinels of this package, which say what to do next: launch something else (ErrNoCapacity), wait
 // (ErrThrottled, ErrClassUnresolved), or tell somebody (ErrRefused, ErrUnauthorized, ErrClassNotReady).
@@ -23,20 +22,20 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Errors that providers return, wrapped with act, object and cause.
+// Errors that providers return, wrapped with the act, its object and the cause.
 var (
-	// ErrNotFound: the instance does not exist (any more).
+	// ErrNotFound: the instance does not exist, or no longer does.
 	ErrNotFound = errors.New("instance not found")
-	// ErrNoCapacity: none of the offerings asked for could be had. LaunchResult.Exhausted says which were tried.
+	// ErrNoCapacity: none of the requested offerings has capacity. LaunchResult.Exhausted lists those that were tried.
 	ErrNoCapacity = errors.New("no capacity")
 	// ErrClassNotReady: the node class is missing or could not be resolved; its conditions say why.
 	ErrClassNotReady = errors.New("node class not ready")
-	// ErrClassUnresolved: nobody knows yet whether the class is ready; the same call may be made again soon. It comes
-	// wrapped together with ErrClassNotReady.
+	// ErrClassUnresolved: it is not known yet whether the class is ready; try again soon. It is wrapped together with
+	// ErrClassNotReady.
 	ErrClassUnresolved = errors.New("node class not resolved yet")
-	// ErrThrottled: the cloud asks to slow down; the same call may be made again later.
+	// ErrThrottled: the cloud asks to slow down; try again later.
 	ErrThrottled = errors.New("throttled")
-	// ErrRefused: the cloud refuses the launch as its class describes it and started nothing. The same call fails again
+	// ErrRefused: the cloud refuses the launch that the class describes, and has started nothing. The same call fails
 	// until somebody changes the class, the pool or the account.
 	ErrRefused = errors.New("launch refused")
 	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
@@ -48,26 +47,26 @@ type ClassRef struct{ Group, Kind, Name string }
 
 // Provider launches and terminates instances. All methods are safe for concurrent use and stop when ctx does.
 type Provider interface {
-	// Name is short and fixed, such as "aws".
+	// Name returns a short fixed name, such as "aws".
 	Name() string
-	// Catalog is what can be had under a node class, by name; capacity and overhead follow the class's settings.
-	// Resources are at the fixed indices of model.WellKnownResources. The result is shared: do not change it. It is the
-	// same slice as long as nothing changed. Fails with ErrClassNotReady.
+	// Catalog returns the instance types that a node class allows, by name; capacity and overhead follow the class's
+	// settings. Resources are at the fixed indices of model.WellKnownResources. The result is shared and must not be
+	// changed; it is the same slice as long as nothing has changed. Fails with ErrClassNotReady.
 	Catalog(ctx context.Context, class ClassRef) ([]model.InstanceType, error)
-	// Launch starts one instance. It is idempotent by Token: the same token gives the same instance again, also after a
-	// crash of the caller. A launch that succeeded may still report offerings that were found exhausted on the way.
-	// Fails with ErrNoCapacity (and Exhausted filled), ErrClassNotReady, ErrThrottled, ErrUnauthorized, ErrRefused.
+	// Launch starts one instance. It is idempotent by Token: the same token returns the same instance, even after a crash
+	// of the caller. A successful launch may still report offerings that it found exhausted. Fails with ErrNoCapacity (and
+	// Exhausted), ErrClassNotReady, ErrThrottled, ErrUnauthorized or ErrRefused.
 	Launch(ctx context.Context, req LaunchRequest) (LaunchResult, error)
-	// Terminate asks for the end of an instance; nil means that it is on its way, ErrNotFound that it is gone for good.
-	// Calling it again is harmless.
+	// Terminate starts the termination of an instance; nil means that it is under way, ErrNotFound that the instance is
+	// gone. It is idempotent.
 	Terminate(ctx context.Context, id string) error
-	// Get finds one instance by id; ErrNotFound if it is gone (terminated counts as gone).
+	// Get finds one instance by ID; ErrNotFound if it is gone or terminated.
 	Get(ctx context.Context, id string) (Instance, error)
-	// List is every instance of this cluster that is not terminated, whoever launched it, found by tag.
+	// List returns every instance with this cluster's tags that is not terminated, whoever launched it.
 	List(ctx context.Context) ([]Instance, error)
 }
 
-// LaunchRequest asks for one instance out of several candidates.
+// LaunchRequest requests one instance out of several candidates.
 type LaunchRequest struct {
 	Token         string // the NodeClaim's UID
 	Claim         string // the NodeClaim's name
@@ -75,12 +74,12 @@ type LaunchRequest struct {
 	Class         ClassRef
 	Requirements  model.Requirements // what type, zone and capacity type must satisfy
 	Requests      model.Resources    // what the instance must hold
-	Labels        map[string]string  // labels the Node is to register with
-	Taints        []model.Taint      // taints the Node is to register with
+	Labels        map[string]string  // with which the Node registers
+	Taints        []model.Taint      // with which the Node registers
 	StartupTaints []model.Taint
-	// Unavailable are offerings known to be exhausted; they are not to be tried.
+	// Unavailable holds offerings that are known to be exhausted and must not be tried.
 	Unavailable map[model.OfferingKey]bool
-	// Prices are what offerings count for instead of what the cloud asks for them; nil if the cloud's prices count.
+	// Prices replaces the cloud's prices of offerings; nil keeps those.
 	Prices map[model.OfferingKey]model.Price
 }
 
@@ -90,7 +89,7 @@ type LaunchResult struct {
 	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
 }
 
-// Instance is an instance as the cloud knows it.
+// Instance is an instance as the cloud reports it.
 type Instance struct {
 	ID           string // such as i-0123456789abcdef0
 	ProviderID   string // as in Node.spec.providerID, such as aws:///us-west-2a/i-0123456789abcdef0
@@ -101,18 +100,18 @@ type Instance struct {
 	Zone         string
 	CapacityType string
 	ImageID      string
-	// Subnet and SecurityGroups are where the instance is in the cloud's network; "" and nil when not known (from Launch).
+	// Subnet and SecurityGroups are the instance's place in the cloud's network; "" and nil if unknown (from Launch).
 	Subnet         string
 	SecurityGroups []string
 	State          InstanceState
 	Launched       time.Time
-	// Labels are what the cloud decides about the Node: instance type, zone, capacity type, arch and so on.
+	// Labels are the Node labels that the cloud determines: instance type, zone, capacity type, architecture and so on.
 	Labels map[string]string
-	// Capacity and Allocatable are what is expected of the Node; zero when not known (from List and Get).
+	// Capacity and Allocatable are expected of the Node; zero if unknown (from List and Get).
 	Capacity, Allocatable model.Resources
 }
 
-// InstanceState is the life of an instance.
+// InstanceState is a stage in the life of an instance.
 type InstanceState string
 
 // States of an instance.
@@ -126,18 +125,18 @@ const (
 
 // Interrupter is a provider that receives notices of instances that will be taken away.
 type Interrupter interface {
-	// Interruptions returns the notices that wait, hundreds at a time if there are so many; it blocks up to a poll
-	// interval while there is none. A notice comes again until Done was called on it, and may come twice or late: order
-	// says nothing. What waits there and is no notice comes too, as NoOp or Malformed, to be counted and taken off.
+	// Interruptions returns waiting notices, hundreds at a time if there are as many; it blocks for up to a poll interval
+	// while there are none. A notice comes again until it is passed to Done, and may come twice, late and in any order.
+	// Messages that are no notices come too, as NoOp or Malformed, to be counted and deleted.
 	Interruptions(ctx context.Context) ([]Interruption, error)
-	// Done takes notices off. Those that could not be taken off come again.
+	// Done deletes notices. Those that it fails to delete come again.
 	Done(ctx context.Context, notices ...Interruption) error
 }
 
-// HealthChecker is a provider that checks the health of its instances itself.
+// HealthChecker is a provider that checks the health of its instances.
 type HealthChecker interface {
-	// Unhealthy is the instances that fail the cloud's checks for a while already, or that it announces maintenance of. It
-	// says so again as long as it is so. Fails with ErrUnauthorized where the caller may not know.
+	// Unhealthy returns the instances that have failed the cloud's checks for a while, or for which it has announced
+	// maintenance, each time it is called. Fails with ErrUnauthorized if the caller may not know.
 	Unhealthy(ctx context.Context) ([]Interruption, error)
 }
 
@@ -145,13 +144,14 @@ type HealthChecker interface {
 type Interruption struct {
 	InstanceIDs []string
 	Kind        InterruptionKind
-	At          time.Time // when it came about; zero if the notice does not say
-	Sent        time.Time // when it was put where it was found; zero if that is not known
+	At          time.Time // of the event; zero if the notice does not say
+	Sent        time.Time // when the notice was queued; zero if unknown
 	Note        string    // of Malformed: what is wrong
 	Handle      string    // the provider's own, for Done
 }
 
-// InterruptionKind says what will happen, or has. Its values are those of Karpenter's metric label message_type.
+// InterruptionKind says what will happen or has happened. Its values are those of Karpenter's metric label
+// message_type.
 type InterruptionKind string
 
 // Kinds of interruptions.
@@ -165,7 +165,7 @@ const (
 	InstanceFailed          InterruptionKind = "instance_status" // the check of the instance itself fails
 	SystemFailed            InterruptionKind = "system_status"   // the check of the host below it fails
 	MaintenanceDue          InterruptionKind = "event_status"    // the cloud plans to stop, restart or retire it
-	NoOp                    InterruptionKind = "no_op"           // not about the life of instances
+	NoOp                    InterruptionKind = "no_op"           // not about the lifecycle of instances
 	Malformed               InterruptionKind = "malformed"       // cannot be read
 )
 
@@ -182,14 +182,14 @@ type Observer interface {
 // Observed is a provider that reports to an Observer. Observe must be called before any other method.
 type Observed interface{ Observe(Observer) }
 
-// Drifter is a provider that knows when an instance is no longer what its node class asks for.
+// Drifter is a provider that knows when an instance no longer matches its node class.
 type Drifter interface {
-	// Drifted is why an instance no longer is what its class asks for, such as "AMIDrift"; "" if it is. Fails with
-	// ErrClassNotReady while the class cannot say what it asks for, and with ErrNotFound for an instance that is gone.
+	// Drifted returns why an instance no longer matches its class, such as "AMIDrift"; "" if it does. Fails with
+	// ErrClassNotReady while the class is not resolved, and with ErrNotFound if the instance is gone.
 	Drifted(ctx context.Context, m Launched) (reason string, err error)
 }
 
-// Launched is what is known of an instance since its launch.
+// Launched is what is known about an instance since its launch.
 type Launched struct {
 	InstanceID string
 	Class      ClassRef
@@ -204,7 +204,7 @@ type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
 
-// RepairPolicy is one condition of a Node that is not put up with for ever.
+// RepairPolicy says for how long a condition of a Node is tolerated.
 type RepairPolicy struct {
 	Condition  string // its type, such as "Ready"
 	Status     string // "False" or "Unknown"
@@ -213,7 +213,7 @@ type RepairPolicy struct {
 
 // Ender is a provider that knows why an instance ended.
 type Ender interface {
-	// Ended is why an instance ended, or is about to; the zero Ending while it runs, and when that is not known any more.
+	// Ended returns why an instance has ended or is ending; the zero Ending while it runs or if the reason is unknown.
 	Ended(ctx context.Context, id string) (Ending, error)
 }
 
@@ -221,6 +221,6 @@ type Ender interface {
 type Ending struct {
 	Code    string // the cloud's, such as Client.InvalidKMSKey.InvalidState
 	Message string
-	// AtLaunch: it could not be started as its class describes it. Another one would end alike.
+	// AtLaunch: the instance could not start as its class describes it. Another one would end alike.
 	AtLaunch bool
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// A batch is sent when no further id came for batchIdle, at the latest batchMax after the first, and at once when it is
-// full. EC2 takes many ids in one call and throttles calls, not ids.
+// A batch is sent when no ID has been added for batchIdle, at most batchMax after the first, and at once when it is
+// full. EC2 takes many IDs in one call and throttles calls, not IDs.
 const (
 	batchIdle = 10 * time.Millisecond
 	batchMax  = time.Second
 	batchSize = 500
 )
 
-// outcome is what a batch call found out about one id.
+// outcome is the result of a batch call for one ID.
 type outcome[T any] struct {
 	value T
 	err   error
 }
 
-// batcher merges calls about single ids into calls about many. An id that is asked about twice in a batch is sent once.
+// batcher merges calls about single IDs into calls about many. An ID that occurs twice in a batch is sent once.
 type batcher[T any] struct {
-	ctx  context.Context // ends calls under way
+	ctx  context.Context // ends calls in progress
 	clk  clock.Clock
-	call func(ctx context.Context, ids []string) map[string]outcome[T] // an outcome for every id
-	sent func(waited time.Duration, size int)                          // is called with each call; may be nil
+	call func(ctx context.Context, ids []string) map[string]outcome[T] // returns an outcome for every ID
+	sent func(waited time.Duration, size int)                          // is called with each batch; may be nil
 
 	mu   sync.Mutex
 	open *batch[T]
@@ -49,7 +49,7 @@ func newBatcher[T any](ctx context.Context, clk clock.Clock,
 	return &batcher[T]{ctx: ctx, clk: clk, call: call}
 }
 
-// do is the outcome for one id; it stops waiting when ctx ends.
+// do returns the outcome for one ID; it stops waiting when ctx ends.
 func (b *batcher[T]) do(ctx context.Context, id string) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
@@ -92,7 +92,7 @@ func (b *batcher[T]) join(id string) *batch[T] {
 	return mine
 }
 
-// close takes a batch out of the way of newcomers and sends it, once.
+// close closes a batch to further IDs and sends it, once.
 func (b *batcher[T]) close(mine *batch[T]) {
 	b.mu.Lock()
 	if mine.sent {

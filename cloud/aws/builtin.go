@@ -14,13 +14,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// BuiltIn is what can be had under a class by the built-in catalogue alone: as Provider.Catalog says it, but without a
-// call to AWS and so without credentials. Prices are the catalogue's, of its date; what EC2 alone knows, such as EFA,
-// is left out.
+// BuiltIn returns the instance types that a class allows, as Provider.Catalog does, from the built-in catalogue alone:
+// without calls to AWS, and so without credentials. Prices are those of the catalogue's date; what only EC2 knows, such
+// as EFA, is left out.
 //
-// Of a class that nobody has resolved yet neither subnets nor images are known: then every zone of the region and an
-// image for each architecture are assumed, and assumed is true. Fails with cloud.ErrClassNotReady where the class
-// itself is wrong.
+// The subnets and images of an unresolved class are unknown: BuiltIn then assumes every zone of the region and an image
+// for each architecture, and assumed is true. It fails with cloud.ErrClassNotReady if the class itself is wrong.
 func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (types []model.InstanceType,
 	assumed bool, err error,
 ) {
@@ -28,14 +27,16 @@ func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (
 		return nil, false, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
 	if assumed = len(class.Status.Subnets) == 0 || len(class.Status.AMIs) == 0; assumed {
-		class = resolvedAnyhow(class, offers)
+		class = assumeResolved(class, offers)
 	}
-	a := &account{o: Options{AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemory)}}
+	a := &account{o: Options{
+		AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemoryOverhead),
+	}}
 	return a.assemble(class, builtInOffers(offers)).types, assumed, nil
 }
 
-// resolvedAnyhow is the class with a subnet in each zone and an image of each architecture.
-func resolvedAnyhow(class *ec2v1.EC2NodeClass, offers *catalog.Region) *ec2v1.EC2NodeClass {
+// assumeResolved returns the class with a subnet in each zone and an image of each architecture.
+func assumeResolved(class *ec2v1.EC2NodeClass, offers *catalog.Region) *ec2v1.EC2NodeClass {
 	out := class.DeepCopy()
 	out.Status.Subnets, out.Status.AMIs = nil, nil
 	for _, z := range offers.Zones() {
@@ -69,8 +70,8 @@ func builtInOffers(r *catalog.Region) *offers {
 	return g
 }
 
-// spelled are EC2's spellings of manufacturers that distinguish devices.
-var spelled = map[string]string{"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
+// manufacturerNames are EC2's spellings of manufacturers that distinguish devices.
+var manufacturerNames = map[string]string{"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
 
 // builtInType returns a type as DescribeInstanceTypes would, as far as this package reads it.
 func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
@@ -121,7 +122,7 @@ func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 func addDevices(out *ec2types.InstanceTypeInfo, t *catalog.Type) {
 	if g := t.GPU; g.Count > 0 {
 		maker := g.Manufacturer
-		if s, ok := spelled[maker]; ok {
+		if s, ok := manufacturerNames[maker]; ok {
 			maker = s
 		}
 		out.GpuInfo = &ec2types.GpuInfo{Gpus: []ec2types.GpuDeviceInfo{{

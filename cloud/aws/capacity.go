@@ -12,7 +12,7 @@ import (
 
 const gib = int64(1) << 30
 
-// sizing is what a class says about the room on its instances, read once for all types.
+// sizing is what a class says about the resources of its instances, read once for all types.
 type sizing struct {
 	kubelet    catalog.Kubelet
 	interfaces []*ec2v1.NetworkInterface
@@ -49,7 +49,8 @@ func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	return s
 }
 
-// reserved are the amounts a class gives; names the scheduler does not count, such as pid, have no place.
+// reserved returns the amounts that a class reserves; resources that the scheduler does not count, such as pid, are
+// ignored.
 func reserved(amounts map[string]string) catalog.Amounts {
 	amount := func(name string, value func(*resource.Quantity) int64) *int64 {
 		q, err := resource.ParseQuantity(amounts[name])
@@ -68,14 +69,14 @@ func reserved(amounts map[string]string) catalog.Amounts {
 
 func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 	t, err := threshold(signals[name])
-	if err != nil { // none, or a class that validation refuses
+	if err != nil { // not set, or a class that validation refuses
 		return nil
 	}
 	return &t
 }
 
-// room is what an instance of the type has, and what of it pods may use (karpenter.md §6.4).
-func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
+// resources returns what an instance of the type has and what pods may use of it (karpenter.md §6.4).
+func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
 	n := catalog.NodeOf(&x, s.kubelet)
 	capacity = devices(t)
@@ -87,7 +88,7 @@ func (s sizing) room(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.
 	return capacity, allocatable
 }
 
-// typeOf returns what EC2 says about a type's size: EC2 knows types that the catalogue does not.
+// typeOf returns a type's size as EC2 reports it: EC2 knows types that the catalogue lacks.
 func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
 	x := catalog.Type{
 		Name: string(t.InstanceType), VCPU: int(cpus(t)), MemoryMiB: memoryMiB(t), Arch: arch(t),
@@ -110,7 +111,7 @@ func typeOf(t *ec2types.InstanceTypeInfo) catalog.Type {
 	return x
 }
 
-// devices are an instance's GPUs and accelerators.
+// devices returns an instance's GPUs and accelerators.
 func devices(t *ec2types.InstanceTypeInfo) model.Resources {
 	var r model.Resources
 	if t.GpuInfo != nil {
@@ -137,7 +138,7 @@ func devices(t *ec2types.InstanceTypeInfo) model.Resources {
 	return r
 }
 
-// efas is how many Elastic Fabric Adapters an instance is launched with when pods ask for them.
+// efas returns how many Elastic Fabric Adapters an instance gets when pods request them.
 func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
 	if s.interfaces != nil {
 		n := int64(0)
@@ -154,10 +155,10 @@ func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
 	return int64(awssdk.ToInt32(t.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
 }
 
-// defaultDisk is the size of a root volume nobody sized.
+// defaultDisk is the size of a root volume for which the class gives none.
 const defaultDisk = 20 * gib
 
-// dataDevice is the device that holds containers and their files, by image family.
+// dataDevice returns the device that holds containers and their files, by image family.
 func dataDevice(family string) string {
 	if family == ec2v1.AMIFamilyBottlerocket {
 		return "/dev/xvdb"
@@ -165,8 +166,8 @@ func dataDevice(family string) string {
 	return "/dev/xvda"
 }
 
-// diskBytes is the size of the volume the node's file system is on: the one marked as root, else the family's device;
-// with custom images the last one.
+// diskBytes returns the size of the volume that holds the node's file system: the one marked as root, else the family's
+// device, or the last one with custom images.
 func diskBytes(class *ec2v1.EC2NodeClass) int64 {
 	var last, byName, root *resource.Quantity
 	for _, d := range class.Spec.BlockDeviceMappings {

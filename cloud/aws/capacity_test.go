@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -70,7 +71,7 @@ func TestCapacityFollowsTheKubeletSettings(t *testing.T) {
 		t.Errorf("pods %d, cpu %d", it.Capacity[model.Pods], it.Allocatable[model.CPU])
 	}
 	// nodeadm goes by the 29 addresses of the type, not by maxPods.
-	if want := memory - (11*29+255)*mib - gib - ceil(float64(memory)/10); it.Allocatable[model.Memory] != want {
+	if want := memory - (11*29+255)*mib - gib - int64(math.Ceil(float64(memory)/10)); it.Allocatable[model.Memory] != want {
 		t.Errorf("memory %d, want %d", it.Allocatable[model.Memory], want)
 	}
 	if it.Allocatable[model.EphemeralStorage] != 99*gib {
@@ -217,6 +218,6 @@ func BenchmarkChoices(b *testing.B) {
 	}
 	req := requestFor("c")
 	for b.Loop() {
-		next(c.choices(&req), nil)
+		nextChoices(c.choices(&req), nil)
 	}
 }

@@ -17,20 +17,20 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// classCatalog is what can be had under a class; never changed after it was made, but for version.
+// classCatalog holds the instance types that a class allows. Only version ever changes.
 type classCatalog struct {
-	version     string // of the object it was last found valid for; "" = look closer each time
-	fingerprint string // of what in the class it depends on
+	version     string // of the object for which it was last found valid; "" = compare fingerprints each time
+	fingerprint string // of the parts of the class on which it depends
 	generation  int    // of the offers
 	types       []model.InstanceType
 	index       map[string]int // type name → index into types
 	labels      map[string]map[string]string
-	typeKeys    map[string]bool   // labels that types decide, those that only some have included
+	typeKeys    map[string]bool   // labels that types determine, even those that only some have
 	images      map[string]int    // type name → index into the class's images
 	zoneIDs     map[string]string // zone → zone id
 }
 
-// Catalog is what can be had under a class, by name.
+// Catalog returns the instance types that a class allows, by name.
 func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) (_ []model.InstanceType, err error) {
 	defer p.called("Catalog", p.now(), &err)
 	class, err := p.readyClass(ref)
@@ -44,7 +44,7 @@ func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) (_ []model.I
 	return c.types, nil
 }
 
-// catalogs keeps what can be had under each class.
+// catalogs keeps the catalogue of each class.
 type catalogs struct {
 	*account
 	market *market
@@ -63,7 +63,7 @@ func (s *catalogs) forget(name string) {
 	delete(s.byName, name)
 }
 
-// of returns the catalogue of a class: the one made before as long as nothing that it depends on has changed.
+// of returns the catalogue of a class: the same one as before as long as nothing on which it depends has changed.
 func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCatalog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if have == nil || have.generation != offers.generation || have.fingerprint != print {
 		fresh := s.assemble(class, offers)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
-			// What changed is no matter of this class: callers go on with the slice they know.
+			// The change does not concern this class: callers keep the slice that they know.
 			fresh.types = have.types
 		}
 		fresh.fingerprint, fresh.generation = print, offers.generation
@@ -101,13 +101,13 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	return have, nil
 }
 
-// fingerprint is everything of a class that its catalogue depends on.
+// fingerprint returns everything in a class on which its catalogue depends.
 func fingerprint(class *ec2v1.EC2NodeClass) string {
 	text, err := json.Marshal([]any{
 		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
 		class.AMIFamily(), class.Status.Subnets, class.Status.AMIs,
 	})
-	if err != nil { // These types always have a JSON form.
+	if err != nil { // these types always have a JSON form
 		return ""
 	}
 	return string(text)
@@ -146,7 +146,7 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
 		if image < 0 {
 			continue
 		}
-		capacity, allocatable := sizes.room(t)
+		capacity, allocatable := sizes.resources(t)
 		c.index[name], c.labels[name], c.images[name] = len(c.types), labels, image
 		c.types = append(c.types, model.InstanceType{
 			Name: name, Requirements: rs, Offerings: offerings,
@@ -156,8 +156,8 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
 	return c
 }
 
-// offerings are the zones and capacity types a type can be had in, by zone, then capacity type. Spot counts at the
-// on-demand price where no spot price is known.
+// offerings returns the zones and capacity types of a type, by zone, then capacity type. Spot without a known price has
+// the on-demand price.
 func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string) []model.Offering {
 	name := string(t.InstanceType)
 	price, priced := g.onDemand[name]
@@ -185,7 +185,7 @@ func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []
 	return out
 }
 
-// supports reports whether EC2 sells the type that way; a type that does not say is sold on demand.
+// supports reports whether EC2 sells a type that way; on demand is the default.
 func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool {
 	if len(t.SupportedUsageClasses) == 0 {
 		return usage == ec2types.UsageClassTypeOnDemand
@@ -193,14 +193,14 @@ func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool 
 	return slices.Contains(t.SupportedUsageClasses, usage)
 }
 
-// imageRequirements are what the class's images ask of an instance, in their order: the best image is first.
+// imageRequirements returns what each of the class's images requires of an instance; the best image is first.
 func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
 	out := make([]model.Requirements, len(class.Status.AMIs))
 	for i, image := range class.Status.AMIs {
 		var rs []model.Requirement
 		for _, r := range image.Requirements {
 			one, err := model.NewRequirement(r.Key, model.Operator(r.Operator), r.Values...)
-			if err != nil { // Nobody but a foreign hand writes such a status; the image then fits nothing.
+			if err != nil { // somebody else wrote the status; the image then fits nothing
 				one = model.OneOf(model.LabelInstanceType, "")
 			}
 			rs = append(rs, one)
@@ -212,10 +212,10 @@ func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
 
 const ebsDriver = "ebs.csi.aws.com"
 
-// attachLimits are the volumes that pods on an instance of the type can have: what EC2 says, less the instance's own
-// disks and, where interfaces count against the same number, the second one, which the VPC CNI keeps warm from the
-// start. So does the EBS CSI driver count when it starts; what it says of the Node holds from then on. nil if EC2 does
-// not say.
+// attachLimits returns how many volumes pods on an instance of the type can have: EC2's limit, less the instance's own
+// disks and, where interfaces count against the same limit, the second one, which the VPC CNI keeps warm from the
+// start. The EBS CSI driver counts in the same way when it starts; from then on its number on the Node holds. nil if
+// EC2 does not report a limit.
 func (s sizing) attachLimits(t *ec2types.InstanceTypeInfo) []model.AttachLimit {
 	e := t.EbsInfo
 	if e == nil || e.MaximumEbsAttachments == nil {

@@ -14,29 +14,28 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// maxTypes is how many instance types one launch names (karpenter.md §6.6).
+// maxTypes limits the instance types that one launch names (karpenter.md §6.6).
 const maxTypes = 60
 
-// maxOverrides is how many overrides EC2 takes in one CreateFleet (EC2 API reference, fleet quotas).
+// maxOverrides limits the overrides of one CreateFleet (EC2 API reference, fleet quotas).
 const maxOverrides = 300
 
-// capacityOrder is in which order capacity types are tried, one per call. Reserved capacity has no offerings yet.
+// capacityOrder is the order in which capacity types are tried, one per call. Reserved capacity has no offerings yet.
 var capacityOrder = []string{model.Spot, model.OnDemand}
 
-// choice is an offering that would do.
+// choice is an offering that satisfies a request.
 type choice struct {
 	model.OfferingKey
 	price model.Price
-	tie   int // which of two of the same price comes first: by type, then by the token's turn of zones
+	tie   int // orders choices of the same price: by type, then by zoneOrder
 }
 
-// choices are the offerings that satisfy a request, cheapest first, ties by type and the token's turn of zones: of
-// types that hold what is asked; without GPU, accelerator and bare-metal instances if others remain; without spot that
-// costs more than the cheapest on-demand.
+// choices returns the offerings that satisfy a request, cheapest first, ties by type and zoneOrder. It leaves out GPU,
+// accelerator and bare-metal instances if others remain, and spot that costs more than the cheapest on-demand.
 func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 	var plain, rare []*model.InstanceType
 	for _, t := range c.candidates(req) {
-		if exotic(t) {
+		if specialized(t) {
 			rare = append(rare, t)
 		} else {
 			plain = append(plain, t)
@@ -59,34 +58,34 @@ func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 	return all
 }
 
-// offered are the offerings of types, which are in the order of their names, that a request allows.
+// offered returns the offerings of types, which are sorted by name, that a request allows.
 func (c *classCatalog) offered(types []*model.InstanceType, req *cloud.LaunchRequest) []choice {
-	most := 0
+	size := 0
 	for _, t := range types {
-		most += len(t.Offerings)
+		size += len(t.Offerings)
 	}
-	out := make([]choice, 0, most)
-	places, turn := placesOf(req.Requirements), turns(req.Token, c.zoneIDs)
+	out := make([]choice, 0, size)
+	allowed, order := placementOf(req.Requirements), zoneOrder(req.Token, c.zoneIDs)
 	for n, t := range types {
 		for i := range t.Offerings {
 			o := &t.Offerings[i]
 			key := model.OfferingKey{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
-			if o.Available && !req.Unavailable[key] && places.allow(o, c.zoneIDs[o.Zone]) {
+			if o.Available && !req.Unavailable[key] && allowed.allow(o, c.zoneIDs[o.Zone]) {
 				price := o.Price
 				if other, ok := req.Prices[key]; ok {
 					price = other
 				}
-				out = append(out, choice{key, price, n*len(turn) + turn[o.Zone]})
+				out = append(out, choice{key, price, n*len(order) + order[o.Zone]})
 			}
 		}
 	}
 	return out
 }
 
-// turns order zones from 0 by a draw from the token: where zones cost the same, instances spread over them, and the
-// loss of one zone is not the loss of all. The same token has the same order after a restart, so that its calls are the
-// same; a zone that leaves does not change the order of the others.
-func turns(token string, zones map[string]string) map[string]int {
+// zoneOrder numbers zones from 0 in an order drawn from the token: instances spread over zones of the same price, so
+// that the loss of a zone is not the loss of all. A token has the same order after a restart, so that its calls are the
+// same; a zone that disappears does not change the order of the others.
+func zoneOrder(token string, zones map[string]string) map[string]int {
 	draws := make(map[string][sha256.Size]byte, len(zones))
 	for zone := range zones {
 		draws[zone] = sha256.Sum256([]byte(zone + "/" + token))
@@ -102,7 +101,7 @@ func turns(token string, zones map[string]string) map[string]int {
 	return out
 }
 
-// candidates are the types that satisfy a request but for zone and capacity type.
+// candidates returns the types that satisfy a request, zone and capacity type aside.
 func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceType {
 	var wants model.Requirements
 	for _, r := range req.Requirements {
@@ -130,25 +129,25 @@ func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceTyp
 	return out
 }
 
-// places are the requirements on where and how an instance runs; those that are not made hold for everything.
-type places struct{ zone, zoneID, capacityType model.Requirement }
+// placement holds the requirements on zone and capacity type; one that a request does not make allows everything.
+type placement struct{ zone, zoneID, capacityType model.Requirement }
 
-func placesOf(rs model.Requirements) places {
+func placementOf(rs model.Requirements) placement {
 	get := func(key string) model.Requirement {
 		if r, ok := rs.Get(key); ok {
 			return r
 		}
 		return model.Requirement{Key: key, Complement: true}
 	}
-	return places{get(model.LabelZone), get(ec2v1.LabelTopologyZoneID), get(model.LabelCapacityType)}
+	return placement{get(model.LabelZone), get(ec2v1.LabelTopologyZoneID), get(model.LabelCapacityType)}
 }
 
-func (p places) allow(o *model.Offering, zoneID string) bool {
+func (p placement) allow(o *model.Offering, zoneID string) bool {
 	return p.capacityType.Has(o.CapacityType) && p.zone.Has(o.Zone) && p.zoneID.Has(zoneID)
 }
 
-// exotic instances are dear and few: they are for pods that ask for them.
-func exotic(t *model.InstanceType) bool {
+// specialized reports whether a type is expensive and scarce, and so only for pods that need it.
+func specialized(t *model.InstanceType) bool {
 	for _, i := range []int{model.NvidiaGPU, model.AMDGPU, model.Neuron, model.NeuronCore, model.Gaudi} {
 		if t.Capacity[i] > 0 {
 			return true
@@ -158,10 +157,10 @@ func exotic(t *model.InstanceType) bool {
 	return strings.HasPrefix(size, "metal")
 }
 
-// near are the first choices and those that cost at most a tenth more. EC2 weighs free capacity before the priorities
-// that it is given, so that of choices with prices of our own, which EC2 does not know, only such may be named
-// together.
-func near(choices []choice) []choice {
+// closeInPrice returns the choices that cost at most a tenth more than the first. EC2 weighs free capacity before the
+// priorities that a call gives, so that a call with prices of our own, which EC2 does not know, names only such
+// choices.
+func closeInPrice(choices []choice) []choice {
 	for i, o := range choices {
 		if o.price > choices[0].price+choices[0].price/10 {
 			return choices[:i]
@@ -170,9 +169,9 @@ func near(choices []choice) []choice {
 	return choices
 }
 
-// next is what the next call should name: the untried choices of the first capacity type that has any, of its cheapest
-// types.
-func next(choices []choice, tried map[model.OfferingKey]bool) []choice {
+// nextChoices returns what the next call names: the untried choices of the first capacity type that has any, limited to
+// its cheapest types.
+func nextChoices(choices []choice, tried map[model.OfferingKey]bool) []choice {
 	for _, kind := range capacityOrder {
 		var out []choice
 		types := map[string]bool{}

@@ -9,14 +9,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// Cluster is how instances reach a cluster's control plane.
+// Cluster says how instances reach the control plane of a cluster.
 type Cluster struct {
 	Endpoint    string
 	CA          []byte // PEM
 	ServiceCIDR string
 }
 
-// FindCluster asks EKS for a cluster.
+// FindCluster reads a cluster from EKS.
 func FindCluster(ctx context.Context, cfg awssdk.Config, name string) (Cluster, error) {
 	out, err := eks.NewFromConfig(cfg).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &name})
 	if err != nil {

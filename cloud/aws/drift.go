@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// Reasons why an instance is no longer what its class asks for (karpenter.md §3.1).
+// Reasons why an instance no longer matches its class (karpenter.md §3.1).
 const (
 	nodeClassDrift     = "NodeClassDrift"
 	amiDrift           = "AMIDrift"
@@ -28,8 +28,8 @@ var (
 	_ cloud.Repairer = (*Provider)(nil)
 )
 
-// Drifted compares an instance with its class: what it was made of by the hash on its claim, its image with the one
-// that would be taken now, and its place in the network as EC2 reports it.
+// Drifted compares an instance with its class: the class hash on its NodeClaim, its image with the one that would be
+// chosen now, and its subnet and security groups as EC2 reports them.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
@@ -54,8 +54,8 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 	return networkDrift(class, now), nil
 }
 
-// hashDiffers reports whether the class says by its hash that its instances would be made of other things now. Hashes
-// of different versions cannot be compared.
+// hashDiffers reports whether the hash of the class has changed since the claim was created. Hashes of different
+// versions cannot be compared.
 func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
 	hash, was := class.Annotations[ec2v1.AnnotationEC2NodeClassHash], claim[ec2v1.AnnotationEC2NodeClassHash]
 	version := class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
@@ -65,7 +65,7 @@ func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
 	return hash != "" && was != "" && hash != was
 }
 
-// networkDrift compares where an instance is with where the class would put it. What EC2 does not say is not compared.
+// networkDrift compares an instance's place in the network with the class. It ignores what EC2 does not report.
 func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 	if len(m.SecurityGroups) > 0 && len(class.Status.SecurityGroups) > 0 {
 		var want []string
@@ -84,8 +84,8 @@ func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 	return ""
 }
 
-// DefaultRepairPolicies are Karpenter's on AWS: what the kubelet says, and what EKS's node monitoring agent says
-// (karpenter.md §4).
+// DefaultRepairPolicies returns Karpenter's policies on AWS: conditions of the kubelet and of EKS's node monitoring
+// agent (karpenter.md §4).
 func DefaultRepairPolicies() []cloud.RepairPolicy {
 	return []cloud.RepairPolicy{
 		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute},
@@ -98,7 +98,7 @@ func DefaultRepairPolicies() []cloud.RepairPolicy {
 	}
 }
 
-// RepairPolicies are those of the options.
+// RepairPolicies returns the policies of the options.
 func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	if p.o.RepairPolicies != nil {
 		return p.o.RepairPolicies
@@ -106,7 +106,7 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	return DefaultRepairPolicies()
 }
 
-// Ended reads EC2's state reason of an instance that ends or has ended; EC2 shows it for about an hour.
+// Ended returns EC2's state reason of an instance that is ending or has ended; EC2 shows it for about an hour.
 func (p *Provider) Ended(ctx context.Context, id string) (_ cloud.Ending, err error) {
 	defer p.called("Ended", p.now(), &err)
 	answer, err := p.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
@@ -131,9 +131,8 @@ func hasEnded(s ec2types.InstanceStateName) bool {
 	return s == ec2types.InstanceStateNameShuttingDown || s == ec2types.InstanceStateNameTerminated
 }
 
-// endingOf knows which state reasons are of instances that cannot start: a key that cannot be used, a volume or
-// snapshot that cannot be had (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates
-// immediately).
+// endingOf interprets a state reason: some belong to instances that cannot start, because a key, a volume or a snapshot
+// is not available (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates immediately).
 func endingOf(code, message string) cloud.Ending {
 	out := cloud.Ending{Code: code, Message: message}
 	switch code {

@@ -21,7 +21,7 @@ const (
 	codeEntityExists    = "EntityAlreadyExists"
 )
 
-// capacityCodes are the fleet errors that mean: not this offering, not now.
+// capacityCodes are the fleet errors which mean that an offering cannot be launched now.
 var capacityCodes = map[string]bool{
 	"InsufficientInstanceCapacity":  true,
 	"MaxSpotInstanceCountExceeded":  true,
@@ -49,67 +49,80 @@ var authCodes = map[string]bool{
 	"OptInRequired": true,
 }
 
-// code is AWS's error code, "" if err is not AWS's.
+// serverCodes are failures on AWS's side, which pass (EC2 API reference, "Error codes", server error codes).
+var serverCodes = map[string]bool{
+	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true,
+	"ServiceUnavailable": true, "RequestTimeout": true, "RequestExpired": true, "DryRunOperation": true,
+}
+
+// code returns AWS's error code; "" if err is not AWS's.
 func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
 	}
 	return ""
 }
 
-// isMissingTemplate reports whether EC2 does not know a launch template.
+// isMissingTemplate reports whether a code says that EC2 does not know a launch template.
 func isMissingTemplate(code string) bool {
 	return strings.HasPrefix(code, "InvalidLaunchTemplate") && strings.Contains(code, "NotFound")
 }
 
-// wrap names the act that failed and gives the error the sentinel that its code means. action is the IAM action.
+// wrap words an error of AWS: the act and its object, the sentinel of package cloud that the code stands for with its
+// remedy, and AWS's own words. action is the IAM action that the act needs.
 func wrap(act, action string, err error) error {
-	if err == nil {
+	switch c := code(err); {
+	case err == nil:
 		return nil
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case throttleCodes[c]:
+		return fmt.Errorf("%s: %w: AWS asks to slow down: %w", act, cloud.ErrThrottled, err)
+	case authCodes[c]:
+		return fmt.Errorf("%s: %w: allow %s for the controller's IAM role, or check its credentials: %w", act,
+			cloud.ErrUnauthorized, action, err)
 	}
-	return fmt.Errorf("%s: %w", act, classify(action, err))
+	return fmt.Errorf("%s: %w", act, err)
 }
 
-func classify(action string, err error) error {
+// wrapLaunch is wrap for calls that start instances. What EC2 refuses for a reason other than capacity, load or
+// permissions fails again until somebody changes the class or the pool.
+func wrapLaunch(act, action string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
+		return wrap(act, action, err)
 	}
-	return classifyCode(action, code(err), err)
+	c := code(err)
+	if api, ok := errors.AsType[smithy.APIError](err); ok { // without the SDK's own words, which differ with each request
+		err = &fleetFault{api.ErrorCode(), api.ErrorMessage()}
+	}
+	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] {
+		return wrap(act, action, err)
+	}
+	return fmt.Errorf("%s: %w: %w", act, cloud.ErrRefused, err)
 }
 
-// launchError is classify for calls that start instances. What EC2 refuses and is no matter of capacity, time or
-// permissions fails again as long as class and pool are as they are.
-func launchError(action, code string, err error) error {
-	if code == "" || throttleCodes[code] || authCodes[code] || serverCodes[code] {
-		return classifyCode(action, code, err)
-	}
-	return fmt.Errorf("%w: %w", cloud.ErrRefused, err)
-}
+// fleetFault is an error in an answer of CreateFleet, or the part of an SDK error that AWS sent.
+type fleetFault struct{ code, message string }
 
-// brief is an error of AWS without the wrapping of the SDK, which names each request: what is the same stays the same.
-func brief(err error) error {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return &fleetFault{code: api.ErrorCode(), message: api.ErrorMessage()}
-	}
-	return err
-}
+var _ smithy.APIError = (*fleetFault)(nil)
 
-// serverCodes are AWS's own trouble, which passes (EC2 API reference, "Error codes", server error codes).
-var serverCodes = map[string]bool{
-	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true,
-	"ServiceUnavailable": true, "RequestTimeout": true,
-	"RequestExpired": true, "DryRunOperation": true,
-}
+func (e *fleetFault) Error() string                 { return e.code + ": " + e.message }
+func (e *fleetFault) ErrorCode() string             { return e.code }
+func (e *fleetFault) ErrorMessage() string          { return e.message }
+func (e *fleetFault) ErrorFault() smithy.ErrorFault { return smithy.FaultUnknown }
 
-func classifyCode(action, code string, err error) error {
-	switch {
-	case throttleCodes[code]:
-		return fmt.Errorf("%w: AWS asks to slow down: %w", cloud.ErrThrottled, err)
-	case authCodes[code]:
-		return fmt.Errorf("%w: allow %s for the controller's IAM role, or check its credentials: %w", cloud.ErrUnauthorized,
-			action, err)
+// eachPage calls do with every page of a list. act and action are those of wrap.
+func eachPage[Page, Options any](
+	ctx context.Context, pages interface {
+		HasMorePages() bool
+		NextPage(context.Context, ...func(*Options)) (*Page, error)
+	}, act, action string, do func(*Page),
+) error {
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return wrap(act, action, err)
+		}
+		do(page)
 	}
-	return err
+	return nil
 }

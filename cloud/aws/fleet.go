@@ -16,8 +16,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// call makes one CreateFleet for choices, which are of one capacity type. It fails with errNothing when EC2 took the
-// call and started nothing; what it said is then in tried, exhausted and full.
+// call makes one CreateFleet for choices of one capacity type. It fails with errNothingLaunched when EC2 accepted the
+// call and started nothing; tried, exhausted and full then hold what EC2 said.
 func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, error) {
 	kind := choices[0].CapacityType
 	subnets := l.p.subnets.choose(l.class, l.full)
@@ -32,17 +32,17 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	}
 	for _, i := range out.Instances {
 		if len(i.InstanceIds) > 0 {
-			_, _ = l.note(out.Errors, choices, subnets) // reported with the instance
+			_, _ = l.record(out.Errors, choices, subnets) // reported with the instance
 			return l.started(i, kind, byTemplate), nil
 		}
 	}
 	return cloud.Instance{}, l.failed(out.Errors, choices, subnets, byTemplate)
 }
 
-// group sorts choices by the launch template they need, and makes sure that these exist. Names are in the order of the
-// cheapest choice.
+// group sorts choices by the launch template that they need, in the order of each template's cheapest choice, and makes
+// sure that the templates exist.
 func (l *launch) group(ctx context.Context, choices []choice, kind string) ([]templateGroup, error) {
-	boot := l.p.bootOf(l.class, l.req, kind)
+	boot := l.p.bootConfigOf(l.class, l.req, kind)
 	groups, index := []templateGroup{}, map[templateKey]int{}
 	for _, o := range choices {
 		key := l.templateKey(o.Type)
@@ -78,7 +78,7 @@ func (l *launch) templateKey(name string) templateKey {
 	t := &l.catalog.types[l.catalog.index[name]]
 	key := templateKey{image: l.catalog.images[name]}
 	if l.p.o.ReservedENIs > 0 {
-		// The image knows nothing of reserved interfaces and would promise too many pods.
+		// The image does not know about reserved interfaces and would accept too many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
 	}
 	if l.req.Requests[model.EFA] > 0 {
@@ -95,7 +95,7 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 		},
 	}
 	in.SpotOptions, in.OnDemandOptions = strategies(kind, l.req.Prices != nil)
-	place := l.places(groups)
+	priority := l.priorities(groups)
 	for _, g := range groups {
 		config := ec2types.FleetLaunchTemplateConfigRequest{
 			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{
@@ -105,8 +105,8 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 		for _, o := range g.choices {
 			config.Overrides = append(config.Overrides, ec2types.FleetLaunchTemplateOverridesRequest{
 				InstanceType: ec2types.InstanceType(o.Type), SubnetId: awssdk.String(subnets[o.Zone].ID),
-				// Says nothing new, but comes back in errors.
-				AvailabilityZone: awssdk.String(o.Zone), Priority: place[o.OfferingKey],
+				// Redundant, but errors repeat it.
+				AvailabilityZone: awssdk.String(o.Zone), Priority: priority[o.OfferingKey],
 			})
 		}
 		in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, config)
@@ -121,7 +121,7 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 	return in
 }
 
-// started is the instance a fleet has given.
+// started returns the instance that a fleet started.
 func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Instance {
 	m := cloud.Instance{
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: kind, State: cloud.Pending, Launched: l.p.now(),
@@ -152,7 +152,7 @@ func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []t
 	return m
 }
 
-// describe adds what the catalogue knows about an instance: provider id, labels, capacity, allocatable.
+// describe adds what the catalogue knows about an instance: provider ID, labels, capacity, allocatable.
 func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	m.ProviderID = providerID(m.Zone, m.ID)
 	m.Labels = map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
@@ -166,8 +166,8 @@ func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	return m
 }
 
-// strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, by the order
-// that it is told (EC2 API reference, CreateFleet; Karpenter does so too where overlays change prices).
+// strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, in the order
+// of their priorities (EC2 API reference, CreateFleet; Karpenter does the same where overlays change prices).
 func strategies(kind string, prioritized bool) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
 	spot := ec2types.SpotAllocationStrategyPriceCapacityOptimized
 	onDemand := ec2types.FleetOnDemandAllocationStrategyLowestPrice
@@ -181,8 +181,8 @@ func strategies(kind string, prioritized bool) (*ec2types.SpotOptionsRequest, *e
 	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: onDemand}
 }
 
-// places are the choices' priorities, 0 the first, where prices are not EC2's; nil where they are.
-func (l *launch) places(groups []templateGroup) map[model.OfferingKey]*float64 {
+// priorities returns the priorities of the choices, from 0, where prices are not EC2's; nil where they are.
+func (l *launch) priorities(groups []templateGroup) map[model.OfferingKey]*float64 {
 	if l.req.Prices == nil {
 		return nil
 	}

@@ -1,8 +1,6 @@
 package aws
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -12,79 +10,69 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// refused makes sense of a call that failed as a whole.
+// refused interprets the error of a call that failed as a whole.
 func (l *launch) refused(err error, choices []choice, groups []templateGroup) error {
 	c := code(err)
 	switch {
 	case c == codeTokenMismatch:
 		return err
 	case isMissingTemplate(c):
-		return l.lostTemplates(err, groups)
+		return l.recreateTemplates(err, groups)
 	case capacityCodes[c]:
-		l.use(choices, true)
-		return fmt.Errorf("%w: %w", errNothing, err)
+		l.markTried(choices, true)
+		return fmt.Errorf("%w: %w", errNothingLaunched, err)
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("create fleet: %w", err)
-	}
-	return launchError("ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", c,
-		fmt.Errorf("create fleet: %w", brief(err)))
+	return wrapLaunch("create fleet", "ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", err)
 }
 
-// lostTemplates has the templates made again for one more call; somebody deleted them, or EC2 does not see new ones
-// yet.
-func (l *launch) lostTemplates(err error, groups []templateGroup) error {
+// recreateTemplates has the templates created again for one more call: somebody deleted them, or EC2 does not see new
+// ones yet.
+func (l *launch) recreateTemplates(err error, groups []templateGroup) error {
 	for _, g := range groups {
 		l.p.templates.forget(g.name)
 	}
-	if l.remade {
+	if l.recreated {
 		l.state.next++
 		return wrap("create fleet", "ec2:CreateFleet", err)
 	}
-	l.remade = true
-	return fmt.Errorf("%w: %w", errNothing, err)
+	l.recreated = true
+	return fmt.Errorf("%w: %w", errNothingLaunched, err)
 }
 
-// failed makes sense of a call that EC2 took and that started nothing.
+// failed interprets the errors of a call that EC2 accepted and that started nothing.
 func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet,
 	groups []templateGroup,
 ) error {
-	capacity, first := l.note(errs, choices, subnets)
+	capacity, first := l.record(errs, choices, subnets)
 	for _, e := range errs {
 		if isMissingTemplate(awssdk.ToString(e.ErrorCode)) {
-			return l.lostTemplates(fleetError(e), groups)
+			return l.recreateTemplates(fleetError(e), groups)
 		}
 	}
 	if !capacity && first != nil {
-		// Not a matter of what was chosen: other choices would fail alike. The next try needs a fresh token all the same.
+		// The choices do not matter: others would fail alike. The next attempt needs a new token all the same.
 		l.state.next++
-		return launchError("ec2:RunInstances, ec2:CreateTags and iam:PassRole", first.code,
-			fmt.Errorf("create fleet: %w", first))
+		return wrapLaunch("create fleet", "ec2:RunInstances, ec2:CreateTags and iam:PassRole", first)
 	}
-	// With a subnet found full, others of its zone may do; else all that was named is used up.
+	// If a subnet was full, another one of its zone may have room; otherwise everything that was named is used up.
 	if !l.retrySubnets(errs) {
-		l.use(choices, false)
+		l.markTried(choices, false)
 	}
 	if len(errs) == 0 {
-		l.use(choices, true)
+		l.markTried(choices, true)
 	}
 	if first == nil {
-		return errNothing
+		return errNothingLaunched
 	}
-	return fmt.Errorf("%w: %w", errNothing, first)
+	return fmt.Errorf("%w: %w", errNothingLaunched, first)
 }
-
-// fleetFault is an error inside an answer of CreateFleet.
-type fleetFault struct{ code, message string }
-
-func (e *fleetFault) Error() string { return e.code + ": " + e.message }
 
 func fleetError(e ec2types.CreateFleetError) *fleetFault {
 	return &fleetFault{awssdk.ToString(e.ErrorCode), awssdk.ToString(e.ErrorMessage)}
 }
 
-// note books every offering EC2 said it has none of. capacity says whether there was one, first is the first error.
-func (l *launch) note(errs []ec2types.CreateFleetError, choices []choice,
+// record marks every offering that EC2 has none of. capacity reports whether there was one; first is the first error.
+func (l *launch) record(errs []ec2types.CreateFleetError, choices []choice,
 	subnets map[string]ec2v1.Subnet,
 ) (capacity bool, first *fleetFault) {
 	for _, e := range errs {
@@ -97,19 +85,19 @@ func (l *launch) note(errs []ec2types.CreateFleetError, choices []choice,
 		}
 		capacity = true
 		if c == codeNoSpotRole || c == "MaxSpotInstanceCountExceeded" {
-			l.use(l.ofKind(model.Spot), true)
+			l.markTried(l.ofCapacityType(model.Spot), true)
 			continue
 		}
 		hit := matching(e, choices, subnets)
 		if c == codeNoAddresses && l.fillSubnets(hit, subnets) {
 			continue
 		}
-		l.use(hit, true)
+		l.markTried(hit, true)
 	}
 	return capacity, first
 }
 
-// fillSubnets books the subnets of choices as full and reports whether each of their zones has another one to try.
+// fillSubnets marks the subnets of choices as full and reports whether each of their zones has another one to try.
 func (l *launch) fillSubnets(choices []choice, subnets map[string]ec2v1.Subnet) bool {
 	another := true
 	for _, o := range choices {
@@ -125,7 +113,7 @@ func (l *launch) fillSubnets(choices []choice, subnets map[string]ec2v1.Subnet) 
 	return another
 }
 
-// retrySubnets reports whether some choice was refused for its subnet alone and can be tried in another.
+// retrySubnets reports whether a choice failed only because of its subnet and can be tried in another.
 func (l *launch) retrySubnets(errs []ec2types.CreateFleetError) bool {
 	for _, e := range errs {
 		if awssdk.ToString(e.ErrorCode) != codeNoAddresses {
@@ -140,8 +128,8 @@ func (l *launch) retrySubnets(errs []ec2types.CreateFleetError) bool {
 	return false
 }
 
-// use books choices as tried, and as exhausted if EC2 said so.
-func (l *launch) use(choices []choice, exhausted bool) {
+// markTried marks choices as tried, and as exhausted if EC2 has none of them.
+func (l *launch) markTried(choices []choice, exhausted bool) {
 	for _, o := range choices {
 		l.tried[o.OfferingKey] = true
 		if exhausted {
@@ -150,7 +138,7 @@ func (l *launch) use(choices []choice, exhausted bool) {
 	}
 }
 
-func (l *launch) ofKind(kind string) []choice {
+func (l *launch) ofCapacityType(kind string) []choice {
 	var out []choice
 	for _, o := range l.choices {
 		if o.CapacityType == kind {
@@ -160,7 +148,7 @@ func (l *launch) ofKind(kind string) []choice {
 	return out
 }
 
-// matching are the choices an error is about; one that names no type is about all of them.
+// matching returns the choices that an error is about; an error that names no type is about all of them.
 func matching(e ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet) []choice {
 	if e.LaunchTemplateAndOverrides == nil || e.LaunchTemplateAndOverrides.Overrides == nil {
 		return choices

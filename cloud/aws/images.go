@@ -18,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// variant is what an image of an alias is made for.
+// variant is the hardware for which an image of an alias is made.
 type variant string
 
 const (
@@ -27,7 +27,7 @@ const (
 	neuron   variant = "neuron"
 )
 
-// requirements on the instances an image of this variant boots on.
+// requirements returns the requirements on the instances that can boot an image of the variant.
 func (v variant) requirements() []corev1.NodeSelectorRequirement {
 	is := func(key string, op corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: op}
@@ -44,13 +44,13 @@ func (v variant) requirements() []corev1.NodeSelectorRequirement {
 	}
 }
 
-// aliasPath is one SSM parameter behind an alias and what its image is for.
+// aliasPath is an SSM parameter of an alias and the variants of its image.
 type aliasPath struct {
 	name     string
 	variants []variant
 }
 
-// aliasPaths are the public SSM parameters of an alias (node-groups-and-ips.md §5.2).
+// aliasPaths returns the public SSM parameters of an alias (node-groups-and-ips.md §5.2).
 func aliasPaths(family, version, kubernetes string) []aliasPath {
 	var out []aliasPath
 	if family == ec2v1.AMIFamilyBottlerocket {
@@ -124,10 +124,10 @@ func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) 
 	return ready(condition), nil
 }
 
-// image is an image under one set of requirements.
+// image is an image with one set of requirements.
 type image struct {
 	ec2v1.AMI
-	created string // RFC 3339, as EC2 gives it
+	created string // RFC 3339
 }
 
 // termImages finds the images of one selector term.
@@ -170,27 +170,17 @@ func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTe
 		}
 	}
 	in.Filters = append(in.Filters, filter("state", "available"))
-	return s.describeImages(ctx, in, variants)
-}
-
-func (s *imageResolver) describeImages(ctx context.Context, in *ec2.DescribeImagesInput,
-	variants map[string][]variant,
-) ([]image, error) {
 	var out []image
-	pages := ec2.NewDescribeImagesPaginator(s.ec2, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe images", "ec2:DescribeImages", err)
-		}
-		for _, i := range page.Images {
-			out = append(out, s.imageEntries(i, variants[awssdk.ToString(i.ImageId)])...)
-		}
-	}
-	return out, nil
+	err := eachPage(ctx, ec2.NewDescribeImagesPaginator(s.ec2, in), "describe images", "ec2:DescribeImages",
+		func(page *ec2.DescribeImagesOutput) {
+			for _, i := range page.Images {
+				out = append(out, s.imageEntries(i, variants[awssdk.ToString(i.ImageId)])...)
+			}
+		})
+	return out, err
 }
 
-// imageEntries is an image once per variant, or once if nothing is known of it but its architecture.
+// imageEntries returns an image once per variant, or once if only its architecture is known.
 func (s *imageResolver) imageEntries(i ec2types.Image, variants []variant) []image {
 	arch, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]
 	if !ok {
@@ -219,7 +209,7 @@ func (s *imageResolver) imageEntries(i ec2types.Image, variants []variant) []ima
 	return out
 }
 
-// newest keeps, for each set of requirements, the best image: not deprecated, then newest, then by id. Best first.
+// newest keeps the best image for each set of requirements: not deprecated, then newest, then by ID. Best first.
 func newest(images []image) []ec2v1.AMI {
 	slices.SortFunc(images, func(a, b image) int {
 		return cmp.Or(boolCompare(a.Deprecated, b.Deprecated), -cmp.Compare(a.created, b.created), cmp.Compare(a.ID, b.ID),
@@ -247,7 +237,7 @@ func boolCompare(a, b bool) int {
 	return 1
 }
 
-// parameter is the value of an SSM parameter, "" if there is none; it is believed for parameterAge.
+// parameter returns the value of an SSM parameter, "" if there is none. Values are cached for parameterAge.
 func (s *imageResolver) parameter(ctx context.Context, name string) (string, error) {
 	s.mu.Lock()
 	c, ok := s.parameters[name]
@@ -262,7 +252,7 @@ func (s *imageResolver) parameter(ctx context.Context, name string) (string, err
 	case err == nil && out.Parameter != nil:
 		value = awssdk.ToString(out.Parameter.Value)
 	case errors.As(err, &missing), code(err) == "ValidationException":
-		// A name that SSM finds malformed names no parameter either.
+		// A malformed name names no parameter either.
 	case err != nil:
 		return "", wrap("get SSM parameter "+name, "ssm:GetParameter", err)
 	}

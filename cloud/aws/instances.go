@@ -15,17 +15,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// instances makes the calls about instances that exist.
+// instances makes the calls about existing instances.
 type instances struct {
 	*account
-	get  *batcher[cloud.Instance]
-	kill *batcher[struct{}]
+	get       *batcher[cloud.Instance]
+	terminate *batcher[struct{}]
 }
 
 func newInstances(a *account) *instances {
 	s := &instances{account: a}
 	s.get = newBatcher(a.ctx, a.o.Clock, s.describeBatch)
-	s.kill = newBatcher(a.ctx, a.o.Clock, s.terminateBatch)
+	s.terminate = newBatcher(a.ctx, a.o.Clock, s.terminateBatch)
 	return s
 }
 
@@ -39,16 +39,16 @@ func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Instance, err er
 	return m, nil
 }
 
-// Terminate asks for the end of an instance. Calls at about the same time share one TerminateInstances.
+// Terminate starts the termination of an instance. Calls at about the same time share one TerminateInstances.
 func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 	defer p.called("Terminate", p.now(), &err)
-	if _, err := p.instances.kill.do(ctx, id); err != nil {
+	if _, err := p.instances.terminate.do(ctx, id); err != nil {
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	return nil
 }
 
-// List is every instance of the cluster that is not terminated.
+// List returns every instance of the cluster that is not terminated.
 func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	defer p.called("List", p.now(), &err)
 	instances, err := p.instances.describe(ctx,
@@ -63,7 +63,7 @@ func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	return instances, nil
 }
 
-// byToken returns the instances launched with a token, in whatever state.
+// byToken returns the instances launched with a token, in any state.
 func (s *instances) byToken(ctx context.Context, token string) ([]cloud.Instance, error) {
 	instances, err := s.describe(ctx,
 		&ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
@@ -77,23 +77,19 @@ func (s *instances) byToken(ctx context.Context, token string) ([]cloud.Instance
 
 func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput) ([]cloud.Instance, error) {
 	var out []cloud.Instance
-	pages := ec2.NewDescribeInstancesPaginator(s.ec2, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe instances", "ec2:DescribeInstances", err)
-		}
-		for _, r := range page.Reservations {
-			for _, i := range r.Instances {
-				out = append(out, instanceOf(i))
+	err := eachPage(ctx, ec2.NewDescribeInstancesPaginator(s.ec2, in), "describe instances", "ec2:DescribeInstances",
+		func(page *ec2.DescribeInstancesOutput) {
+			for _, r := range page.Reservations {
+				for _, i := range r.Instances {
+					out = append(out, instanceOf(i))
+				}
 			}
-		}
-	}
+		})
 	slices.SortFunc(out, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
-	return out, nil
+	return out, err
 }
 
-// instanceOf translates EC2's view of an instance.
+// instanceOf translates an instance of EC2.
 func instanceOf(i ec2types.Instance) cloud.Instance {
 	m := cloud.Instance{
 		ID: awssdk.ToString(i.InstanceId), Type: string(i.InstanceType), ImageID: awssdk.ToString(i.ImageId),
@@ -132,7 +128,7 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 	return m
 }
 
-// instanceState translates; a stopped instance is one that stops, since nothing here starts it again.
+// instanceState translates a state. A stopped instance counts as stopping, since nothing here starts it again.
 func instanceState(s ec2types.InstanceStateName) cloud.InstanceState {
 	switch s {
 	case ec2types.InstanceStateNamePending:
@@ -147,7 +143,7 @@ func instanceState(s ec2types.InstanceStateName) cloud.InstanceState {
 	return cloud.Terminated
 }
 
-// describeBatch answers a batch of Get.
+// describeBatch serves a batch of Get.
 func (s *instances) describeBatch(ctx context.Context, ids []string) map[string]outcome[cloud.Instance] {
 	instances, err := s.describe(ctx, &ec2.DescribeInstancesInput{InstanceIds: ids})
 	return settle(ctx, ids, err, s.describeBatch, func(out map[string]outcome[cloud.Instance]) {
@@ -159,13 +155,13 @@ func (s *instances) describeBatch(ctx context.Context, ids []string) map[string]
 	})
 }
 
-// terminateBatch answers a batch of Terminate.
+// terminateBatch serves a batch of Terminate.
 func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string]outcome[struct{}] {
 	answer, err := s.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
 	err = wrap("terminate instances", "ec2:TerminateInstances", err)
 	return settle(ctx, ids, err, s.terminateBatch, func(out map[string]outcome[struct{}]) {
 		for _, i := range answer.TerminatingInstances {
-			// An instance that had ended before is gone for good.
+			// An instance that had ended before is gone.
 			if i.CurrentState == nil || i.CurrentState.Name != ec2types.InstanceStateNameTerminated {
 				out[awssdk.ToString(i.InstanceId)] = outcome[struct{}]{}
 			}
@@ -173,8 +169,8 @@ func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string
 	})
 }
 
-// settle makes an outcome for every id of a batch. EC2 fails a whole call for one id it does not know: then each id is
-// asked about on its own. What an answer leaves out is not found.
+// settle returns an outcome for every ID of a batch. EC2 fails a whole call for one unknown ID: then each ID gets a
+// call of its own. IDs that an answer leaves out are not found.
 func settle[T any](ctx context.Context, ids []string, err error,
 	again func(context.Context, []string) map[string]outcome[T],
 	found func(map[string]outcome[T]),

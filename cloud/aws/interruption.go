@@ -18,12 +18,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// How messages are taken from the queue (node-groups-and-ips.md §5.2; SQS gives and deletes at most ten in a call).
+// How messages are received (node-groups-and-ips.md §5.2; SQS delivers and deletes at most ten in a call).
 const (
 	pollWait   = 20 * time.Second
 	visibility = 20 * time.Second
 	pollMax    = 10
-	// burst is how many calls go out at once when many messages wait, and maxNotices after how many they are handed over.
+	// burst is the number of concurrent calls when many messages wait; maxNotices ends a round of them.
 	burst      = 8
 	maxNotices = 1000
 )
@@ -33,12 +33,12 @@ type notices struct {
 	*account
 
 	mu  sync.Mutex
-	url string // of the queue; "" means that it is not known
+	url string // of the queue; "" if not known
 }
 
-// Interruptions waits for messages of EventBridge on the queue. One call waits while there are none; when it comes back
-// full several fetch what else there is, so that a thousand take a few round trips and an idle queue costs one call
-// each twenty seconds. Without a queue it waits and returns nothing.
+// Interruptions waits for messages of EventBridge on the queue. A single call waits while there are none; when it
+// returns a full batch, several calls fetch the rest. So a thousand messages take a few round trips, and an idle queue
+// costs one call every twenty seconds. Without a queue Interruptions waits and returns nothing.
 func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
 	if s.o.InterruptionQueue == "" {
 		return nil, clock.Sleep(ctx, s.o.Clock, pollWait)
@@ -50,7 +50,7 @@ func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, erro
 	found, err := s.receive(ctx, url, pollWait)
 	if err != nil {
 		s.mu.Lock()
-		s.url = "" // The queue may have been made anew.
+		s.url = "" // the queue may have been created anew
 		s.mu.Unlock()
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func (s *notices) receive(ctx context.Context, url string, wait time.Duration) (
 	return out.Messages, nil
 }
 
-// receiveRest takes what waits behind a full answer, until there is no more or it is enough. What fails is left for the
-// next call: what was received must not wait for it.
+// receiveRest receives the messages behind a full batch, up to about maxNotices. It ignores errors, which the next call
+// meets again: messages that were received must not wait for them.
 func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Message {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -86,7 +86,7 @@ func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Messag
 	for range burst {
 		wg.Go(func() {
 			for {
-				// Without waiting SQS asks some of its servers only: what is missed comes with the next long poll.
+				// A short poll asks only some of SQS's servers; the next long poll finds what it missed.
 				got, err := s.receive(ctx, url, 0)
 				mu.Lock()
 				out = append(out, got...)
@@ -102,7 +102,7 @@ func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Messag
 	return out
 }
 
-// sentAt is when EventBridge put the message on the queue.
+// sentAt returns when EventBridge put a message on the queue.
 func sentAt(m sqstypes.Message) time.Time {
 	ms, err := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 	if err != nil {
@@ -111,7 +111,7 @@ func sentAt(m sqstypes.Message) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// Done takes messages off the queue, ten in a call, several calls at once.
+// Done deletes messages from the queue, ten in a call, in several concurrent calls.
 func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) error {
 	if len(notices) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// typeKeys are the labels that an instance type decides. A requirement on any other key is no matter of the type.
+// typeKeys are the labels that an instance type determines. Requirements on other keys do not concern the type.
 var typeKeys = map[string]bool{
 	model.LabelInstanceType: true, model.LabelArch: true, model.LabelOS: true, model.LabelRegion: true,
 	ec2v1.LabelInstanceHypervisor: true, ec2v1.LabelInstanceEncryptionInTransitSupported: true,
@@ -27,7 +27,7 @@ var typeKeys = map[string]bool{
 	ec2v1.LabelInstanceGPUMemory: true, ec2v1.LabelInstanceAcceleratorName: true,
 	ec2v1.LabelInstanceAcceleratorManufacturer: true, ec2v1.LabelInstanceAcceleratorCount: true,
 	ec2v1.LabelInstanceTenancy: true,
-	// Nothing here ever has these: a requirement that they exist leaves no type.
+	// No instance has these: a requirement that they exist excludes every type.
 	ec2v1.LabelCapacityReservationID: true, ec2v1.LabelCapacityReservationType: true,
 	ec2v1.LabelPlacementGroupID: true, ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
 }
@@ -35,7 +35,7 @@ var typeKeys = map[string]bool{
 // typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.
 var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 
-// typeLabels are the labels every instance of a type carries (karpenter.md §6.3).
+// typeLabels returns the labels of every instance of a type (karpenter.md §6.3).
 func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	name := string(t.InstanceType)
 	l := map[string]string{
@@ -79,7 +79,7 @@ func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	return l
 }
 
-// acceleratorLabels adds what is known of GPUs and inference chips; several kinds in one instance have no label.
+// acceleratorLabels adds the labels of GPUs and inference chips; several kinds in one instance have none.
 func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	if t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1 {
 		g := t.GpuInfo.Gpus[0]
@@ -107,7 +107,7 @@ func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	l[ec2v1.LabelInstanceAcceleratorCount] = strconv.Itoa(int(count))
 }
 
-// networkMbps is the bandwidth an instance can keep up, over all its network cards; 0 if EC2 does not say.
+// networkMbps returns the bandwidth that an instance can sustain over all its network cards; 0 if EC2 does not say.
 func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if t.NetworkInfo == nil {
 		return 0
@@ -119,7 +119,7 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	return int64(math.Round(sum * 1000))
 }
 
-// typeRequirements are the labels as requirements, plus the zones and capacity types the type can be had in.
+// typeRequirements returns the labels as requirements, plus the zones and capacity types of the offerings.
 func typeRequirements(labels map[string]string, offerings []model.Offering,
 	zoneIDs map[string]string,
 ) model.Requirements {
@@ -141,7 +141,7 @@ func typeRequirements(labels map[string]string, offerings []model.Offering,
 	return model.NewRequirements(rs...)
 }
 
-// arch is Kubernetes' name for the architecture, "" if it has none.
+// arch returns the architecture by its Kubernetes name; "" if it has none.
 func arch(t *ec2types.InstanceTypeInfo) string {
 	if t.ProcessorInfo == nil {
 		return ""
@@ -170,8 +170,8 @@ func memoryMiB(t *ec2types.InstanceTypeInfo) int64 {
 
 func kebab(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "-")) }
 
-// branchInterfaces is how many interfaces of security groups for pods a type carries; 0 if it cannot, or is too new for
-// the catalogue. EC2 itself does not say.
+// branchInterfaces returns how many interfaces for pods with security groups a type carries; 0 if it has none or is too
+// new for the catalogue. EC2 does not report it.
 func branchInterfaces(instanceType string) int {
 	t, ok := catalog.Lookup(instanceType)
 	if !ok {
@@ -180,7 +180,7 @@ func branchInterfaces(instanceType string) int {
 	return t.BranchENIs
 }
 
-// staticPrice is the on-demand price of the built-in catalogue, for when the price list cannot be read.
+// staticPrice returns the on-demand price of the built-in catalogue, for use when the price list cannot be read.
 func staticPrice(region, instanceType string) (model.Price, bool) {
 	p, ok := catalog.Of(region).OnDemand(instanceType)
 	return model.Price(p), ok && p > 0

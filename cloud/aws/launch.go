@@ -25,12 +25,12 @@ const maxCalls = 10
 
 // Launch starts one instance.
 //
-// Nothing is launched twice, also across a crash. A claim's calls carry the client tokens <token>-0, <token>-1, … and
-// the next one is used only after it is certain that the one before started nothing. EC2 answers a repeated token with
-// what it did the first time. If the parameters differ meanwhile (another price order, another free subnet) it refuses
-// with IdempotentParameterMismatch: then an earlier call happened, and its instance, if it had one, carries the token
-// as a tag. So the walk from 0 after a restart meets every instance that an earlier life started, whatever is chosen
-// now.
+// Nothing is launched twice, not even across a crash. The calls for a claim carry the client tokens <token>-0,
+// <token>-1, …; the next one is used only once it is certain that the one before started nothing. EC2 answers a
+// repeated token with the result of the first call. If the parameters have changed since (other prices, another free
+// subnet), EC2 refuses with IdempotentParameterMismatch: an earlier call took place, and its instance, if there is one,
+// carries the token as a tag. So after a restart the walk from 0 finds every instance that an earlier process started,
+// whatever is chosen now.
 func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud.LaunchResult, err error) {
 	defer p.called("Launch", p.now(), &err)
 	if req.Token == "" || req.Claim == "" {
@@ -65,7 +65,7 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 	return result, nil
 }
 
-// launch is one Launch under way.
+// launch is the state of one Launch.
 type launch struct {
 	p         *Provider
 	class     *ec2v1.EC2NodeClass
@@ -73,21 +73,21 @@ type launch struct {
 	req       *cloud.LaunchRequest
 	state     *launchState
 	choices   []choice
-	tried     map[model.OfferingKey]bool // named in a call that gave nothing
-	exhausted map[model.OfferingKey]bool // EC2 said that it has none
-	full      map[string]bool            // subnets without addresses
-	remade    bool                       // launch templates were made again
+	tried     map[model.OfferingKey]bool // named in a call that started nothing
+	exhausted map[model.OfferingKey]bool // EC2 has none of them
+	full      map[string]bool            // subnets without free addresses
+	recreated bool                       // launch templates were created again
 }
 
-// errNothing: the call was made and started nothing; other choices may do better.
-var errNothing = errors.New("nothing was launched")
+// errNothingLaunched means that a call started nothing; other choices may succeed.
+var errNothingLaunched = errors.New("nothing was launched")
 
 func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 	cause := error(nil)
 	for range maxCalls {
-		choices := next(l.choices, l.tried)
+		choices := nextChoices(l.choices, l.tried)
 		if l.req.Prices != nil && len(choices) > 0 && choices[0].CapacityType == model.Spot {
-			choices = near(choices)
+			choices = closeInPrice(choices)
 		}
 		if len(choices) == 0 {
 			break
@@ -96,12 +96,12 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 		switch {
 		case err == nil:
 			return instance, nil
-		case errors.Is(err, errNothing):
+		case errors.Is(err, errNothingLaunched):
 			l.state.next++
 			l.state.mismatch = time.Time{}
 			cause = err
 		case code(err) == codeTokenMismatch:
-			instance, err := l.earlier(ctx)
+			instance, err := l.earlierLaunch(ctx)
 			if err != nil || instance.ID != "" {
 				return instance, err
 			}
@@ -117,13 +117,13 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 			named(l.req.Requests), l.req.Requirements, cloud.ErrNoCapacity)
 	}
 	if cause == nil {
-		cause = errNothing
+		cause = errNothingLaunched
 	}
 	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause,
 		cloud.ErrNoCapacity)
 }
 
-// named lists the resources that are asked for, by name.
+// named returns the requested amounts of resources, by name.
 func named(r model.Resources) []string {
 	var out []string
 	for i, amount := range r {
@@ -134,9 +134,9 @@ func named(r model.Resources) []string {
 	return out
 }
 
-// earlier finds the instance that an earlier call with this launch's token started. Without one, it waits for EC2's
-// lists to settle before it believes that there is none: they lag behind its launches.
-func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
+// earlierLaunch finds the instance that an earlier call with this launch's token started. If there is none, it fails
+// until EC2's lists, which lag behind its launches, have had time to settle.
+func (l *launch) earlierLaunch(ctx context.Context) (cloud.Instance, error) {
 	instances, err := l.p.instances.byToken(ctx, l.req.Token)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -160,7 +160,7 @@ func (l *launch) earlier(ctx context.Context) (cloud.Instance, error) {
 		settleAfter)
 }
 
-// clientToken is EC2's token of this launch's next call: at most 64 characters.
+// clientToken returns the token of this launch's next call, which EC2 limits to 64 characters.
 func (l *launch) clientToken() string {
 	token := l.req.Token + "-" + strconv.Itoa(l.state.next)
 	if len(token) <= 64 {
@@ -170,9 +170,9 @@ func (l *launch) clientToken() string {
 	return hex.EncodeToString(sum[:])[:40] + "-" + strconv.Itoa(l.state.next)
 }
 
-// launchBook holds what became of tokens, so that the same token is not worked on twice at a time and is answered from
-// memory afterwards.
-type launchBook struct {
+// launchStates remembers the outcome of tokens: one caller at a time works on a token, and a token that has an instance
+// is answered from memory.
+type launchStates struct {
 	clk clock.Clock
 
 	mu     sync.Mutex
@@ -180,28 +180,28 @@ type launchBook struct {
 	swept  time.Time
 }
 
-// launchState is owned by whoever holds busy.
+// launchState belongs to the holder of busy.
 type launchState struct {
-	busy     chan struct{} // holds one item while somebody works on the token
+	busy     chan struct{} // holds an item while a caller works on the token
 	clk      clock.Clock
-	at       time.Time           // when it was last used; guarded by launchBook.mu
+	at       time.Time           // of the last use; guarded by launchStates.mu
 	next     int                 // number of the next client token
-	mismatch time.Time           // when EC2 first refused it, zero if it did not
+	mismatch time.Time           // when EC2 first refused the token; zero if it has not
 	result   *cloud.LaunchResult // once there is an instance
 }
 
-func newLaunchBook(clk clock.Clock) *launchBook {
-	return &launchBook{clk: clk, states: map[string]*launchState{}, swept: clk.Now()}
+func newLaunchStates(clk clock.Clock) *launchStates {
+	return &launchStates{clk: clk, states: map[string]*launchState{}, swept: clk.Now()}
 }
 
-// begin waits until nobody else works on the token.
-func (b *launchBook) begin(ctx context.Context, token string) (*launchState, error) {
+// begin waits until no other caller works on the token.
+func (b *launchStates) begin(ctx context.Context, token string) (*launchState, error) {
 	b.mu.Lock()
 	now := b.clk.Now()
-	if now.Sub(b.swept) > launchMemory/4 {
+	if now.Sub(b.swept) > launchResultAge/4 {
 		b.swept = now
 		for t, s := range b.states {
-			if len(s.busy) == 0 && now.Sub(s.at) > launchMemory {
+			if len(s.busy) == 0 && now.Sub(s.at) > launchResultAge {
 				delete(b.states, t)
 			}
 		}

@@ -309,7 +309,7 @@ func TestFleetRequestStaysWithinEC2Limits(t *testing.T) {
 		}
 	}
 	types := map[string]bool{}
-	named := next(choices, nil)
+	named := nextChoices(choices, nil)
 	for _, o := range named {
 		types[o.Type] = true
 	}
@@ -329,7 +329,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &launch{p: p, class: class, catalog: catalog, req: &lost, state: &launchState{}}
-	groups, err := l.group(t.Context(), next(catalog.choices(&lost), nil), model.Spot)
+	groups, err := l.group(t.Context(), nextChoices(catalog.choices(&lost), nil), model.Spot)
 	if err != nil {
 		t.Fatal(err)
 	}

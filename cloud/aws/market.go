@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// offers is what a region offers: never changed after it was made.
+// offers is what a region offers; it is immutable.
 type offers struct {
 	generation int // differs when anything below does
 	types      []ec2types.InstanceTypeInfo
@@ -29,7 +29,7 @@ type offers struct {
 
 type spotKey struct{ instanceType, zone string }
 
-// section is a part of offers that is read on its own.
+// section is a part of offers that is read separately.
 type section int
 
 const (
@@ -40,7 +40,7 @@ const (
 
 var sectionAges = map[section]time.Duration{sectionTypes: typesAge, sectionOnDemand: onDemandAge, sectionSpot: spotAge}
 
-// market reads offers when they are first asked for, and again in the background when they have become old.
+// market reads offers on first use, and again in the background when they have become old.
 type market struct {
 	*account
 
@@ -53,7 +53,7 @@ type market struct {
 
 func newMarket(a *account) *market { return &market{account: a, reading: map[section]bool{}} }
 
-// offers is the newest there is. Only the very first call waits.
+// offers returns the newest offers. Only the very first call waits.
 func (m *market) offers(ctx context.Context) (*offers, error) {
 	m.mu.Lock()
 	if m.newest != nil {
@@ -63,7 +63,7 @@ func (m *market) offers(ctx context.Context) (*offers, error) {
 	}
 	if m.first == nil {
 		m.first = make(chan struct{})
-		go m.open(m.first)
+		go m.readFirst(m.first)
 	}
 	first := m.first
 	m.mu.Unlock()
@@ -80,8 +80,8 @@ func (m *market) offers(ctx context.Context) (*offers, error) {
 	return m.newest, nil
 }
 
-// open is the first reading: types must come, prices may be late.
-func (m *market) open(done chan struct{}) {
+// readFirst reads everything for the first time. It waits for the types; prices may be late.
+func (m *market) readFirst(done chan struct{}) {
 	defer close(done)
 	prices := make(chan func(*offers), 2)
 	for _, which := range []section{sectionOnDemand, sectionSpot} {
@@ -121,7 +121,7 @@ wait:
 	}
 }
 
-// refresh starts to read what is old, once each. The caller holds the lock.
+// refresh starts to read the sections that are old, each once at a time. The caller holds the lock.
 func (m *market) refresh() {
 	now := m.now()
 	for which, age := range sectionAges {
@@ -139,7 +139,7 @@ func (m *market) refresh() {
 	}
 }
 
-// apply makes a change on a copy; the generation moves on only if something is different.
+// apply makes a change to a copy; the generation grows only if something differs.
 func (m *market) apply(change func(*offers)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,12 +158,12 @@ func (g *offers) same(o *offers) bool {
 		sameTypes(g.types, o.types)
 }
 
-// sameTypes goes by name: what a type is does not change under its name.
+// sameTypes compares names: a type does not change under its name.
 func sameTypes(a, b []ec2types.InstanceTypeInfo) bool {
 	return slices.EqualFunc(a, b, func(x, y ec2types.InstanceTypeInfo) bool { return x.InstanceType == y.InstanceType })
 }
 
-// read reads one part and returns the change it makes. After a failure nothing changes but the time of the next try.
+// read reads one section and returns the change. A failure changes nothing but the time of the next attempt.
 func (m *market) read(which section) func(*offers) {
 	var change func(*offers)
 	var err error
@@ -178,9 +178,9 @@ func (m *market) read(which section) func(*offers) {
 	at := m.now()
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {
-			m.log.Warn("the market is out of date; older or static figures are used", "error", err)
+			m.log.Warn("instance types or prices are out of date; using older or built-in ones", "error", err)
 		}
-		// Tried again after a minute, not at every look.
+		// The next attempt is in a minute, not at the next use.
 		at = at.Add(time.Minute - sectionAges[which])
 	}
 	return func(g *offers) {
@@ -200,34 +200,28 @@ func (m *market) readTypes(ctx context.Context) (func(*offers), error) {
 		},
 		MaxResults: awssdk.Int32(100),
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe instance types", "ec2:DescribeInstanceTypes", err)
-		}
-		types = append(types, page.InstanceTypes...)
+	err := eachPage(ctx, pages, "describe instance types", "ec2:DescribeInstanceTypes",
+		func(page *ec2.DescribeInstanceTypesOutput) { types = append(types, page.InstanceTypes...) })
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(types, func(a,
-		b ec2types.InstanceTypeInfo,
-	) int {
-		return cmp.Compare(a.InstanceType, b.InstanceType)
-	})
+	slices.SortFunc(types, func(a, b ec2types.InstanceTypeInfo) int { return cmp.Compare(a.InstanceType, b.InstanceType) })
 	zones := map[string]map[string]bool{}
 	offered := ec2.NewDescribeInstanceTypeOfferingsPaginator(m.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: ec2types.LocationTypeAvailabilityZone, MaxResults: awssdk.Int32(1000),
 	})
-	for offered.HasMorePages() {
-		page, err := offered.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe instance type offerings", "ec2:DescribeInstanceTypeOfferings", err)
-		}
-		for _, o := range page.InstanceTypeOfferings {
-			t := string(o.InstanceType)
-			if zones[t] == nil {
-				zones[t] = map[string]bool{}
+	err = eachPage(ctx, offered, "describe instance type offerings", "ec2:DescribeInstanceTypeOfferings",
+		func(page *ec2.DescribeInstanceTypeOfferingsOutput) {
+			for _, o := range page.InstanceTypeOfferings {
+				t := string(o.InstanceType)
+				if zones[t] == nil {
+					zones[t] = map[string]bool{}
+				}
+				zones[t][awssdk.ToString(o.Location)] = true
 			}
-			zones[t][awssdk.ToString(o.Location)] = true
-		}
+		})
+	if err != nil {
+		return nil, err
 	}
 	if len(types) == 0 || len(zones) == 0 {
 		return nil, fmt.Errorf("region %s offers no instance types", m.o.AWS.Region)

@@ -18,25 +18,25 @@ import (
 // networkResolver finds the subnets and security groups of classes.
 type networkResolver struct {
 	*account
-	subnets *subnetBook
+	subnets *subnetTracker
 }
 
 func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition, field = ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms"
-	var asks [][]ec2types.Filter
+	var filterSets [][]ec2types.Filter
 	var ids []string
 	for _, t := range class.Spec.SubnetSelectorTerms {
 		if t.ID != "" {
 			ids = append(ids, t.ID)
 		} else if len(t.Tags) > 0 {
-			asks = append(asks, tagFilters(t.Tags))
+			filterSets = append(filterSets, tagFilters(t.Tags))
 		}
 	}
 	if len(ids) > 0 {
-		asks = append(asks, []ec2types.Filter{filter("subnet-id", ids...)})
+		filterSets = append(filterSets, []ec2types.Filter{filter("subnet-id", ids...)})
 	}
 	found := map[string]ec2v1.Subnet{}
-	for _, filters := range asks {
+	for _, filters := range filterSets {
 		subnets, err := r.subnets.describe(ctx, filters)
 		if err != nil {
 			return verdict{}, err
@@ -49,7 +49,7 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 			}
 		}
 	}
-	// By zone and id, not by free addresses: a status that flaps is a write for nothing.
+	// By zone and ID, not by free addresses, which would change the status all the time.
 	class.Status.Subnets = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.Subnet) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID))
 	})
@@ -60,17 +60,15 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 	return ready(condition), nil
 }
 
-func (b *subnetBook) describe(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
+func (b *subnetTracker) describe(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
 	started := b.now()
 	pages := ec2.NewDescribeSubnetsPaginator(b.ec2,
 		&ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
 	var out []ec2types.Subnet
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe subnets", "ec2:DescribeSubnets", err)
-		}
-		out = append(out, page.Subnets...)
+	err := eachPage(ctx, pages, "describe subnets", "ec2:DescribeSubnets",
+		func(page *ec2.DescribeSubnetsOutput) { out = append(out, page.Subnets...) })
+	if err != nil {
+		return nil, err
 	}
 	for _, s := range out {
 		b.observe(awssdk.ToString(s.SubnetId), int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
@@ -80,30 +78,30 @@ func (b *subnetBook) describe(ctx context.Context, filters []ec2types.Filter) ([
 
 func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition, field = ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms"
-	var asks [][]ec2types.Filter
+	var filterSets [][]ec2types.Filter
 	for _, t := range class.Spec.SecurityGroupSelectorTerms {
 		switch {
 		case t.ID != "":
-			asks = append(asks, []ec2types.Filter{filter("group-id", t.ID)})
+			filterSets = append(filterSets, []ec2types.Filter{filter("group-id", t.ID)})
 		case t.Name != "":
-			asks = append(asks, []ec2types.Filter{filter("group-name", t.Name)})
+			filterSets = append(filterSets, []ec2types.Filter{filter("group-name", t.Name)})
 		case len(t.Tags) > 0:
-			asks = append(asks, tagFilters(t.Tags))
+			filterSets = append(filterSets, tagFilters(t.Tags))
 		}
 	}
 	found := map[string]ec2v1.SecurityGroup{}
-	for _, filters := range asks {
+	for _, filters := range filterSets {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(r.ec2,
 			&ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return verdict{}, wrap("describe security groups", "ec2:DescribeSecurityGroups", err)
-			}
-			for _, g := range page.SecurityGroups {
-				id := awssdk.ToString(g.GroupId)
-				found[id] = ec2v1.SecurityGroup{ID: id, Name: awssdk.ToString(g.GroupName)}
-			}
+		err := eachPage(ctx, pages, "describe security groups", "ec2:DescribeSecurityGroups",
+			func(page *ec2.DescribeSecurityGroupsOutput) {
+				for _, g := range page.SecurityGroups {
+					id := awssdk.ToString(g.GroupId)
+					found[id] = ec2v1.SecurityGroup{ID: id, Name: awssdk.ToString(g.GroupName)}
+				}
+			})
+		if err != nil {
+			return verdict{}, err
 		}
 	}
 	class.Status.SecurityGroups = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.SecurityGroup) int {
@@ -116,8 +114,8 @@ func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v
 	return ready(condition), nil
 }
 
-// subnetBook knows how many addresses subnets have left: what EC2 last said, less what launches since then took.
-type subnetBook struct {
+// subnetTracker knows how many addresses subnets have left: what EC2 last said, less what launches have taken since.
+type subnetTracker struct {
 	*account
 
 	mu         sync.Mutex
@@ -136,12 +134,12 @@ type taking struct {
 	addresses int64
 }
 
-func newSubnetBook(a *account) *subnetBook {
-	return &subnetBook{account: a, known: map[string]*subnetState{}}
+func newSubnetTracker(a *account) *subnetTracker {
+	return &subnetTracker{account: a, known: map[string]*subnetState{}}
 }
 
-// observe records what a call begun at started said; launches before that are in its answer.
-func (b *subnetBook) observe(id string, free int64, started time.Time) {
+// observe records the answer of a call that began at started, which includes earlier launches.
+func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.known[id]
@@ -153,11 +151,11 @@ func (b *subnetBook) observe(id string, free int64, started time.Time) {
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
 }
 
-// full records that EC2 said there is no address left.
-func (b *subnetBook) full(id string) { b.observe(id, 0, b.now()) }
+// full records that a subnet has no address left.
+func (b *subnetTracker) full(id string) { b.observe(id, 0, b.now()) }
 
 // take counts addresses against a subnet until the next observation.
-func (b *subnetBook) take(id string, addresses int64) {
+func (b *subnetTracker) take(id string, addresses int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.known[id]; s != nil {
@@ -165,11 +163,9 @@ func (b *subnetBook) take(id string, addresses int64) {
 	}
 }
 
-// best is, per zone, the subnet with most addresses left, ties by id. A zone stays even when its subnets look full: the
-// figures are up to a minute old and EC2 has the last word.
-//
-// Subnets in avoid come last.
-func (b *subnetBook) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[string]ec2v1.Subnet {
+// best returns, for each zone, the subnet with the most addresses left, ties by ID; subnets in avoid come last. A zone
+// stays even when its subnets look full: the numbers are up to a minute old, and EC2 has the last word.
+func (b *subnetTracker) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[string]ec2v1.Subnet {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out, most := map[string]ec2v1.Subnet{}, map[string]int64{}
@@ -192,8 +188,8 @@ func (b *subnetBook) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[str
 	return out
 }
 
-// stale reports whether some subnet was not looked at for a while, and then makes the caller the one who looks.
-func (b *subnetBook) stale(subnets []ec2v1.Subnet) bool {
+// stale reports whether the numbers of some subnet are old and nobody reads them; the caller then has to.
+func (b *subnetTracker) stale(subnets []ec2v1.Subnet) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refreshing {
@@ -208,15 +204,15 @@ func (b *subnetBook) stale(subnets []ec2v1.Subnet) bool {
 	return false
 }
 
-func (b *subnetBook) refreshed() {
+func (b *subnetTracker) refreshed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refreshing = false
 }
 
-// choose returns the subnet of each zone to launch into; free addresses are read again in the background when they are
-// old.
-func (b *subnetBook) choose(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
+// choose returns the subnet of each zone to launch into. It reads the numbers of free addresses again in the background
+// when they are old.
+func (b *subnetTracker) choose(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
 	if b.stale(class.Status.Subnets) {
 		var ids []string
 		for _, s := range class.Status.Subnets {

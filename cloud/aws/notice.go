@@ -29,8 +29,8 @@ type envelope struct {
 // maxShown limits how much of an unreadable message is shown.
 const maxShown = 200
 
-// parseNotice reads a message. One that is not about the life of instances is NoOp; one that cannot be read, or that
-// names no instance although it should, is Malformed.
+// parseNotice reads a message. A message that is not about the lifecycle of instances is NoOp; one that cannot be read,
+// or that should name an instance and does not, is Malformed.
 func parseNotice(body string) cloud.Interruption {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
@@ -65,7 +65,7 @@ func parseNotice(body string) cloud.Interruption {
 	return out
 }
 
-// kind is what an event means; NoOp for all that is not about the life of instances.
+// kind returns what an event means; NoOp if it is not about the lifecycle of instances.
 func (e *envelope) kind() cloud.InterruptionKind {
 	switch e.Source + "/" + e.DetailType {
 	case "aws.ec2/EC2 Spot Instance Interruption Warning":

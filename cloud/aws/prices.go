@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// pricingRegion is the nearest region that serves the price list (AWS Billing user guide, "Price List Query API
+// pricingRegion returns the nearest region that serves the price list (AWS Billing user guide, "Price List Query API
 // endpoints").
 func pricingRegion(region string) string {
 	switch {
@@ -52,24 +52,23 @@ func (m *market) readOnDemand(ctx context.Context) (func(*offers), error) {
 				Type: pricingtypes.FilterTypeTermMatch, Field: awssdk.String(f[0]), Value: awssdk.String(f[1]),
 			})
 		}
-		pages := pricing.NewGetProductsPaginator(m.pricing, in)
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				return nil, wrap("get products from the price list", "pricing:GetProducts", err)
-			}
-			for _, product := range page.PriceList {
-				if t, price, ok := parseProduct([]byte(product)); ok {
-					prices[t] = price
+		err := eachPage(ctx, pricing.NewGetProductsPaginator(m.pricing, in), "get products from the price list",
+			"pricing:GetProducts", func(page *pricing.GetProductsOutput) {
+				for _, product := range page.PriceList {
+					if t, price, ok := parseProduct([]byte(product)); ok {
+						prices[t] = price
+					}
 				}
-			}
+			})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return func(g *offers) { g.onDemand = prices }, nil
 }
 
-// parseProduct reads an entry of the price list: the type and its price per hour. Entries without a price in US dollars
-// (or yuan, in China) are passed over.
+// parseProduct reads the type and its hourly price from an entry of the price list. ok is false for an entry without a
+// price in US dollars or, in China, yuan.
 func parseProduct(text []byte) (instanceType string, price model.Price, ok bool) {
 	var entry struct {
 		Product struct {
@@ -108,7 +107,7 @@ func parsePrice(dollars string) (model.Price, bool) {
 	return model.Price(math.Round(f * 1e6)), true
 }
 
-// readSpot reads the spot price of each type and zone that holds now.
+// readSpot reads the current spot price of each type and zone.
 func (m *market) readSpot(ctx context.Context) (func(*offers), error) {
 	prices, newest := map[spotKey]model.Price{}, map[spotKey]time.Time{}
 	pages := ec2.NewDescribeSpotPriceHistoryPaginator(m.ec2, &ec2.DescribeSpotPriceHistoryInput{
@@ -116,18 +115,15 @@ func (m *market) readSpot(ctx context.Context) (func(*offers), error) {
 		StartTime:           awssdk.Time(m.now()),
 		MaxResults:          awssdk.Int32(1000),
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, wrap("describe spot price history", "ec2:DescribeSpotPriceHistory", err)
-		}
-		for _, h := range page.SpotPriceHistory {
-			price, ok := parsePrice(awssdk.ToString(h.SpotPrice))
-			key := spotKey{string(h.InstanceType), awssdk.ToString(h.AvailabilityZone)}
-			if at := awssdk.ToTime(h.Timestamp); ok && (newest[key].IsZero() || at.After(newest[key])) {
-				prices[key], newest[key] = price, at
+	err := eachPage(ctx, pages, "describe spot price history", "ec2:DescribeSpotPriceHistory",
+		func(page *ec2.DescribeSpotPriceHistoryOutput) {
+			for _, h := range page.SpotPriceHistory {
+				price, ok := parsePrice(awssdk.ToString(h.SpotPrice))
+				key := spotKey{string(h.InstanceType), awssdk.ToString(h.AvailabilityZone)}
+				if at := awssdk.ToTime(h.Timestamp); ok && (newest[key].IsZero() || at.After(newest[key])) {
+					prices[key], newest[key] = price, at
+				}
 			}
-		}
-	}
-	return func(g *offers) { g.spot = prices }, nil
+		})
+	return func(g *offers) { g.spot = prices }, err
 }

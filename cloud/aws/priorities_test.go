@@ -38,7 +38,7 @@ func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
 
 func TestOnlyChoicesOfAboutTheSamePriceAreNear(t *testing.T) {
 	choices := []choice{{price: 100}, {price: 110}, {price: 111}, {price: 500}}
-	if got := near(choices); len(got) != 2 {
+	if got := closeInPrice(choices); len(got) != 2 {
 		t.Errorf("%v", got)
 	}
 }

@@ -19,14 +19,14 @@ type profiles struct {
 	*account
 
 	mu   sync.Mutex
-	seen map[string]cached[string] // by cloudName: the role that the profile was last seen with
+	seen map[string]cached[string] // by cloudName: the role last seen in the profile
 }
 
 func newProfiles(a *account) *profiles {
 	return &profiles{account: a, seen: map[string]cached[string]{}}
 }
 
-// resolve takes the profile the class names, or keeps one of our own that carries the class's role.
+// resolve uses the profile that the class names, or maintains a profile of our own with the class's role.
 func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition = ec2v1.ConditionTypeInstanceProfileReady
 	role := class.Spec.Role
@@ -60,9 +60,9 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 	return ready(condition), nil
 }
 
-// name returns one fixed name per cluster, region and class, so that it is found again by anybody.
+// name returns a name that is fixed for cluster, region and class, so that anybody finds the profile again.
 func (s *profiles) name(class *ec2v1.EC2NodeClass) string {
-	class = &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: cloudName(class)}} // all that the name is made of
+	class = &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: cloudName(class)}} // the name depends on nothing else
 	return class.LegacyInstanceProfileName(s.o.ClusterName, s.o.AWS.Region)
 }
 
@@ -84,7 +84,7 @@ func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, name, 
 		if awssdk.ToString(r.RoleName) == role {
 			return nil
 		}
-		// A profile holds one role; the old one has to go first.
+		// A profile holds one role: remove the old one first.
 		_, err := s.iam.RemoveRoleFromInstanceProfile(ctx,
 			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
 		if err != nil {
@@ -118,8 +118,8 @@ func (s *profiles) tags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
 	return out
 }
 
-// Finalize removes what the provider made for a class that is being deleted: its instance profile and its launch
-// templates. Call it when no instance of the class is left. Calling it again is harmless.
+// Finalize deletes what the provider created for a class that is being deleted: its instance profile and launch
+// templates. Call it when no instance of the class is left. It is idempotent.
 func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	name := cloudName(class)
 	err := errors.Join(p.templates.deleteAll(ctx, name), p.profiles.delete(ctx, class))
@@ -154,25 +154,23 @@ func (s *profiles) forget(class string) {
 	delete(s.seen, class)
 }
 
-func (b *templateBook) deleteAll(ctx context.Context, class string) error {
-	pages := ec2.NewDescribeLaunchTemplatesPaginator(b.ec2, &ec2.DescribeLaunchTemplatesInput{
-		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: b.o.ClusterName}),
+func (c *templateCache) deleteAll(ctx context.Context, class string) error {
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.ec2, &ec2.DescribeLaunchTemplatesInput{
+		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: c.o.ClusterName}),
 			filter("tag:"+ec2v1.LabelNodeClass, class)),
 	})
 	var failed []error
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return wrap("describe launch templates", "ec2:DescribeLaunchTemplates", err)
-		}
-		for _, t := range page.LaunchTemplates {
-			_, err := b.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
-			if err != nil && !isMissingTemplate(code(err)) {
-				failed = append(failed, wrap("delete launch template "+awssdk.ToString(t.LaunchTemplateName),
-					"ec2:DeleteLaunchTemplate", err))
+	err := eachPage(ctx, pages, "describe launch templates", "ec2:DescribeLaunchTemplates",
+		func(page *ec2.DescribeLaunchTemplatesOutput) {
+			for _, t := range page.LaunchTemplates {
+				name := awssdk.ToString(t.LaunchTemplateName)
+				_, err := c.ec2.DeleteLaunchTemplate(ctx,
+					&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
+				if err != nil && !isMissingTemplate(code(err)) {
+					failed = append(failed, wrap("delete launch template "+name, "ec2:DeleteLaunchTemplate", err))
+				}
+				c.forget(name)
 			}
-			b.forget(awssdk.ToString(t.LaunchTemplateName))
-		}
-	}
-	return errors.Join(failed...)
+		})
+	return errors.Join(append(failed, err)...)
 }

@@ -1,8 +1,8 @@
 // Package aws is the cloud provider for Amazon EC2, on aws-sdk-go-v2.
 //
-// Resolve turns an EC2NodeClass into subnets, security groups, images and an instance profile; Catalog says what can be
-// had under it; Launch starts one instance with one CreateFleet call; every instance carries tags by which it is found
-// again. The only call on the hot path of a launch is CreateFleet: all else comes from caches.
+// Resolve turns an EC2NodeClass into subnets, security groups, images and an instance profile; Catalog lists the
+// instance types that it allows; Launch starts one instance with one CreateFleet call; every instance carries tags that
+// identify it. The only call on the hot path of a launch is CreateFleet: everything else comes from caches.
 //
 // Facts about EC2 and about Karpenter's contract: shared/reference/karpenter.md §6, node-groups-and-ips.md §5.2.
 package aws
@@ -26,52 +26,52 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// How long what was read from AWS is believed (karpenter.md §6.5; spot prices are read more often than there, since
-// they move and the call is cheap).
+// How long data from AWS stays valid (karpenter.md §6.5; spot prices are read more often than there, since they move
+// and the call is cheap).
 const (
-	typesAge      = 12 * time.Hour
-	onDemandAge   = 12 * time.Hour
-	spotAge       = 10 * time.Minute
-	subnetAge     = time.Minute
-	profileAge    = 15 * time.Minute
-	parameterAge  = 5 * time.Minute
-	launchMemory  = time.Hour        // how long a token's outcome is remembered
-	settleAfter   = 10 * time.Second // how long an instance that EC2 knows by token may be missing from its lists
-	priceWait     = 2 * time.Second  // how long the first catalog waits for prices before it takes the static ones
-	defaultMemory = 0.075            // VM_MEMORY_OVERHEAD_PERCENT of Karpenter
+	typesAge              = 12 * time.Hour
+	onDemandAge           = 12 * time.Hour
+	spotAge               = 10 * time.Minute
+	subnetAge             = time.Minute
+	profileAge            = 15 * time.Minute
+	parameterAge          = 5 * time.Minute
+	launchResultAge       = time.Hour        // how long the outcome of a token is kept
+	settleAfter           = 10 * time.Second // how long a launched instance may be missing from EC2's lists
+	priceWait             = 2 * time.Second  // how long the first catalog waits for prices before it uses the static ones
+	defaultMemoryOverhead = 0.075            // VM_MEMORY_OVERHEAD_PERCENT of Karpenter
 )
 
-// Options says which account, region and cluster a Provider works for.
+// Options configures a Provider: its account, region and cluster.
 type Options struct {
 	AWS             awssdk.Config // Region must be set
 	ClusterName     string
 	ClusterEndpoint string // URL of the API server as nodes reach it
 	ClusterCA       []byte // PEM
-	ClusterDNS      string // address nodes give to pods; "" = the node's own default
+	ClusterDNS      string // address that nodes give to pods; "" = the node's own default
 	ServiceCIDR     string
-	// KubernetesVersion is major.minor, such as "1.36"; it chooses the image behind an alias.
+	// KubernetesVersion is major.minor, such as "1.36"; it selects the image of an alias.
 	KubernetesVersion string
-	// VMMemoryOverheadPercent is the part of a type's memory that the hypervisor keeps, as a fraction; nil = 0.075.
+	// VMMemoryOverheadPercent is the fraction of a type's memory that the hypervisor keeps; nil = 0.075.
 	VMMemoryOverheadPercent *float64
-	// ReservedENIs is how many interfaces of an instance are not for pods.
+	// ReservedENIs is the number of interfaces of an instance that pods cannot use.
 	ReservedENIs int
-	// IsolatedVPC says that the price list cannot be reached: the built-in one is used.
+	// IsolatedVPC means that the price list cannot be reached: the built-in one is used.
 	IsolatedVPC bool
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
 	// RepairPolicies are the conditions of Nodes for which instances are replaced; nil = DefaultRepairPolicies.
 	RepairPolicies []cloud.RepairPolicy
-	// Classes reads the cluster's cache; nil if there is no such class. The object is never modified. What stands for a
-	// class of another kind has that kind in its TypeMeta.
+	// Classes reads the cluster's cache and returns nil if there is no such class. The object is never modified. One that
+	// stands for a class of another kind has that kind in its TypeMeta.
 	Classes func(cloud.ClassRef) *ec2v1.EC2NodeClass
-	// TypeLabels are labels of a type's instances that EC2 knows nothing of; they win over EC2's own. nil = none.
+	// TypeLabels returns labels of a type's instances that EC2 does not know; they win over EC2's own. nil = none.
 	TypeLabels func(instanceType string) map[string]string
 	Clock      clock.Clock  // nil = real time
 	Log        *slog.Logger // nil = discarded
 }
 
-// Provider implements cloud.Provider and all of the optional abilities. It is safe for concurrent use. Its parts embed
-// the account they work for; each guards its own state.
+// Provider implements cloud.Provider and all optional abilities. It is safe for concurrent use. Its parts embed the
+// account that they work for; each guards its own state.
 type Provider struct {
 	*account
 	*notices  // Interruptions, Done
@@ -80,13 +80,13 @@ type Provider struct {
 	network   *networkResolver
 	images    *imageResolver
 	profiles  *profiles
-	subnets   *subnetBook
-	templates *templateBook
-	launches  *launchBook
+	subnets   *subnetTracker
+	templates *templateCache
+	launches  *launchStates
 	instances *instances
 }
 
-// account is what all parts of a provider share: its options and the clients of the services.
+// account holds what all parts of a provider share: the options and the clients of the services.
 type account struct {
 	o        Options
 	ctx      context.Context // ends background refreshes
@@ -105,13 +105,13 @@ var (
 	_ cloud.Interrupter = (*Provider)(nil)
 )
 
-// cached is a value and when it was read.
+// cached is a value and the time at which it was read.
 type cached[T any] struct {
 	value T
 	at    time.Time
 }
 
-// New is a provider for one cluster. It makes no call; background refreshes end with ctx.
+// New returns a provider for one cluster. It makes no calls; background refreshes end with ctx.
 func New(ctx context.Context, o Options) (*Provider, error) {
 	switch {
 	case o.AWS.Region == "":
@@ -127,7 +127,7 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 			*o.VMMemoryOverheadPercent)
 	}
 	if o.VMMemoryOverheadPercent == nil {
-		o.VMMemoryOverheadPercent = awssdk.Float64(defaultMemory)
+		o.VMMemoryOverheadPercent = awssdk.Float64(defaultMemoryOverhead)
 	}
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -145,26 +145,26 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 	return newProvider(a), nil
 }
 
-// newProvider connects the parts.
+// newProvider connects the parts of a provider.
 func newProvider(a *account) *Provider {
 	p := &Provider{
 		account: a, notices: &notices{account: a}, market: newMarket(a), images: newImageResolver(a),
-		profiles: newProfiles(a), subnets: newSubnetBook(a), templates: newTemplateBook(a),
-		launches: newLaunchBook(a.o.Clock), instances: newInstances(a),
+		profiles: newProfiles(a), subnets: newSubnetTracker(a), templates: newTemplateCache(a),
+		launches: newLaunchStates(a.o.Clock), instances: newInstances(a),
 	}
 	p.catalogs = newCatalogs(a, p.market)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
 	return p
 }
 
-// Name is "aws".
+// Name returns "aws".
 func (p *Provider) Name() string { return "aws" }
 
-// now is the provider's time.
+// now returns the time of the provider's clock.
 func (a *account) now() time.Time { return a.o.Clock.Now() }
 
-// ClassHash is the value of annotation karpenter.k8s.aws/ec2nodeclass-hash; it differs when instances launched before
-// no longer are what the class asks for. "" when the class is invalid and has no hash.
+// ClassHash returns the value of the annotation karpenter.k8s.aws/ec2nodeclass-hash, which changes when existing
+// instances no longer match the class. An invalid class has none: "".
 func ClassHash(class *ec2v1.EC2NodeClass) string {
 	if len(validateImages(class)) > 0 {
 		return ""
@@ -172,7 +172,7 @@ func ClassHash(class *ec2v1.EC2NodeClass) string {
 	return class.Hash(nil)
 }
 
-// readyClass is the class behind a reference once it is resolved; it must not be modified.
+// readyClass returns the resolved class of a reference; it must not be modified.
 func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 	class := a.o.Classes(ref)
 	if class == nil {
@@ -182,7 +182,7 @@ func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 	if class.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("%s is being deleted: %w", title(class), cloud.ErrClassNotReady)
 	}
-	// Read by hand: StatusConditions() would fill in missing conditions on the shared object.
+	// Not StatusConditions(), which would add missing conditions to the shared object.
 	for _, c := range class.Status.Conditions {
 		if c.Type != "Ready" {
 			continue
@@ -207,7 +207,7 @@ var _ cloud.Observed = (*Provider)(nil)
 func (p *Provider) Observe(o cloud.Observer) {
 	p.observer = o
 	p.instances.get.sent = func(waited time.Duration, size int) { o.Batch("describe_instances", waited, size) }
-	p.instances.kill.sent = func(waited time.Duration, size int) { o.Batch("terminate_instances", waited, size) }
+	p.instances.terminate.sent = func(waited time.Duration, size int) { o.Batch("terminate_instances", waited, size) }
 }
 
 // called reports a call that began at start; it is deferred.

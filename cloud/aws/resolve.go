@@ -16,10 +16,10 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// verdict is what one step of Resolve found out about a class: a condition.
+// verdict is the result of one step of Resolve: a condition of the class.
 type verdict struct {
 	condition string
-	reason    string // "" = all is well
+	reason    string // "" = the condition is true
 	message   string
 }
 
@@ -30,8 +30,8 @@ func unready(condition, reason, format string, args ...any) verdict {
 }
 
 // Resolve fills the status of a class (subnets, security groups, images, instance profile) and its conditions. class
-// must be the caller's own copy. What the user has to mend becomes a condition that is False and names the field and
-// the remedy; an error is returned only for trouble that passes, and leaves the condition it touches as it was.
+// must be the caller's own copy. What the user has to fix becomes a condition that is False and names the field and the
+// remedy. An error is returned only for failures that pass; it leaves the condition of its step as it was.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	steps := []struct {
 		condition, field string
@@ -89,7 +89,7 @@ func resolveReservations(_ context.Context, class *ec2v1.EC2NodeClass) (verdict,
 	return ready(ec2v1.ConditionTypeCapacityReservationsReady), nil
 }
 
-// tagFilters turns the tags of a selector term into EC2 filters; the value * asks for the key alone.
+// tagFilters turns the tags of a selector term into EC2 filters; the value * matches the key alone.
 func tagFilters(tags map[string]string) []ec2types.Filter {
 	var out []ec2types.Filter
 	for _, k := range sortedKeys(tags) {
@@ -106,8 +106,9 @@ func filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: awssdk.String(name), Values: values}
 }
 
-// Preview fills in what a class would stand for (subnets, security groups, images) and writes nothing, neither to AWS
-// nor to a cluster. What AWS does not answer is an error and stays as it was. class must be the caller's own copy.
+// Preview fills in the subnets, security groups and images to which a class would resolve. It writes nothing, neither
+// to AWS nor to a cluster. What AWS does not answer is an error and stays as it was. class must be the caller's own
+// copy.
 func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){
 		resolveValidation, resolvePlacementGroup, p.network.resolveSubnets, p.network.resolveSecurityGroups, p.images.resolve,
@@ -119,21 +120,21 @@ func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		case v.reason != "":
 			class.StatusConditions().SetFalse(v.condition, v.reason, v.message)
 		default:
-			mend(class, v.condition)
+			setTrue(class, v.condition)
 		}
 	}
 	if !slices.ContainsFunc(class.Status.Conditions, func(c status.Condition) bool {
 		return c.Status != metav1.ConditionTrue && c.Type != status.ConditionReady &&
 			c.Type != ec2v1.ConditionTypeCapacityReservationsReady
 	}) {
-		mend(class, status.ConditionReady)
+		setTrue(class, status.ConditionReady)
 	}
 	return nil
 }
 
-// mend makes a condition true that was false. StatusConditions() would call all others unknown, which are of the class
-// before its change.
-func mend(class *ec2v1.EC2NodeClass, condition string) {
+// setTrue makes a false condition true. StatusConditions() would make the other conditions unknown, since they belong
+// to the class before its change.
+func setTrue(class *ec2v1.EC2NodeClass, condition string) {
 	for i := range class.Status.Conditions {
 		if c := &class.Status.Conditions[i]; c.Type == condition && c.Status == metav1.ConditionFalse {
 			c.Status, c.Reason, c.Message = metav1.ConditionTrue, condition, ""

@@ -13,10 +13,10 @@ import (
 
 func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 
-// tagToken is the tag that ties an instance to one claim object: names of claims come again, their UIDs do not.
+// tagToken is the tag that ties an instance to one NodeClaim object: names may be reused, UIDs are not.
 const tagToken = "nodeless.sh/nodeclaim-uid"
 
-// sharedTags are on everything made for a class.
+// sharedTags returns the tags of everything that is created for a class.
 func (a *account) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 	tags := map[string]string{}
 	for k, v := range class.Spec.Tags {
@@ -30,7 +30,7 @@ func (a *account) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 	return tags
 }
 
-// instanceTags are on an instance and its volumes: by them it is found again.
+// instanceTags returns the tags of an instance and its volumes, by which the instance is found again.
 func (a *account) instanceTags(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest) map[string]string {
 	tags := a.sharedTags(class)
 	if _, named := tags[ec2v1.NameTagKey]; !named {
@@ -52,10 +52,10 @@ func tagList(tags map[string]string) []ec2types.Tag {
 	return out
 }
 
-// ownKind is what a class is whose TypeMeta says nothing, as those of objects from a cache.
+// ownKind is the kind of a class with an empty TypeMeta, such as an object from a cache.
 const ownKind = "EC2NodeClass"
 
-// kindOf is the kind of the object a class is or stands for.
+// kindOf returns the kind of the object that a class is or stands for.
 func kindOf(class *ec2v1.EC2NodeClass) string {
 	if class.Kind == "" {
 		return ownKind
@@ -63,11 +63,11 @@ func kindOf(class *ec2v1.EC2NodeClass) string {
 	return class.Kind
 }
 
-// title names a class for people.
+// title names a class in messages.
 func title(class *ec2v1.EC2NodeClass) string { return fmt.Sprintf("%s %q", kindOf(class), class.Name) }
 
-// cloudName is what a class is called in the cloud: an EC2NodeClass by its name, which Karpenter's own tools know, one
-// of another kind by both.
+// cloudName returns the name of a class in the cloud: that of an EC2NodeClass, which Karpenter's own tools know, or
+// kind and name of a class of another kind.
 func cloudName(class *ec2v1.EC2NodeClass) string {
 	if kind := kindOf(class); kind != ownKind {
 		return strings.ToLower(kind) + "/" + class.Name
@@ -75,7 +75,7 @@ func cloudName(class *ec2v1.EC2NodeClass) string {
 	return class.Name
 }
 
-// classLabel is the label by which a Node says its class.
+// classLabel returns the key of the label with which a Node names its class.
 func classLabel(class *ec2v1.EC2NodeClass) string {
 	if kind := kindOf(class); kind != ownKind {
 		group, _, _ := strings.Cut(class.APIVersion, "/")

@@ -7,29 +7,31 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// templateKey identifies a launch template among those of one launch: instances of one template boot alike.
+// templateKey identifies a launch template among those of one launch: all instances of a template boot alike.
 type templateKey struct {
 	image   int   // index into the class's images
-	maxPods int32 // 0 = the image works it out
-	efas    int64 // adapters to attach; 0 unless pods ask for them
+	maxPods int32 // 0 = the image calculates it
+	efas    int64 // adapters to attach; 0 unless pods request them
 }
 
-// template is a launch template: its content decides its name.
+// template is a launch template; its name is made from its content.
 type template struct {
 	name string
 	in   *ec2.CreateLaunchTemplateInput
 }
 
-func (b *templateBook) of(class *ec2v1.EC2NodeClass, with boot, key templateKey) (template, error) {
+func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templateKey) (template, error) {
 	if key.maxPods > 0 {
 		with.maxPods = &key.maxPods
 	}
@@ -37,10 +39,10 @@ func (b *templateBook) of(class *ec2v1.EC2NodeClass, with boot, key templateKey)
 	if err != nil {
 		return template{}, err
 	}
-	if b.observer != nil {
-		b.observer.UserData(class.Name, len(text))
+	if c.observer != nil {
+		c.observer.UserData(class.Name, len(text))
 	}
-	tags := b.sharedTags(class)
+	tags := c.sharedTags(class)
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId:             awssdk.String(class.Status.AMIs[key.image].ID),
 		UserData:            awssdk.String(base64.StdEncoding.EncodeToString([]byte(text))),
@@ -57,9 +59,9 @@ func (b *templateBook) of(class *ec2v1.EC2NodeClass, with boot, key templateKey)
 			{ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: tagList(tags)},
 		},
 	}
-	if c := class.Spec.CPUOptions; c != nil && c.NestedVirtualization != nil {
+	if o := class.Spec.CPUOptions; o != nil && o.NestedVirtualization != nil {
 		data.CpuOptions = &ec2types.LaunchTemplateCpuOptionsRequest{
-			NestedVirtualization: ec2types.NestedVirtualizationSpecification(*c.NestedVirtualization),
+			NestedVirtualization: ec2types.NestedVirtualizationSpecification(*o.NestedVirtualization),
 		}
 	}
 	if data.NetworkInterfaces = interfaces(class, key.efas); data.NetworkInterfaces == nil {
@@ -90,7 +92,7 @@ func groupIDs(class *ec2v1.EC2NodeClass) []string {
 	return out
 }
 
-// interfaces are the network interfaces a template has to spell out; nil if EC2's single default one will do.
+// interfaces returns the network interfaces that a template must specify; nil if EC2's single default one suffices.
 func interfaces(class *ec2v1.EC2NodeClass,
 	efas int64,
 ) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
@@ -130,7 +132,7 @@ func interfaces(class *ec2v1.EC2NodeClass,
 	return out
 }
 
-// metadata is how pods and processes reach the instance metadata service; Karpenter's defaults where nothing is said.
+// metadata returns the settings of the instance metadata service, with Karpenter's defaults.
 func metadata(o *ec2v1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadataOptionsRequest {
 	out := &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{
 		HttpEndpoint:            ec2types.LaunchTemplateInstanceMetadataEndpointStateEnabled,
@@ -156,11 +158,11 @@ func metadata(o *ec2v1.MetadataOptions) *ec2types.LaunchTemplateInstanceMetadata
 	return out
 }
 
-// disks are the class's volumes, or the image family's usual ones.
+// disks returns the class's volumes, or the image family's default ones.
 func disks(class *ec2v1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappingRequest {
 	mappings := class.Spec.BlockDeviceMappings
 	if len(mappings) == 0 {
-		mappings = usualDisks(class.AMIFamily())
+		mappings = defaultDisks(class.AMIFamily())
 	}
 	var out []ec2types.LaunchTemplateBlockDeviceMappingRequest
 	for _, m := range mappings {
@@ -170,21 +172,21 @@ func disks(class *ec2v1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappin
 			SnapshotId: e.SnapshotID, Throughput: narrow(e.Throughput), VolumeInitializationRate: e.VolumeInitializationRate,
 		}
 		if d.DeleteOnTermination == nil {
-			// A volume that outlives its instance is paid for and found by nobody.
+			// Nobody would find a volume that outlives its instance, and somebody would pay for it.
 			d.DeleteOnTermination = awssdk.Bool(true)
 		}
 		if e.VolumeType != nil {
 			d.VolumeType = ec2types.VolumeType(*e.VolumeType)
 		}
 		if e.VolumeSize != nil {
-			d.VolumeSize = awssdk.Int32(int32(ceil(float64(e.VolumeSize.Value()) / float64(gib))))
+			d.VolumeSize = awssdk.Int32(int32(math.Ceil(float64(e.VolumeSize.Value()) / float64(gib))))
 		}
 		out = append(out, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName, Ebs: d})
 	}
 	return out
 }
 
-func usualDisks(family string) []*ec2v1.BlockDeviceMapping {
+func defaultDisks(family string) []*ec2v1.BlockDeviceMapping {
 	disk := func(device, size string) *ec2v1.BlockDeviceMapping {
 		quantity := resource.MustParse(size)
 		return &ec2v1.BlockDeviceMapping{DeviceName: awssdk.String(device), EBS: &ec2v1.BlockDevice{
@@ -207,61 +209,49 @@ func narrow(n *int64) *int32 {
 	return awssdk.Int32(int32(*n))
 }
 
-// templateBook remembers which templates exist, and lets one caller create each.
-type templateBook struct {
+// templateCache remembers which templates exist.
+type templateCache struct {
 	*account
+	creating singleflight.Group // by name
 
 	mu    sync.Mutex
 	known map[string]bool
-	busy  map[string]chan struct{}
 }
 
-func newTemplateBook(a *account) *templateBook {
-	return &templateBook{account: a, known: map[string]bool{}, busy: map[string]chan struct{}{}}
+func newTemplateCache(a *account) *templateCache {
+	return &templateCache{account: a, known: map[string]bool{}}
 }
 
-func (b *templateBook) forget(name string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.known, name)
+func (c *templateCache) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, name)
 }
 
-// ensure makes sure, once, that a template exists. One that somebody made before has the same content, since its
-// name says so.
-func (b *templateBook) ensure(ctx context.Context, t template) error {
-	for {
-		b.mu.Lock()
-		if b.known[t.name] {
-			b.mu.Unlock()
-			return nil
-		}
-		wait, busy := b.busy[t.name]
-		if !busy {
-			b.busy[t.name] = make(chan struct{})
-		}
-		b.mu.Unlock()
-		if !busy {
-			break
-		}
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// ensure makes sure that a template exists; callers that need it at the same time share one call.
+func (c *templateCache) ensure(ctx context.Context, t template) error {
+	select {
+	case created := <-c.creating.DoChan(t.name, func() (any, error) { return nil, c.create(t) }):
+		return created.Err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	_, err := b.ec2.CreateLaunchTemplate(ctx, t.in)
-	if code(err) == "InvalidLaunchTemplateName.AlreadyExistsException" {
-		err = nil
+}
+
+// create creates a template unless it exists. One of the same name has the same content, since its name is made of it.
+func (c *templateCache) create(t template) error {
+	c.mu.Lock()
+	known := c.known[t.name]
+	c.mu.Unlock()
+	if known {
+		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.busy[t.name])
-	delete(b.busy, t.name)
-	if err == nil {
-		b.known[t.name] = true
+	_, err := c.ec2.CreateLaunchTemplate(c.ctx, t.in)
+	if err != nil && code(err) != "InvalidLaunchTemplateName.AlreadyExistsException" {
+		return wrapLaunch("create launch template", "ec2:CreateLaunchTemplate", err)
 	}
-	if err == nil || ctx.Err() != nil {
-		return wrap("create launch template "+t.name, "ec2:CreateLaunchTemplate", err)
-	}
-	return launchError("ec2:CreateLaunchTemplate", code(err), fmt.Errorf("create launch template: %w", brief(err)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known[t.name] = true
+	return nil
 }

@@ -23,20 +23,20 @@ import (
 // unregistered keeps pods away until the controller has finished the Node (karpenter.md §3.1).
 var unregistered = model.Taint{Key: "karpenter.sh/unregistered", Effect: model.NoExecute}
 
-// boot is what an instance needs to know to join the cluster as the right Node.
-type boot struct {
-	options   *Options
-	class     *ec2v1.EC2NodeClass
-	labels    map[string]string
-	taints    []model.Taint
-	maxPods   *int32 // nil = the image works it out
-	nodeClass string // image family
+// bootConfig is what an instance needs to join the cluster as the right Node.
+type bootConfig struct {
+	options     *Options
+	class       *ec2v1.EC2NodeClass
+	labels      map[string]string
+	taints      []model.Taint
+	maxPods     *int32 // nil = the image calculates it
+	imageFamily string
 }
 
-// bootOf collects it for a request and a capacity type. Labels that the kubelet may not set itself are left to the
-// controller, which syncs them when the Node is there.
-func (a *account) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) boot {
-	b := boot{options: &a.o, class: class, nodeClass: class.AMIFamily(), labels: map[string]string{}}
+// bootConfigOf collects the boot configuration for a request and a capacity type. It leaves labels that the kubelet may
+// not set to the controller, which adds them once the Node exists.
+func (a *account) bootConfigOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) bootConfig {
+	b := bootConfig{options: &a.o, class: class, imageFamily: class.AMIFamily(), labels: map[string]string{}}
 	for k, v := range req.Labels {
 		if kubeletMaySet(k) {
 			b.labels[k] = v
@@ -54,7 +54,7 @@ func (a *account) bootOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, ca
 	return b
 }
 
-// kubeletMaySet reports whether a kubelet is allowed to register with the label (NodeRestriction admission plug-in).
+// kubeletMaySet reports whether a kubelet may register with a label (NodeRestriction admission plug-in).
 func kubeletMaySet(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok || (domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") &&
@@ -75,13 +75,13 @@ func kubeletMaySet(key string) bool {
 	return false
 }
 
-// userData is the text an instance boots with, by image family.
-func (b boot) userData() (string, error) {
+// userData returns the user data with which an instance boots, by image family.
+func (b bootConfig) userData() (string, error) {
 	custom := ""
 	if b.class.Spec.UserData != nil {
 		custom = *b.class.Spec.UserData
 	}
-	switch b.nodeClass {
+	switch b.imageFamily {
 	case ec2v1.AMIFamilyCustom:
 		return custom, nil
 	case ec2v1.AMIFamilyBottlerocket:
@@ -95,12 +95,12 @@ func (b boot) userData() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Later NodeConfigs win over earlier ones: what the cluster needs comes last.
+	// Later NodeConfigs win over earlier ones: the cluster's comes last.
 	return archive(append(parts, part{nodeConfigType, config})), nil
 }
 
-// nodeConfig is the NodeConfig of nodeadm (node.eks.aws/v1alpha1), as YAML.
-func (b boot) nodeConfig() (string, error) {
+// nodeConfig returns the NodeConfig of nodeadm (node.eks.aws/v1alpha1), as YAML.
+func (b bootConfig) nodeConfig() (string, error) {
 	config, err := b.kubeletConfig()
 	if err != nil {
 		return "", err
@@ -124,9 +124,9 @@ func (b boot) nodeConfig() (string, error) {
 	return string(text), nil
 }
 
-// kubeletConfig is the class's kubelet settings (whose field names are KubeletConfiguration's) and what the cluster
-// asks.
-func (b boot) kubeletConfig() (map[string]any, error) {
+// kubeletConfig returns the kubelet settings of the class, whose field names are those of KubeletConfiguration, with
+// what the cluster adds.
+func (b bootConfig) kubeletConfig() (map[string]any, error) {
 	config := map[string]any{}
 	if k := b.class.Spec.Kubelet; k != nil {
 		text, err := json.Marshal(k)
@@ -155,7 +155,7 @@ func (b boot) kubeletConfig() (map[string]any, error) {
 	return config, nil
 }
 
-func (b boot) labelList() string {
+func (b bootConfig) labelList() string {
 	var out []string
 	for _, k := range sortedKeys(b.labels) {
 		out = append(out, k+"="+b.labels[k])
@@ -168,7 +168,7 @@ const nodeConfigType = "application/node.eks.aws"
 // part is one part of a MIME multipart document.
 type part struct{ contentType, body string }
 
-// archive writes a multipart document with a fixed boundary: equal content must give equal text.
+// archive writes a multipart document. The boundary is fixed, so that equal content gives equal text.
 func archive(parts []part) string {
 	const boundary = "//"
 	var out strings.Builder
@@ -233,11 +233,11 @@ func splitParts(text string) ([]part, error) {
 	}
 }
 
-// ourTable finds a table or key of TOML that belongs to the controller.
+// ourTable matches TOML tables and keys that belong to the controller.
 var ourTable = regexp.MustCompile(`(?m)^\s*\[?\s*settings\.kubernetes\b`)
 
-// bottlerocket is Bottlerocket's settings as TOML (its API's settings.kubernetes), after what the class brings itself.
-func (b boot) bottlerocket(custom string) (string, error) {
+// bottlerocket returns Bottlerocket's settings as TOML (its API's settings.kubernetes), after the class's own.
+func (b bootConfig) bottlerocket(custom string) (string, error) {
 	if ourTable.MatchString(custom) {
 		return "", fmt.Errorf("spec.userData of %s: settings.kubernetes is written by the controller; "+
 			"use spec.kubelet, or labels and taints of the NodePool", title(b.class))

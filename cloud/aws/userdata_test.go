@@ -11,14 +11,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-func bootFor(class *ec2v1.EC2NodeClass) boot {
+func bootFor(class *ec2v1.EC2NodeClass) bootConfig {
 	o := &Options{
 		ClusterName: "demo", ClusterEndpoint: "https://cluster", ClusterCA: []byte("CA"),
 		ClusterDNS: "10.100.0.10", ServiceCIDR: "10.100.0.0/16",
 	}
 	labels := map[string]string{"long.example.com/key": strings.Repeat("x", 60), "a": "b", "c": strings.Repeat("y", 60)}
-	return boot{
-		options: o, class: class, nodeClass: class.AMIFamily(), labels: labels,
+	return bootConfig{
+		options: o, class: class, imageFamily: class.AMIFamily(), labels: labels,
 		taints: []model.Taint{{Key: "k", Value: "v", Effect: model.NoSchedule}, unregistered},
 	}
 }

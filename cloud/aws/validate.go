@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// validate lists what is wrong with a class, each with its field. The API server refuses most of it already; what is
-// here must not get as far as a launch, whichever way the object came into the cluster.
+// validate returns what is wrong with a class, each fault with its field. The API server refuses most of it already,
+// but none of it may reach a launch, whichever way the object came into the cluster.
 func validate(class *ec2v1.EC2NodeClass) []string {
 	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet),
 		validateDisks(class))
@@ -40,17 +40,18 @@ func validateIdentity(class *ec2v1.EC2NodeClass) []string {
 	return bad
 }
 
-// imageFamilies are the families of aliases and of spec.amiFamily, lower case → proper name, "" if known but not
-// supported.
+// imageFamilies maps the families of aliases and of spec.amiFamily, in lower case, to their proper names; "" if a
+// family is known but not supported.
 var imageFamilies = map[string]string{
 	"al2023": ec2v1.AMIFamilyAL2023, "bottlerocket": ec2v1.AMIFamilyBottlerocket, "custom": ec2v1.AMIFamilyCustom,
 	"al2": "", "windows2019": "", "windows2022": "", "windows2025": "",
 }
 
-// noAL2 is why there is no AL2 (Amazon EKS User Guide, "Guide to EKS AL2 & AL2-Accelerated AMIs transition features").
+// noAL2 says why AL2 is not supported (Amazon EKS User Guide, "Guide to EKS AL2 & AL2-Accelerated AMIs transition
+// features").
 const noAL2 = "EKS has no Amazon Linux 2 images for Kubernetes 1.33 and later"
 
-// parseAlias splits family@version. It stands in for EC2NodeClass.Alias, which ends the process on a malformed one.
+// parseAlias splits family@version. It replaces EC2NodeClass.Alias, which ends the process if an alias is malformed.
 func parseAlias(alias string) (family, version string, err error) {
 	name, version, ok := strings.Cut(alias, "@")
 	if !ok || version == "" || strings.Contains(version, "@") {
@@ -163,8 +164,8 @@ func validateDisks(class *ec2v1.EC2NodeClass) []string {
 	return bad
 }
 
-// threshold is an eviction signal's value: an amount, or a percentage, where 100 % means "no threshold", as in the
-// kubelet's configuration (kubelet-config.v1beta1).
+// threshold parses the value of an eviction signal: an amount, or a percentage, where 100 % means no threshold, as in
+// the kubelet's configuration (kubelet-config.v1beta1).
 func threshold(value string) (catalog.Threshold, error) {
 	if percent, ok := strings.CutSuffix(value, "%"); ok {
 		p, err := strconv.ParseFloat(percent, 64)
@@ -178,14 +179,6 @@ func threshold(value string) (catalog.Threshold, error) {
 		return catalog.Threshold{}, fmt.Errorf("%q is neither an amount nor a percentage", value)
 	}
 	return catalog.Threshold{Bytes: q.Value()}, nil
-}
-
-func ceil(f float64) int64 {
-	n := int64(f)
-	if float64(n) < f {
-		n++
-	}
-	return n
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -11,24 +11,24 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Harness makes the clouds on which the stories run.
+// Harness creates the clouds on which the stories run.
 type Harness struct {
-	// Start makes a cloud for one story: no instances, enough of every type in stock, both class references in place. It
-	// tears down through t.Cleanup.
+	// Start creates a cloud for one story: no instances, capacity for every type, both class references in place. It tears
+	// the cloud down through t.Cleanup.
 	Start func(t *testing.T) Cloud
 }
 
 // Cloud is a cloud under test.
 type Cloud struct {
-	// Connect makes a provider that knows nothing from before, as after a restart of its process. Several may be in use.
+	// Connect creates a provider without memory, as after a restart of its process. Several may be in use.
 	Connect func(t *testing.T) cloud.Provider
-	// Ready is a class that is resolved; NotReady one that exists and is not; Missing names none.
+	// Ready is a resolved class, NotReady an unresolved one; Missing does not exist.
 	Ready, NotReady, Missing cloud.ClassRef
 	// Exhaust makes the cloud run out of offerings.
 	Exhaust func(t *testing.T, keys ...model.OfferingKey)
-	// Alive is the ids of all instances that neither end nor have ended, as the cloud itself counts them.
+	// Alive returns the IDs of all instances that are neither ending nor ended, as the cloud itself counts them.
 	Alive func(t *testing.T) []string
-	// Settle lets time pass until instances that end have ended.
+	// Settle lets time pass until ending instances have ended.
 	Settle func(t *testing.T)
 }
 
@@ -74,7 +74,7 @@ type teller struct {
 
 const gib = int64(1) << 30
 
-// pod asks for one core and a gibibyte.
+// pod requests one core and a gibibyte.
 func pod() model.Resources {
 	var r model.Resources
 	r[model.CPU], r[model.Memory], r[model.Pods] = 1000, gib, 1
@@ -112,7 +112,7 @@ type offer struct {
 	price model.Price
 }
 
-// offers are all on demand that hold a pod, cheapest first; without accelerators.
+// offers returns all on-demand offerings without accelerators that hold a pod, cheapest first.
 func (t *teller) offers() []offer {
 	t.Helper()
 	var out []offer
@@ -146,7 +146,7 @@ func keyOf(m cloud.Instance) model.OfferingKey {
 	return model.OfferingKey{Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType}
 }
 
-// alive checks how many instances the cloud has.
+// alive checks the number of instances in the cloud.
 func (t *teller) alive(want int) {
 	t.Helper()
 	if got := t.cloud.Alive(t.T); len(got) != want {
@@ -154,7 +154,7 @@ func (t *teller) alive(want int) {
 	}
 }
 
-// listed is the instance of a claim in List, if it is there.
+// listed returns the instance of a claim from List, if it is there.
 func (t *teller) listed(claim string) (cloud.Instance, bool) {
 	t.Helper()
 	instances, err := t.p.List(context.Background())
