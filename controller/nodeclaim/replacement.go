@@ -16,7 +16,7 @@ import (
 )
 
 // A Node whose instance the cloud takes away is drained once the instances for its pods are launched. Until then its
-// pods run on: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-machine-is-drained.md.
+// pods run on: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-node-is-drained.md.
 const (
 	// interruptionNotice is how long before the end EC2 warns, less the time until we hear of it.
 	interruptionNotice = 105 * time.Second
