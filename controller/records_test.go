@@ -71,13 +71,13 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 		}
 		left := map[string]bool{}
 		for _, r := range records {
-			for _, b := range r.Comes {
+			for _, b := range r.Launched {
 				left[b.Claim] = true
 			}
 		}
 		for _, r := range records {
 			for _, o := range r.Outcomes {
-				if o.What == record.Gone {
+				if o.Kind == record.Terminated {
 					delete(left, o.Claim)
 				}
 			}
@@ -91,26 +91,26 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 
 	launch := firstLaunch(records)
 	if len(launch.Pods) != 2 || !strings.HasPrefix(launch.Pods[0], namespace+"/web-") || launch.Snapshot == "" ||
-		launch.Comes[0].Chosen.DollarsPerHour <= 0 ||
-		launch.Comes[0].RunnerUp == nil || launch.Outcome(record.Ready, "") == nil ||
+		launch.Launched[0].Chosen.DollarsPerHour <= 0 ||
+		launch.Launched[0].RunnerUp == nil || launch.Outcome(record.Ready, "") == nil ||
 		launch.Outcome(record.Ready, "").Node == "" {
 		t.Errorf("the launch is kept as %+v", launch)
 	}
-	claim := launch.Comes[0].Claim
-	i := slices.IndexFunc(records, func(r record.Record) bool { return len(r.Goes) > 0 && r.Goes[0].Claim == claim })
+	claim := launch.Launched[0].Claim
+	i := slices.IndexFunc(records, func(r record.Record) bool { return len(r.Removed) > 0 && r.Removed[0].Claim == claim })
 	if i < 0 {
 		t.Fatalf("nothing tells why %s went: %+v", claim, records)
 	}
 	if end := records[i]; end.Kind != record.Remove || end.Method != "Empty" || end.SavesPerHour <= 0 ||
-		end.Goes[0].Node == "" || end.Outcome(record.Gone, claim) == nil {
+		end.Removed[0].Node == "" || end.Outcome(record.Terminated, claim) == nil {
 		t.Errorf("the end is kept as %+v", end)
 	}
 	if len(record.Of(records, "pod", launch.Pods[0])) == 0 ||
-		len(record.Of(records, "node", records[i].Goes[0].Node)) < 2 {
+		len(record.Of(records, "node", records[i].Removed[0].Node)) < 2 {
 		t.Error("pod and node are not found by their names")
 	}
 	for _, r := range records {
-		if r.Kind == record.Lost || r.Kind == record.Depart {
+		if r.Kind == record.Lost || r.Kind == record.Terminate {
 			t.Errorf("unexpected: %+v", r)
 		}
 	}

@@ -142,10 +142,10 @@ func decisionField(r *record.Record, key string) string {
 	case "reason":
 		return ReasonOf(r)
 	case FieldPool:
-		for _, m := range r.Goes {
+		for _, m := range r.Removed {
 			return m.Pool
 		}
-		for _, b := range r.Comes {
+		for _, b := range r.Launched {
 			return b.Pool
 		}
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/nodeless/nodeless/controller/cluster"
 )
 
-// others are kinds that no decision depends on now, but that of a change may.
-var others = []kind{
+// extraKinds are kinds that no decision depends on, but that forecasts of changes need.
+var extraKinds = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }},
 	{
 		"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{},
@@ -30,6 +30,7 @@ var others = []kind{
 	},
 }
 
+// ofKinds reports whether an object is of one of the kinds.
 func ofKinds(o client.Object, kinds []kind) bool {
 	for i := range kinds {
 		if reflect.TypeOf(kinds[i].object) == reflect.TypeOf(o) {
@@ -42,10 +43,10 @@ func ofKinds(o client.Object, kinds []kind) bool {
 // decides reports whether decisions depend on objects of the kind.
 func decides(o client.Object) bool { return ofKinds(o, kinds) }
 
-func capturedToo(o client.Object) bool { return ofKinds(o, others) }
+func capturedToo(o client.Object) bool { return ofKinds(o, extraKinds) }
 
-// Capture writes a cluster as a dump for Load: all that decisions depend on and nothing that may be secret, see
-// Harmless. Objects are written as they are read. It returns how many there are.
+// Capture writes a cluster as a dump for Load: everything that decisions depend on, and nothing that may be secret;
+// see Redact. Objects are written as they are read. It returns their number.
 func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int, error) {
 	o.Keep = true
 	c, err := Read(ctx, cfg, o)
@@ -53,14 +54,14 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 		return 0, err
 	}
 	out := bufio.NewWriter(w)
-	begin := stamp{
+	begin := header{
 		APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version,
 		Prices: c.Prices(),
 	}
 	extra := c.Objects()
-	for _, k := range others {
+	for _, k := range extraKinds {
 		err := c.readKind(ctx, k, page, func(o client.Object) { extra = append(extra, o) })
-		if isLack := new(*Lacking); err != nil && !isLacking(err, isLack) {
+		if isLack := new(*MissingKind); err != nil && !asMissingKind(err, isLack) {
 			return 0, err
 		} else if err != nil {
 			c.gaps = append(c.gaps, err)
@@ -87,13 +88,13 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 			return 0, err
 		}
 	}
-	if err := document(out, stamp{APIVersion: captureVersion, Kind: endKind, Objects: len(extra)}); err != nil {
+	if err := document(out, header{APIVersion: captureVersion, Kind: endKind, Objects: len(extra)}); err != nil {
 		return 0, err
 	}
 	return len(extra), out.Flush()
 }
 
-// writeOffers writes what classes offer, since the built-in catalogue says otherwise.
+// writeOffers writes what the node classes offer where that differs from the built-in catalogue.
 func (c *Cluster) writeOffers(ctx context.Context, w io.Writer) error {
 	seen := map[cloud.ClassRef]bool{}
 	for _, np := range c.State.NodePools() {
@@ -119,12 +120,12 @@ func writeObject(w io.Writer, o client.Object) error {
 	if err != nil {
 		return err
 	}
-	o = Harmless(o)
+	o = Redact(o)
 	o.GetObjectKind().SetGroupVersionKind(kind)
 	return document(w, o)
 }
 
-// document writes a document of YAML. What is empty and cannot be left out in Go is left out here.
+// document writes a YAML document, without empty fields that Go cannot omit.
 func document(w io.Writer, v any) error {
 	text, err := yaml.Marshal(v)
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	classKind  = "EC2NodeClass"
 )
 
-// Class is the EC2NodeClass that is referred to, nil if there is none. It must not be modified.
+// Class returns an EC2NodeClass, or nil. It must not be modified.
 func (c *Cluster) Class(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	if ref.Group != classGroup || ref.Kind != classKind {
 		return nil
@@ -33,7 +33,7 @@ func (c *Cluster) Class(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	return c.classes[ref.Name]
 }
 
-// Assumed says, in words, what of node classes nobody has resolved yet was taken for granted.
+// Assumed says what was assumed about node classes that no controller has resolved.
 func (c *Cluster) Assumed() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +44,7 @@ func (c *Cluster) Assumed() []string {
 	return out
 }
 
-// Prices says where prices come from.
+// Prices names the source of prices.
 func (c *Cluster) Prices() string {
 	if c.catalog != nil {
 		return c.o.Prices
@@ -58,7 +58,7 @@ func (c *Cluster) Prices() string {
 	return "built-in catalogue for " + regions + ", no quote"
 }
 
-// offerAll tells the world what the classes of all pools and claims offer.
+// offerAll gives the state what the classes of all pools and claims offer.
 func (c *Cluster) offerAll(ctx context.Context) {
 	c.offers.Lock() // one at a time: a later one must not be overtaken
 	defer c.offers.Unlock()
@@ -91,7 +91,7 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 	}
 }
 
-// offered is what a class offers, and what had to be assumed of it.
+// offered returns what a class offers, and what had to be assumed about it.
 func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string,
 	err error,
 ) {
@@ -105,19 +105,19 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 			classKind, ref.Name)
 	}
 	c.mu.Lock()
-	going := c.going[ref.Name]
+	going := c.deleting[ref.Name]
 	c.mu.Unlock()
-	if going { // what its machines cost is known still
+	if going { // the prices of its nodes are still known
 		defer func() {
 			if err == nil {
-				err = fmt.Errorf("%s %q is being deleted: it stays until its machines are gone, and launches none", classKind,
+				err = fmt.Errorf("%s %q is being deleted: it stays until its nodes are terminated, and launches none", classKind,
 					class.Name)
 			}
 		}()
 	}
 	untouched := len(class.Status.Conditions) == 0
-	if why := unready(class); why != "" {
-		types, _, _ = c.build(class) // what its nodes cost is known still
+	if why := notReadyReason(class); why != "" {
+		types, _, _ = c.build(class) // the prices of its nodes are still known
 		return types, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
 	}
 	if c.catalog != nil && !untouched {
@@ -138,7 +138,7 @@ type built struct {
 	assumed string
 }
 
-// build finds out what the built-in catalogue offers, and keeps it: equal offers are to be the same slice.
+// build computes what the built-in catalogue offers for a class, and keeps it: equal offers must be the same slice.
 func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string, error) {
 	region := c.regionOf(class)
 	offers := catalog.Of(region)
@@ -164,7 +164,7 @@ func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string
 	return b.types, b.assumed, nil
 }
 
-// plain leaves the sentinel's own words out of what people read.
+// plain removes the sentinel's own words from an error.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -173,8 +173,8 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// unready is the first thing a controller found wrong with a class, "" if there is none.
-func unready(class *ec2v1.EC2NodeClass) string {
+// notReadyReason is the first problem that a controller found with a class, "" if there is none.
+func notReadyReason(class *ec2v1.EC2NodeClass) string {
 	ready := true
 	for _, c := range class.Status.Conditions {
 		ready = ready && (c.Type != "Ready" || c.Status != "False")
@@ -190,7 +190,7 @@ func unready(class *ec2v1.EC2NodeClass) string {
 	return "its condition Ready is False"
 }
 
-// regionOf is the AWS region of a class: as it was asked for, or of its subnets, or of the cluster's Nodes.
+// regionOf is the AWS region of a class: the requested one, or that of its subnets, or that of the cluster's Nodes.
 func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 	if c.o.Region != "" {
 		return c.o.Region
@@ -222,7 +222,7 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 	return c.o.DefaultRegion
 }
 
-// regionOfZone is the region whose name a zone's begins with, "" if there is none.
+// regionOfZone is the region of a zone by its name, "" if there is none.
 func regionOfZone(zone string) string {
 	found := ""
 	for _, region := range catalog.Regions() {
@@ -233,34 +233,34 @@ func regionOfZone(zone string) string {
 	return found
 }
 
-// SetClasses makes the classes what they would be; one that is being deleted launches nothing, and offers what it
-// did. The Cluster is one that was read, and nobody else's.
+// SetClasses replaces the classes for a forecast. A class that is being deleted launches nothing, but keeps its
+// offers. c must have been read for this forecast alone.
 func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.classes, c.going = map[string]*ec2v1.EC2NodeClass{}, map[string]bool{}
+	c.classes, c.deleting = map[string]*ec2v1.EC2NodeClass{}, map[string]bool{}
 	for name, class := range classes {
 		if class.DeletionTimestamp != nil {
-			class, c.going[name] = class.DeepCopy(), true
-			class.DeletionTimestamp = nil // who knows the offers would say no more than that it goes
+			class, c.deleting[name] = class.DeepCopy(), true
+			class.DeletionTimestamp = nil // else the catalog would report no more than the deletion
 		}
 		c.classes[name] = class
 	}
 }
 
-// OfferTo tells another world what the classes of its pools and claims offer.
+// OfferTo gives another state what the classes of its pools and claims offer.
 func (c *Cluster) OfferTo(ctx context.Context, w *cluster.State) {
 	c.offers.Lock()
 	defer c.offers.Unlock()
 	c.offerIn(ctx, w)
 }
 
-// Previewer finds out what a changed class would stand for, without writing anything; a cloud.Provider may be one.
+// Previewer resolves a changed class without writing anything; a cloud.Provider may be one.
 type Previewer interface {
 	Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Unusable is why a class launches nothing, nil if it can.
+// Unusable says why a class launches nothing, nil if it can launch nodes.
 func (c *Cluster) Unusable(ctx context.Context, class string) error {
 	c.offers.Lock()
 	defer c.offers.Unlock()
@@ -268,19 +268,19 @@ func (c *Cluster) Unusable(ctx context.Context, class string) error {
 	return err
 }
 
-// Going reports whether a class is being deleted.
-func (c *Cluster) Going(class string) bool {
+// ClassDeleting reports whether a class is being deleted.
+func (c *Cluster) ClassDeleting(class string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.going[class]
+	return c.deleting[class]
 }
 
-// Preview fills in what a changed or a new class would stand for, so far as the source of prices can tell; else a
-// changed one stands for what it did before, and Assumed says so.
+// Preview resolves a changed or new class as far as the source of prices can; otherwise a changed class keeps what
+// it was resolved to, and Assumed says so.
 func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
 	p, can := c.catalog.(Previewer)
 	if can && p.Preview(ctx, class) == nil || len(class.Status.Conditions) == 0 {
-		return // nobody has resolved a new one, which is said of it anyway
+		return // a new class is reported as unresolved anyway
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,8 @@ const (
 	endKind        = "CaptureEnd"
 )
 
-// stamp is what a capture says of itself, or at its end of how much it holds.
-type stamp struct {
+// header begins a capture, and with its Objects ends it.
+type header struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at,omitzero"`
@@ -51,29 +51,29 @@ type offers struct {
 	Types         []model.InstanceType `json:"types"`
 }
 
-// dumped is what of a dump is for Get, and the offers it came with.
-type dumped struct {
+// dump holds what only Get needs of a dump, and the offers that came with it.
+type dump struct {
 	others  []client.Object
 	offers  map[cloud.ClassRef][]model.InstanceType
 	skipped map[string]int // objects that nothing depends on, by kind
-	begun   *stamp
+	begun   *header
 	ended   bool
 	objects int
 	bytes   int64 // of the objects, as they were written
 }
 
-// mostDump is how much of a dump is taken in: what is kept of it takes about as much memory.
-const mostDump = 1 << 30
+// maxDump bounds the size of the objects that are kept of a dump, which take about as much memory.
+const maxDump = 1 << 30
 
-// Catalog is that of the dump.
-func (d *dumped) Catalog(_ context.Context, class cloud.ClassRef) ([]model.InstanceType, error) {
+// Catalog implements Catalog.
+func (d *dump) Catalog(_ context.Context, class cloud.ClassRef) ([]model.InstanceType, error) {
 	if types, ok := d.offers[class]; ok {
 		return types, nil
 	}
 	return nil, fmt.Errorf("the dump does not say what node class %s offers", class.Name)
 }
 
-func (d *dumped) get(key client.ObjectKey, into client.Object) error {
+func (d *dump) get(key client.ObjectKey, into client.Object) error {
 	for _, o := range d.others {
 		if client.ObjectKeyFromObject(o) == key && reflect.TypeOf(o) == reflect.TypeOf(into) {
 			reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o.DeepCopyObject()).Elem())
@@ -83,25 +83,25 @@ func (d *dumped) get(key client.ObjectKey, into client.Object) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: reflect.TypeOf(into).Elem().Name()}, key.String())
 }
 
-// Load makes a Cluster of a dump: what Capture wrote, or what kubectl get -o yaml or -o json did. Its time is the
-// capture's, else that of its newest object. Objects are read one by one; what decides nothing is left out at once.
-// The error names the line.
+// Load makes a Cluster from a dump: from what Capture wrote, or from the output of kubectl get -o yaml or -o json.
+// Its time is the capture's, or else that of its newest object. Objects are read one by one; irrelevant ones are
+// skipped. Errors name the line.
 func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, error) {
 	time0 := time.Unix(0, 0).UTC()
 	v := clock.NewVirtual(time0)
 	o.Clock = v
-	if o.MostDump == 0 {
-		o.MostDump = mostDump
+	if o.MaxDump == 0 {
+		o.MaxDump = maxDump
 	}
 	c := newCluster(o)
 	c.server, c.dumped = "dump "+name,
-		&dumped{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
+		&dump{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
 	var newest time.Time
 	err := manifest.Each(bufio.NewReader(r), func(i manifest.Item) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		at, err := c.take(i)
+		at, err := c.addItem(i)
 		if at.After(newest) {
 			newest = at
 		}
@@ -121,18 +121,18 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 	return c, nil
 }
 
-// whole reports what is missing of a dump.
-func (d *dumped) whole() error {
+// whole reports what is missing in a dump.
+func (d *dump) whole() error {
 	switch {
 	case d.begun != nil && !d.ended:
 		return errors.New("the capture was not written to its end (kind: CaptureEnd is missing); capture again")
 	case d.objects == 0:
-		return fmt.Errorf("there is nothing in it that decides anything (%s); want Nodes, Pods, NodePools, NodeClaims and EC2NodeClasses: nodeless capture", d.text())
+		return fmt.Errorf("it contains nothing that decisions depend on (%s); want Nodes, Pods, NodePools, NodeClaims and EC2NodeClasses: nodeless capture", d.text())
 	}
 	return nil
 }
 
-func (d *dumped) text() string {
+func (d *dump) text() string {
 	if len(d.skipped) == 0 {
 		return "no objects"
 	}
@@ -143,10 +143,10 @@ func (d *dumped) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// Skipped says, in words, what of a dump was passed over since nothing depends on it; "" if there is none.
+// Skipped says which objects of a dump were skipped because no decision depends on them; "" if there are none.
 func (c *Cluster) Skipped() string {
 	if c.dumped == nil || len(c.dumped.skipped) == 0 {
 		return ""
 	}
-	return "passed over, since no decision depends on it: " + c.dumped.text()
+	return "skipped, because no decision depends on them: " + c.dumped.text()
 }

@@ -145,7 +145,7 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 		}}},
 	} {
 		o.SetAnnotations(secret)
-		text, err := json.Marshal(capture.Harmless(o))
+		text, err := json.Marshal(capture.Redact(o))
 		if err != nil || strings.Contains(string(text), "s3cr3t") || !strings.Contains(string(text), "do-not-disrupt") {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
@@ -164,7 +164,7 @@ func TestADumpIsTakenInUpToALimit(t *testing.T) {
 	pod := "- apiVersion: v1\n  kind: Pod\n  metadata: {name: NAME, namespace: shop, annotations: {note: " +
 		strings.Repeat("x", 4<<10) + "}}\n  spec: {containers: [{name: c, image: i}]}\n"
 	in := &pods{text: pod, now: strings.NewReader("apiVersion: v1\nitems:\n")}
-	_, err := capture.Load(t.Context(), in, "cluster.yaml", capture.Options{MostDump: 1 << 20})
+	_, err := capture.Load(t.Context(), in, "cluster.yaml", capture.Options{MaxDump: 1 << 20})
 	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB of objects that decisions depend on") ||
 		!strings.Contains(err.Error(), "nodeless capture") {
 		t.Error(err)

@@ -14,50 +14,50 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Lacking is a kind that cannot be read: it may not be, or the cluster does not have it.
-type Lacking struct {
+// MissingKind is the error for a kind that cannot be read: access is denied, or the cluster does not have it.
+type MissingKind struct {
 	Kind, Verb string
 	NotServed  bool // the cluster has no such kind
 	err        error
 }
 
-// Error says what to do, too.
-func (l *Lacking) Error() string {
+// Error also says what to do.
+func (l *MissingKind) Error() string {
 	if l.NotServed {
 		return fmt.Sprintf("the cluster has no %s; install what is missing: nodeless crds | kubectl apply --server-side -f -", l.Kind)
 	}
 	return fmt.Sprintf("not allowed to %s %s in the whole cluster; an administrator allows it: nodeless rbac --view --user NAME | kubectl apply -f - (%v)", l.Verb, l.Kind, l.err)
 }
 
-// Unwrap is the API server's own answer.
-func (l *Lacking) Unwrap() error { return l.err }
+// Unwrap returns the API server's own error.
+func (l *MissingKind) Unwrap() error { return l.err }
 
-// Essential reports whether there is nothing to say without it, with Options.Partial too.
-func (l *Lacking) Essential() bool {
+// Essential reports whether nothing can be answered without the kind, even with Options.Partial.
+func (l *MissingKind) Essential() bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool {
 		return k.need == essential && slices.Contains(strings.Split(l.Kind, ", "), k.name())
 	})
 }
 
-// rank is the place of what is lacking among the kinds.
+// rank orders errors by their kind's place in kinds.
 func rank(err error) int {
-	var lacks *Lacking
-	if !isLacking(err, &lacks) {
+	var lacks *MissingKind
+	if !asMissingKind(err, &lacks) {
 		return len(kinds)
 	}
 	return slices.IndexFunc(kinds, func(k kind) bool { return k.name() == lacks.Kind })
 }
 
-// together is one error for all that may not be read, or, if everything may be, for all that the cluster does not
-// have; nil if nothing is lacking.
-func together(lacking []*Lacking) *Lacking {
-	var out *Lacking
+// combine merges errors into one: all kinds to which access is denied or, if there are none, all that the cluster
+// does not have. It returns nil for none.
+func combine(lacking []*MissingKind) *MissingKind {
+	var out *MissingKind
 	for _, served := range []bool{true, false} {
 		for _, l := range lacking {
 			switch {
 			case l == nil || l.NotServed == served:
 			case out == nil:
-				out = &Lacking{Kind: l.Kind, Verb: l.Verb, NotServed: l.NotServed, err: l.err}
+				out = &MissingKind{Kind: l.Kind, Verb: l.Verb, NotServed: l.NotServed, err: l.err}
 			case out.NotServed == l.NotServed:
 				out.Kind += ", " + l.Kind
 			}
@@ -66,23 +66,23 @@ func together(lacking []*Lacking) *Lacking {
 	return out
 }
 
-func isLacking(err error, into **Lacking) bool { return errors.As(err, into) }
+func asMissingKind(err error, into **MissingKind) bool { return errors.As(err, into) }
 
-// trouble says why a kind cannot be read.
-func (k kind) trouble(server, verb string, err error) error {
+// explain says why a kind cannot be read.
+func (k kind) explain(server, verb string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsForbidden(err):
-		return &Lacking{Kind: k.name(), Verb: verb, err: err}
+		return &MissingKind{Kind: k.name(), Verb: verb, err: err}
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-		return &Lacking{Kind: k.name(), Verb: verb, NotServed: true, err: err}
+		return &MissingKind{Kind: k.name(), Verb: verb, NotServed: true, err: err}
 	}
-	return fmt.Errorf("%s %s: %w", verb, k.name(), troubled(server, err))
+	return fmt.Errorf("%s %s: %w", verb, k.name(), explainUnreachable(server, err))
 }
 
-// troubled says why a cluster does not answer, or not as it should.
-func troubled(server string, err error) error {
+// explainUnreachable says why a cluster does not answer, or not as expected.
+func explainUnreachable(server string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError

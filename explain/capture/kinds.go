@@ -21,11 +21,11 @@ import (
 
 // page is how many objects are asked for at once; several kinds are read at the same time.
 const (
-	page       = 2000
-	atSameTime = 6
+	page          = 2000
+	parallelReads = 6
 )
 
-// need is how much depends on a kind.
+// need says how much depends on a kind.
 type need int
 
 const (
@@ -34,7 +34,7 @@ const (
 	optional              // a cluster may not serve it: then there are none
 )
 
-// kind is something that decisions depend on.
+// kind is a kind that decisions depend on.
 type kind struct {
 	group, resource string
 	need            need
@@ -83,7 +83,7 @@ var kinds = []kind{
 	},
 }
 
-// name is the kind's as kubectl takes it.
+// name is the resource as kubectl takes it.
 func (k kind) name() string {
 	if k.group == "" || k.group == "apps" || k.group == "policy" || k.group == "storage.k8s.io" {
 		return k.resource
@@ -91,14 +91,14 @@ func (k kind) name() string {
 	return k.resource + "." + k.group
 }
 
-// readAll lists every kind and tells the world of each object. Kinds that cannot be read are named all at once.
+// readAll lists every kind. The error names all kinds that cannot be read.
 func (c *Cluster) readAll(ctx context.Context) error {
-	lacking := make([]*Lacking, len(kinds))
+	lacking := make([]*MissingKind, len(kinds))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atSameTime)
+	group.SetLimit(parallelReads)
 	for i, k := range kinds {
 		group.Go(func() error {
-			if err := c.forgiven(k, c.readKind(ctx, k, page, c.update)); !isLacking(err, &lacking[i]) {
+			if err := c.tolerate(k, c.readKind(ctx, k, page, c.update)); !asMissingKind(err, &lacking[i]) {
 				return err
 			}
 			return nil
@@ -107,19 +107,19 @@ func (c *Cluster) readAll(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if all := together(lacking); all != nil {
+	if all := combine(lacking); all != nil {
 		return all
 	}
 	return nil
 }
 
-// readKind lists the objects of a kind, so many at a time.
+// readKind lists the objects of a kind, atOnce at a time.
 func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(client.Object)) error {
 	next := ""
 	for {
 		list := k.list()
 		if err := c.client.List(ctx, list, client.Limit(atOnce), client.Continue(next)); err != nil {
-			return k.trouble(c.server, "list", err)
+			return k.explain(c.server, "list", err)
 		}
 		err := meta.EachListItem(list, func(o runtime.Object) error {
 			if object, ok := o.(client.Object); ok {
@@ -136,13 +136,13 @@ func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(
 	}
 }
 
-// forgiven is nil, and a gap is noted, where one can go on without the kind.
-func (c *Cluster) forgiven(k kind, err error) error {
-	var lacks *Lacking
+// tolerate drops an error, and notes a gap, if the kind can be done without.
+func (c *Cluster) tolerate(k kind, err error) error {
+	var lacks *MissingKind
 	switch {
-	case err == nil || k.need == optional && isLacking(err, &lacks) && lacks.NotServed:
+	case err == nil || k.need == optional && asMissingKind(err, &lacks) && lacks.NotServed:
 		return nil
-	case k.need == wanted && c.o.Partial && isLacking(err, &lacks), k.need == optional && isLacking(err, &lacks):
+	case k.need == wanted && c.o.Partial && asMissingKind(err, &lacks), k.need == optional && asMissingKind(err, &lacks):
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.gaps = append(c.gaps, err)
@@ -151,7 +151,7 @@ func (c *Cluster) forgiven(k kind, err error) error {
 	return err
 }
 
-// update takes in an object as it is now.
+// update adds or replaces an object.
 func (c *Cluster) update(o client.Object) {
 	if c.o.Keep {
 		_, _ = translate.LeanPod(o) // never fails

@@ -1,9 +1,9 @@
-// Package capture makes the engine's Snapshot of any cluster with no more than a kubeconfig and the right to look. It
-// writes nothing, takes no lease, and asks nothing of a cloud unless it is told to: what machines there are to be
-// had, and at which price, comes from the built-in catalogue.
+// Package capture makes the engine's Snapshot of any cluster, given a kubeconfig and the right to read. It writes
+// nothing, takes no lease, and calls no cloud unless asked to: instance types and prices come from the built-in
+// catalogue.
 //
-// What only the controller's process knows is not in such a Snapshot: which offerings were lately out of capacity,
-// and which machines pods were told of a moment ago.
+// Such a Snapshot lacks what only the controller's process knows: which offerings were recently out of capacity, and
+// to which nodes pods have just been nominated.
 package capture
 
 import (
@@ -29,37 +29,36 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// firstAnswer is how long the cluster may take for its first answer.
-const firstAnswer = 10 * time.Second
+// connectTimeout bounds the wait for the cluster's first answer.
+const connectTimeout = 10 * time.Second
 
 // Catalog says what a node class offers; a cloud.Provider is one.
 type Catalog interface {
 	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
 }
 
-// Options are what is a matter of choice. The zero value is the default.
+// Options configure Read, Open and Load. The zero value is the default.
 type Options struct {
-	// Catalog makes the source of what classes offer, once they can be read; nil = the built-in catalogue. Prices says
-	// in words where its prices come from.
+	// Catalog creates the source of offers once classes can be read; nil = the built-in catalogue. Prices names the
+	// source of its prices.
 	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		kubernetesVersion string) (Catalog, error)
 	Prices string
-	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's own zones; DefaultRegion is for a
-	// cluster that says nothing of it.
+	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's zones, or else DefaultRegion.
 	Region, DefaultRegion string
-	// Partial goes on without what may not be read or is not served; Gaps then says what that is. Pods and Nodes must be
-	// there.
+	// Partial continues without kinds that may not be read or are not served, which Gaps then names. Pods and Nodes are
+	// always needed.
 	Partial bool
-	// Keep keeps every object that is read, for Objects.
+	// Keep retains every object for Objects.
 	Keep bool
-	// MostDump is how many bytes of objects are taken in of a dump; 0 = 1 GiB.
-	MostDump int64
-	Clock    clock.Clock // default the real one
+	// MaxDump bounds the size of a dump's objects in bytes; 0 = 1 GiB.
+	MaxDump int64
+	Clock   clock.Clock // default the real one
 }
 
-// Cluster is a cluster as it was read, or as it is watched. Its methods are safe for concurrent use.
+// Cluster is a cluster as it was read, or as it is being watched. Its methods are safe for concurrent use.
 type Cluster struct {
-	State *cluster.State // for those who want the objects behind a Snapshot
+	State *cluster.State // the objects behind the Snapshot
 
 	o       Options
 	rest    *rest.Config // nil = it is a dump
@@ -67,21 +66,21 @@ type Cluster struct {
 	version string        // of the API server, major.minor
 	client  client.Client // nil = it is a dump
 	catalog Catalog       // nil = the built-in one
-	dumped  *dumped       // nil = it is a live cluster
+	dumped  *dump         // nil = it is a live cluster
 	synced  atomic.Bool
-	offers  sync.Mutex       // held while classes are looked at
+	offers  sync.Mutex       // held while offers are computed
 	built   map[string]built // by class; guarded by offers
 
-	mu      sync.Mutex
-	classes map[string]*ec2v1.EC2NodeClass
-	going   map[string]bool // classes that are being deleted in a forecast
-	gaps    []error
-	assumed map[string]string // by class
-	regions map[string]bool   // whose built-in prices are used
-	kept    []client.Object   // with Options.Keep
+	mu       sync.Mutex
+	classes  map[string]*ec2v1.EC2NodeClass
+	deleting map[string]bool // classes being deleted in a forecast
+	gaps     []error
+	assumed  map[string]string // by class
+	regions  map[string]bool   // whose built-in prices are used
+	kept     []client.Object   // with Options.Keep
 }
 
-// Read reads the cluster once. The error names what could not be read, why, and what to do.
+// Read reads the cluster once. Errors say what could not be read, why, and what to do.
 func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	c, err := connect(ctx, cfg, o)
 	if err != nil {
@@ -94,7 +93,7 @@ func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// connect finds out whether the cluster answers at all.
+// connect checks whether the cluster answers at all.
 func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -104,19 +103,19 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 		cfg.QPS, cfg.Burst = 50, 100
 	}
 	first := rest.CopyConfig(cfg)
-	first.Timeout = firstAnswer
+	first.Timeout = connectTimeout
 	d, err := discovery.NewDiscoveryClientForConfig(first)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w; correct the kubeconfig", cfg.Host, err)
 	}
 	v, err := d.ServerVersion()
 	if err != nil {
-		return nil, troubled(cfg.Host, err)
+		return nil, explainUnreachable(cfg.Host, err)
 	}
 	c := newCluster(o)
 	c.rest, c.server, c.version = cfg, cfg.Host, v.Major+"."+digits(v.Minor)
 	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
-		return nil, troubled(cfg.Host, err)
+		return nil, explainUnreachable(cfg.Host, err)
 	}
 	if o.Catalog != nil {
 		if c.catalog, err = o.Catalog(ctx, c.Class, c.version); err != nil {
@@ -134,7 +133,7 @@ func newCluster(o Options) *Cluster {
 	}
 }
 
-// digits are those with which the text begins: "36" of "36+".
+// digits are the leading digits of a text: "36" of "36+".
 func digits(s string) string {
 	for i, r := range s {
 		if r < '0' || r > '9' {
@@ -147,21 +146,21 @@ func digits(s string) string {
 // Snapshot is the cluster as it is known now.
 func (c *Cluster) Snapshot() *model.Snapshot { return c.State.Snapshot() }
 
-// Changed has a value after something changed that matters to decisions; never after Read.
+// Changed receives a value after changes that matter to decisions; never after Read.
 func (c *Cluster) Changed() <-chan struct{} { return c.State.Changed() }
 
 // Server is the address of the API server.
 func (c *Cluster) Server() string { return c.server }
 
-// Objects is everything that was read, with Options.Keep; of pods what decides nothing is left out. Do not change the
-// objects.
+// Objects returns everything that was read, with Options.Keep; pods are stripped of what decides nothing. The
+// objects must not be modified.
 func (c *Cluster) Objects() []client.Object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.kept)
 }
 
-// Get reads a further object: from the API server, or from the dump if that holds it.
+// Get reads another object: from the API server, or from the dump.
 func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	if c.client != nil {
 		return c.client.Get(ctx, key, into)
@@ -169,7 +168,7 @@ func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return c.dumped.get(key, into)
 }
 
-// Gaps say what could not be read, with Options.Partial, in the order of kinds: they are read at the same time.
+// Gaps says what could not be read, with Options.Partial, in the order of kinds.
 func (c *Cluster) Gaps() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,8 +177,7 @@ func (c *Cluster) Gaps() []error {
 	return out
 }
 
-// Events are those about objects of a name, of any kind and namespace, oldest first. Who may not list events gets an
-// error.
+// Events returns the events about objects of a name, of any kind, oldest first.
 func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
 	if c.client == nil {
 		return nil, errors.New("a dump holds no events")
@@ -187,7 +185,7 @@ func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.
 	var list corev1.EventList
 	of := client.MatchingFields{"involvedObject.name": name}
 	if err := c.client.List(ctx, &list, client.InNamespace(namespace), of); err != nil {
-		return nil, kind{resource: "events"}.trouble(c.server, "list", err)
+		return nil, kind{resource: "events"}.explain(c.server, "list", err)
 	}
 	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return EventTime(&a).Compare(EventTime(&b)) })
 	return list.Items, nil

@@ -112,7 +112,7 @@ func (p *place) bare(t *testing.T) {
 func (p *place) rights(t *testing.T) {
 	_, err := capture.Read(t.Context(), p.as(viewer), capture.Options{})
 	wantError(t, err, "not allowed to list", "in the whole cluster", "nodeless rbac --view")
-	var lacks *capture.Lacking
+	var lacks *capture.MissingKind
 	if !errors.As(err, &lacks) || lacks.Verb != "list" || lacks.Kind == "" || lacks.NotServed {
 		t.Errorf("%+v", lacks)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
-// Decisions are what the controller keeps of what it decided. The error is keep.ErrNotKept where there is no such
-// thing, and keep.ErrNotAllow for who may not read it. A dump holds none.
+// Decisions returns the decisions that the controller recorded. The error is store.ErrNotKept where there are none,
+// and store.ErrNotAllowed where they may not be read. A dump has none.
 func (c *Cluster) Decisions(ctx context.Context) (*store.Reading, error) {
 	if c.rest == nil {
 		return nil, store.ErrNotKept

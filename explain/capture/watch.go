@@ -18,11 +18,11 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// refreshOffers is how often what classes offer is looked at again: prices change.
-const refreshOffers = time.Minute
+// refreshInterval is how often the offers of classes are read again: prices change.
+const refreshInterval = time.Minute
 
-// Open reads the cluster and goes on watching it until ctx is done. It returns when the first Snapshot is complete.
-// The error names what could not be read, why, and what to do.
+// Open reads the cluster and watches it until ctx is done. It returns when the first Snapshot is complete. Errors
+// say what could not be read, why, and what to do.
 func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	c, err := connect(ctx, cfg, o)
 	if err != nil {
@@ -34,7 +34,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 		if err == nil {
 			watched = append(watched, k)
 		}
-		if err := c.forgiven(k, err); err != nil {
+		if err := c.tolerate(k, err); err != nil {
 			return nil, err
 		}
 	}
@@ -43,9 +43,9 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: translate.LeanPod}},
 	})
 	if err != nil {
-		return nil, troubled(c.server, err)
+		return nil, explainUnreachable(c.server, err)
 	}
-	synced, err := c.handle(ctx, store, watched)
+	synced, err := c.addHandlers(ctx, store, watched)
 	if err != nil {
 		return nil, err
 	}
@@ -56,38 +56,37 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	}
 	c.synced.Store(true)
 	c.offerAll(ctx)
-	go c.keepOffers(ctx)
+	go c.refreshOffers(ctx)
 	return c, nil
 }
 
-// mayWatch lists a single object of a kind, and asks whether changes may be watched, which leaves nothing in the
-// cluster. Who may not even ask finds out by trying.
+// mayWatch lists a single object of a kind and checks the right to watch, which leaves no trace in the cluster.
 func (c *Cluster) mayWatch(ctx context.Context, k kind) error {
 	list := k.list()
 	if err := c.client.List(ctx, list, client.Limit(1)); err != nil {
-		return k.trouble(c.server, "list", err)
+		return k.explain(c.server, "list", err)
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "watch", Group: k.group, Resource: k.resource},
 	}}
 	if err := c.client.Create(ctx, review); err == nil && !review.Status.Allowed {
-		return &Lacking{Kind: k.name(), Verb: "watch", err: fmt.Errorf("the cluster says so: %q", review.Status.Reason)}
+		return &MissingKind{Kind: k.name(), Verb: "watch", err: fmt.Errorf("the cluster says so: %q", review.Status.Reason)}
 	}
 	return nil
 }
 
-// handle has the world told of every change.
-func (c *Cluster) handle(ctx context.Context, store cache.Cache, watched []kind) ([]toolscache.InformerSynced, error) {
+// addHandlers registers handlers for every change.
+func (c *Cluster) addHandlers(ctx context.Context, store cache.Cache, watched []kind) ([]toolscache.InformerSynced, error) {
 	handler := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { c.saw(ctx, o) },
-		UpdateFunc: func(_, o any) { c.saw(ctx, o) },
-		DeleteFunc: func(o any) { c.lost(ctx, o) },
+		AddFunc:    func(o any) { c.onUpdate(ctx, o) },
+		UpdateFunc: func(_, o any) { c.onUpdate(ctx, o) },
+		DeleteFunc: func(o any) { c.onDelete(ctx, o) },
 	}
 	var synced []toolscache.InformerSynced
 	for _, k := range watched {
 		informer, err := store.GetInformer(ctx, k.object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return nil, k.trouble(c.server, "watch", err)
+			return nil, k.explain(c.server, "watch", err)
 		}
 		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
@@ -98,7 +97,7 @@ func (c *Cluster) handle(ctx context.Context, store cache.Cache, watched []kind)
 	return synced, nil
 }
 
-func (c *Cluster) saw(ctx context.Context, o any) {
+func (c *Cluster) onUpdate(ctx context.Context, o any) {
 	object, ok := o.(client.Object)
 	if !ok {
 		return
@@ -112,7 +111,7 @@ func (c *Cluster) saw(ctx context.Context, o any) {
 	}
 }
 
-func (c *Cluster) lost(ctx context.Context, o any) {
+func (c *Cluster) onDelete(ctx context.Context, o any) {
 	if missed, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = missed.Obj
 	}
@@ -130,11 +129,11 @@ func (c *Cluster) lost(ctx context.Context, o any) {
 	c.State.Delete(object)
 }
 
-// keepOffers looks again from time to time, until ctx is done.
-func (c *Cluster) keepOffers(ctx context.Context) {
+// refreshOffers reads offers again at intervals, until ctx is done.
+func (c *Cluster) refreshOffers(ctx context.Context) {
 	again := make(chan struct{}, 1)
 	for {
-		timer := c.o.Clock.AfterFunc(refreshOffers, func() {
+		timer := c.o.Clock.AfterFunc(refreshInterval, func() {
 			select {
 			case again <- struct{}{}:
 			default:

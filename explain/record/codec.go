@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// mostText is how many bytes of JSON one piece may hold when it is unpacked: more is no piece of ours.
-const mostText = 64 << 20
+// maxText bounds the uncompressed JSON of one piece.
+const maxText = 64 << 20
 
-// Encode packs entries: JSON, one on a line, compressed by gzip. The same entries give the same bytes.
+// Encode packs entries as JSON lines compressed by gzip. Equal entries give equal bytes.
 func Encode(entries []Entry) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -28,20 +28,20 @@ func Encode(entries []Entry) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode is the inverse of Encode. Of data that is damaged it gives what can be read, and says what cannot.
+// Decode is the inverse of Encode. From damaged data it returns the entries that it can read, and an error.
 func Decode(data []byte) ([]Entry, error) {
 	z, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("unpack decisions: %w", err)
 	}
-	limited := &io.LimitedReader{R: z, N: mostText}
+	limited := &io.LimitedReader{R: z, N: maxText}
 	lines := json.NewDecoder(limited)
 	var out []Entry
 	for {
 		var e Entry
 		switch err := lines.Decode(&e); {
 		case limited.N <= 0:
-			return out, fmt.Errorf("decisions are larger than %d bytes when they are unpacked", mostText)
+			return out, fmt.Errorf("decisions are larger than %d bytes when they are unpacked", maxText)
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:

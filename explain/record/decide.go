@@ -12,16 +12,16 @@ import (
 
 // What one decision names at most.
 const (
-	mostPods     = 512  // over all its machines
-	mostMachines = 100  // that go, and as many that come
-	mostWhy      = 2000 // bytes of a sentence
-	mostOthers   = 3    // alternatives beside the runner-up
-	// mostCompared is how many launches of a turn are compared with others: beyond it only the runner-up is known.
-	mostCompared = 100
+	maxPods     = 512  // of all its nodes
+	maxNodes    = 100  // removed, and as many launched
+	maxSentence = 2000 // bytes of a sentence
+	maxOthers   = 3    // alternatives beside the runner-up
+	// maxCompared launches of a cycle are compared with alternatives; for others only the runner-up is known.
+	maxCompared = 100
 )
 
-// Turn is one turn of the loop: what was decided on a snapshot, and what was done of it.
-type Turn struct {
+// Cycle is one reconcile cycle: what was decided on a snapshot, and what was applied.
+type Cycle struct {
 	Snapshot *model.Snapshot
 	Policy   model.Policy
 	Plan     model.Plan
@@ -30,15 +30,16 @@ type Turn struct {
 	Removed  []string          // NodeClaims that were asked to go
 	Begun    []string          // commands, by ID
 	Finished []string
-	Undone   []Halted
+	Undone   []Abandoned
 }
 
-// Halted is a command whose machines stay, and why in a sentence.
-type Halted struct{ Command, Why string }
+// Abandoned is a command whose nodes stay, and why.
+type Abandoned struct{ Command, Why string }
 
-// writer makes the decisions of one turn. What it needs of the whole snapshot it finds out once something was decided.
+// writer makes the decisions of one cycle. Digest and index of the snapshot are computed only if something was
+// decided.
 type writer struct {
-	Turn
+	Cycle
 	digest   string
 	nodes    map[string]*model.Node // by claim
 	compared int
@@ -54,7 +55,7 @@ func (w *writer) decision(kind Kind, why string, about ...string) *Decision {
 	}
 }
 
-// node is the machine of a claim, nil if the snapshot has none.
+// node returns the node of a claim, or nil.
 func (w *writer) node(claim string) *model.Node {
 	if w.nodes == nil {
 		w.nodes = make(map[string]*model.Node, len(w.Snapshot.Nodes))
@@ -65,16 +66,16 @@ func (w *writer) node(claim string) *model.Node {
 	return w.nodes[claim]
 }
 
-// launch is a machine for pods that wait.
+// launch records a node for pending pods.
 func (w *writer) launch(l *model.Launch, claim string) *Decision {
 	d := w.decision(Launch, reason.Launch(w.Snapshot, *l), claim)
-	d.Pods, d.PodUIDs, d.PodsMore = named(l.Pods, mostPods)
-	d.Comes = []Bought{w.bought(l, claim)}
+	d.Pods, d.PodUIDs, d.PodsMore = named(l.Pods, maxPods)
+	d.Launched = []LaunchedNode{w.launched(l, claim)}
 	return d
 }
 
-func (w *writer) bought(l *model.Launch, claim string) Bought {
-	b := Bought{
+func (w *writer) launched(l *model.Launch, claim string) LaunchedNode {
+	b := LaunchedNode{
 		Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1),
 		Requests: l.Requests.Amounts(w.Snapshot.ResourceNames),
 	}
@@ -82,30 +83,30 @@ func (w *writer) bought(l *model.Launch, claim string) Bought {
 		up := offer(l.RunnerUp)
 		b.RunnerUp = &up
 	}
-	if w.compared++; w.compared > mostCompared {
+	if w.compared++; w.compared > maxCompared {
 		return b
 	}
-	for _, c := range model.Alternatives(w.Snapshot, w.Policy, l, mostOthers+2) {
-		if c.Type != l.Chosen.Type && c.Type != l.RunnerUp.Type && len(b.Others) < mostOthers {
+	for _, c := range model.Alternatives(w.Snapshot, w.Policy, l, maxOthers+2) {
+		if c.Type != l.Chosen.Type && c.Type != l.RunnerUp.Type && len(b.Others) < maxOthers {
 			b.Others = append(b.Others, offer(c))
 		}
 	}
 	return b
 }
 
-// removal is a machine that nobody needs.
+// removal records the removal of an unneeded node.
 func (w *writer) removal(r *model.Removal) *Decision {
 	d := w.decision(Remove, reason.Removal(w.Snapshot, *r), r.Claim)
 	d.Method, d.SavesPerHour = string(r.Method), r.Saves.Dollars()
-	m := w.machine(r.Claim, r.Node, r.Pool, mostPods)
+	m := w.removed(r.Claim, r.Node, r.Pool, maxPods)
 	if r.Method == model.Empty { // the snapshot may be older than the decision, and show a pod that had ended by then
 		m.Pods, m.PodUIDs, m.PodsMore = nil, nil, 0
 	}
-	d.Goes = []Machine{m}
+	d.Removed = []RemovedNode{m}
 	return d
 }
 
-// command is machines whose pods have to move.
+// command records a command: nodes whose pods move.
 func (w *writer) command(c *model.Command) *Decision {
 	kind := Replace
 	if len(c.Launches) == 0 {
@@ -113,29 +114,29 @@ func (w *writer) command(c *model.Command) *Decision {
 	}
 	d := w.decision(kind, reason.Command(w.Snapshot, *c), c.ID)
 	d.Method, d.Command, d.SavesPerHour = string(c.Method), c.ID, c.Saves.Dollars()
-	left := mostPods
-	for i := range c.Removals[:min(len(c.Removals), mostMachines)] {
+	left := maxPods
+	for i := range c.Removals[:min(len(c.Removals), maxNodes)] {
 		r := &c.Removals[i]
-		m := w.machine(r.Claim, r.Node, r.Pool, left)
+		m := w.removed(r.Claim, r.Node, r.Pool, left)
 		left -= len(m.Pods)
-		d.Goes = append(d.Goes, m)
+		d.Removed = append(d.Removed, m)
 	}
-	for i := range c.Launches[:min(len(c.Launches), mostMachines)] {
-		d.Comes = append(d.Comes, w.bought(&c.Launches[i], w.Claims[c.Launches[i].ID]))
+	for i := range c.Launches[:min(len(c.Launches), maxNodes)] {
+		d.Launched = append(d.Launched, w.launched(&c.Launches[i], w.Claims[c.Launches[i].ID]))
 	}
 	return d
 }
 
-func (w *writer) machine(claim, node, pool string, pods int) Machine {
+func (w *writer) removed(claim, node, pool string, pods int) RemovedNode {
 	if n := w.node(claim); n != nil {
-		return MachineOf(n, pods)
+		return NewRemovedNode(n, pods)
 	}
-	return Machine{Claim: claim, Node: node, Pool: pool}
+	return RemovedNode{Claim: claim, Node: node, Pool: pool}
 }
 
-// MachineOf is what is kept of a machine that goes, with at most so many of its pods.
-func MachineOf(n *model.Node, most int) Machine {
-	m := Machine{
+// NewRemovedNode describes a node that is removed, with at most most of its pods.
+func NewRemovedNode(n *model.Node, most int) RemovedNode {
+	m := RemovedNode{
 		Offer: Offer{Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, DollarsPerHour: n.Price.Dollars()},
 		Claim: n.Claim, Pool: n.Pool,
 	}
@@ -156,8 +157,9 @@ func MachineOf(n *model.Node, most int) Machine {
 	return m
 }
 
-// refusals are why pods get nothing, of each reason once: those of which said says that it was not said yet.
-func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
+// unschedulable returns one decision per reason why pods get no node, leaving out what said reports as recorded
+// before.
+func (w *writer) unschedulable(said func(model.PodKey, string) bool) []*Decision {
 	waits := make(map[model.PodKey]time.Time, len(w.Plan.Unplaced))
 	for i := range w.Snapshot.Pending {
 		if p := &w.Snapshot.Pending[i]; p.From == "" && !p.Virtual {
@@ -171,7 +173,7 @@ func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
 	groups := map[string]*group{}
 	for _, u := range w.Plan.Unplaced {
 		created, waiting := waits[u.Pod]
-		if !waiting || passing(u.Reason, w.Snapshot.Now.Sub(created)) {
+		if !waiting || transient(u.Reason, w.Snapshot.Now.Sub(created)) {
 			continue
 		}
 		key := reasonKey(u.Reason)
@@ -185,18 +187,18 @@ func (w *writer) refusals(said func(model.PodKey, string) bool) []*Decision {
 	}
 	var out []*Decision
 	for key, g := range groups {
-		d := w.decision(Refuse, reason.Pod(g.reason), key, g.pods[0].Namespace, g.pods[0].Name)
-		d.Rule, d.Again = string(g.reason.Rule), cut(comeback(g.reason))
-		d.Pods, d.PodUIDs, d.PodsMore = named(g.pods, mostPods)
+		d := w.decision(Unschedulable, reason.Pod(g.reason), key, g.pods[0].Namespace, g.pods[0].Name)
+		d.Rule, d.Again = string(g.reason.Rule), cut(retryAt(g.reason))
+		d.Pods, d.PodUIDs, d.PodsMore = named(g.pods, maxPods)
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b *Decision) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
-// comeback says which offerings that are out of capacity are asked for again, and when; "" if none are in the way or
-// that is not known.
-func comeback(r model.Reason) string {
+// retryAt says which offerings without capacity are requested again, and when; "" if there are none or it is not
+// known.
+func retryAt(r model.Reason) string {
 	var parts []string
 	for _, v := range r.Pools {
 		if v.Rule == model.RuleCapacity && v.Detail != "" {
@@ -209,18 +211,19 @@ func comeback(r model.Reason) string {
 	return strings.Join(parts, "; ")
 }
 
-// settle is how long a new pod is not told that pools are not ready yet, as in controller/apply.
-const settle = 5 * time.Second
+// settleTime is how long a new pod is not told that pools are not ready yet, as in controller/apply.
+const settleTime = 5 * time.Second
 
-// passing reports whether a reason is none yet: the search goes on, or pods or pools are waited for that are about to
-// end, or to be ready.
-func passing(r model.Reason, waited time.Duration) bool {
+// transient reports whether a reason may vanish by itself: the search continues, or pods are about to end, or pools
+// to become ready.
+func transient(r model.Reason, waited time.Duration) bool {
 	notReady := func(v model.PoolVerdict) bool { return v.Rule == model.RulePoolNotReady }
-	return r.Rule.Transient() || waited < settle &&
+	return r.Rule.Transient() || waited < settleTime &&
 		(r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
 }
 
-// reasonKey is what has to change for a reason to be another: not the amounts that are in use at the moment.
+// reasonKey identifies a reason by everything that distinguishes it, except amounts in use, which change all the
+// time.
 func reasonKey(r model.Reason) string {
 	parts := []string{string(r.Rule), r.Object, r.Detail}
 	if len(r.Pools) > 0 {
@@ -236,7 +239,7 @@ func offer(c model.Candidate) Offer {
 	return Offer{Type: c.Type, Zone: c.Zone, CapacityType: c.CapacityType, DollarsPerHour: c.Price.Dollars()}
 }
 
-// named are pods as namespace/name, at most so many, with their short UIDs, and how many are left out.
+// named returns at most most pods as namespace/name with their short UIDs, and the number of pods left out.
 func named(pods []model.PodKey, most int) (names, uids []string, more int) {
 	most = max(most, 0)
 	for _, p := range pods[:min(len(pods), most)] {
@@ -245,10 +248,10 @@ func named(pods []model.PodKey, most int) (names, uids []string, more int) {
 	return names, uids, max(len(pods)-most, 0)
 }
 
-// cut leaves out the end of a sentence that is too long.
+// cut shortens a sentence that is too long.
 func cut(s string) string {
-	if len(s) <= mostWhy {
+	if len(s) <= maxSentence {
 		return s
 	}
-	return strings.ToValidUTF8(s[:mostWhy], "") + " …"
+	return strings.ToValidUTF8(s[:maxSentence], "") + " …"
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Digest names a snapshot by what a decision mostly depends on: its time, the machines with their types, prices,
-// states and pods, the pods that wait, and the pools' limits. Two decisions of the same digest were made on the same
-// snapshot. It takes some 20 ms for 150,000 pods: it is for the goroutine that records, not for the one that decides.
+// Digest identifies a snapshot by what decisions mostly depend on: its time, the nodes with their types, prices,
+// states and pods, the pending pods, and the limits of the pools. Two decisions with the same digest were made on
+// the same snapshot. It takes some 20 ms for 150,000 pods, so it belongs in the goroutine that records, not in the
+// one that decides.
 func Digest(s *model.Snapshot) string {
 	d := digest{sha256.New()}
 	d.numbers(s.Now.UnixNano(), int64(len(s.Nodes)), int64(len(s.Pending)), int64(len(s.Pools)), int64(len(s.Shapes)))
@@ -60,7 +61,7 @@ func yes(b bool) int64 {
 	return 0
 }
 
-// identity names a decision by its time, its sort and what it is about.
+// identity identifies a decision by its time, its kind and its objects.
 func identity(at time.Time, kind Kind, about ...string) string {
 	d := digest{sha256.New()}
 	d.numbers(at.UnixNano())

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// shortUID is how much of a pod's UID is kept: enough to tell pods of one name apart, and a quarter of the bytes.
+// shortUID is how much of a pod's UID is kept: enough to tell pods of the same name apart.
 const shortUID = 8
 
 // ShortUID is the beginning of a UID, as records keep it.
 func ShortUID(uid string) string { return uid[:min(len(uid), shortUID)] }
 
-// AboutPod reports whether the record is about this very pod (namespace/name), and not about another one of its name.
-// Of records without UIDs, which older versions wrote, those count that were made when the pod was there.
+// AboutPod reports whether the record is about this very pod (namespace/name) and not about another one of the same
+// name. Records of older versions have no UIDs: they count if they were made when the pod existed.
 func (r *Record) AboutPod(name, uid string, created time.Time) bool {
 	of, found := r.PodUID(name)
 	switch {
@@ -24,14 +24,14 @@ func (r *Record) AboutPod(name, uid string, created time.Time) bool {
 	return of == ShortUID(uid)
 }
 
-// PodUID is the ShortUID of the pod of that name (namespace/name) that the record is about, "" if it does not say,
-// and whether it is about one.
+// PodUID returns the ShortUID of the pod (namespace/name) that the record is about, "" if it has none, and whether
+// the record is about such a pod.
 func (r *Record) PodUID(name string) (uid string, found bool) {
 	if uid, found = uidIn(r.Pods, r.PodUIDs, name); found {
 		return uid, true
 	}
-	for i := range r.Goes {
-		if uid, found = uidIn(r.Goes[i].Pods, r.Goes[i].PodUIDs, name); found {
+	for i := range r.Removed {
+		if uid, found = uidIn(r.Removed[i].Pods, r.Removed[i].PodUIDs, name); found {
 			return uid, true
 		}
 	}

@@ -1,6 +1,8 @@
-// Package record holds what was decided and what became of it, as data that outlives Nodes, pods and processes. It is
-// pure: it makes entries of turns of the loop and of what is seen of NodeClaims, codes and decodes them, puts them
-// together again, and adds up what was saved. explain/record/store stores them in the cluster.
+// Package record describes decisions and their outcomes as data that outlives Nodes, pods and processes. It is pure: it
+// makes entries from reconcile cycles and observed NodeClaims, encodes and decodes them, joins decisions with their
+// outcomes, and adds up savings. Package explain/record/store keeps the entries in the cluster.
+//
+// The JSON names are part of the stored format: older records must stay readable.
 package record
 
 import (
@@ -10,18 +12,18 @@ import (
 	"time"
 )
 
-// Kind is what sort of decision it was.
+// Kind classifies decisions.
 type Kind string
 
 // Kinds of decisions.
 const (
-	Launch  Kind = "Launch"  // a machine for pods that wait, or for a static pool
-	Remove  Kind = "Remove"  // machines that nobody needs, or whose pods have room elsewhere
-	Replace Kind = "Replace" // machines that go once others are ready
-	Depart  Kind = "Depart"  // a machine that goes by somebody else's will: the cloud's, its expiry, a person's
-	Refuse  Kind = "Refuse"  // pods that get nothing
-	Broken  Kind = "Broken"  // a plan that broke a promise and was not carried out
-	Lost    Kind = "Lost"    // decisions that could not be kept
+	Launch        Kind = "Launch"  // a node for pending pods or for a static pool
+	Remove        Kind = "Remove"  // empty nodes, or nodes whose pods fit elsewhere
+	Replace       Kind = "Replace" // nodes that are removed once their replacements are ready
+	Terminate     Kind = "Depart"  // a node that somebody else removes: the cloud, its expiry, a person
+	Unschedulable Kind = "Refuse"  // pods that get no node
+	Broken        Kind = "Broken"  // a plan that failed its check and was not applied
+	Lost          Kind = "Lost"    // decisions that could not be recorded
 )
 
 // Decision is one thing that was decided, at the time it was. Money is in US dollars an hour.
@@ -30,21 +32,21 @@ type Decision struct {
 	Time     time.Time `json:"time"`
 	Snapshot string    `json:"snapshot,omitempty"` // digest of what it was decided on: see Digest
 	Kind     Kind      `json:"kind"`
-	// Method is for which reason machines go, as in karpenter.sh/v1: Empty, Drifted, Underutilized …; or Interrupted,
-	// Expired, Deleted.
+	// Method is why nodes are removed, as in karpenter.sh/v1: Empty, Drifted, Underutilized …; or Interrupted, Expired,
+	// Deleted.
 	Method  string `json:"method,omitempty"`
 	Command string `json:"command,omitempty"` // ID of the command, as on NodeClaims
 	Why     string `json:"why"`               // in a sentence
-	Rule    string `json:"rule,omitempty"`    // of Refuse: the one that stands in the way
-	// of Refuse for want of capacity: what the cloud is asked for again, and when
+	Rule    string `json:"rule,omitempty"`    // of Unschedulable: the rule that no node satisfies
+	// of Unschedulable for lack of capacity: what the cloud is asked for again, and when
 	Again string `json:"again,omitempty"`
-	// Pods are for whom, as namespace/name: those that waited, or get nothing. PodsMore is how many are not named.
-	Pods         []string  `json:"pods,omitempty"`
-	PodUIDs      []string  `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
-	PodsMore     int       `json:"podsMore,omitempty"`
-	Goes         []Machine `json:"goes,omitempty"`
-	Comes        []Bought  `json:"comes,omitempty"`
-	SavesPerHour float64   `json:"savesDollarsPerHour,omitempty"` // below 0: it costs more
+	// Pods are the pending pods it is about, as namespace/name. PodsMore counts those that are not named.
+	Pods         []string       `json:"pods,omitempty"`
+	PodUIDs      []string       `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
+	PodsMore     int            `json:"podsMore,omitempty"`
+	Removed      []RemovedNode  `json:"goes,omitempty"`
+	Launched     []LaunchedNode `json:"comes,omitempty"`
+	SavesPerHour float64        `json:"savesDollarsPerHour,omitempty"` // below 0: it costs more
 }
 
 // Offer is a type in a zone at a price.
@@ -55,20 +57,20 @@ type Offer struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// Machine is one that goes.
-type Machine struct {
+// RemovedNode is a node that a decision removes.
+type RemovedNode struct {
 	Offer    `json:",inline"`
 	Node     string     `json:"node,omitempty"`
 	Claim    string     `json:"nodeClaim,omitempty"`
 	Pool     string     `json:"nodePool,omitempty"`
-	Expires  *time.Time `json:"expires,omitempty"` // when its expireAfter would have been over
-	Pods     []string   `json:"pods,omitempty"`    // that had to leave it, as namespace/name
+	Expires  *time.Time `json:"expires,omitempty"` // when its expireAfter would have passed
+	Pods     []string   `json:"pods,omitempty"`    // that were evicted, as namespace/name
 	PodUIDs  []string   `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore int        `json:"podsMore,omitempty"`
 }
 
-// Bought is a machine that comes.
-type Bought struct {
+// LaunchedNode is a node that a decision launches.
+type LaunchedNode struct {
 	Claim  string `json:"nodeClaim,omitempty"`
 	Pool   string `json:"nodePool"`
 	Chosen Offer  `json:"chosen"`
@@ -80,42 +82,43 @@ type Bought struct {
 	Requests string  `json:"requests,omitempty"` // what its pods and daemons ask for together
 }
 
-// What is what became of a decision.
-type What string
+// OutcomeKind classifies outcomes.
+type OutcomeKind string
 
-// Outcomes.
+// Kinds of outcomes.
 const (
-	Ready  What = "Ready"  // a machine that was launched takes pods
-	Asked  What = "Asked"  // the machines of a command were asked to go: their replacements are ready
-	Undone What = "Undone" // the machines of a command stay
-	Gone   What = "Gone"   // a machine is not there any more
+	Ready          OutcomeKind = "Ready"  // a launched node takes pods
+	RemovalStarted OutcomeKind = "Asked"  // the replacements of a command are ready, so its nodes are being removed
+	Kept           OutcomeKind = "Undone" // a command was abandoned; its nodes stay
+	Terminated     OutcomeKind = "Gone"   // a node no longer exists
 )
 
-// Outcome is one thing that became of a decision.
+// Outcome is one event in the life of a decision.
 type Outcome struct {
-	Of      string    `json:"of"` // Decision.ID
-	What    What      `json:"what"`
-	Time    time.Time `json:"time"`
-	Claim   string    `json:"nodeClaim,omitempty"`
-	Node    string    `json:"node,omitempty"`
-	Seconds float64   `json:"seconds,omitempty"` // since the decision
-	Offer   *Offer    `json:"offer,omitempty"`   // of Ready: what the cloud gave
-	Text    string    `json:"text,omitempty"`    // why, if there is something to say
+	// Of returns the records about a pod ("pod", namespace/name), a node, a nodeclaim or a nodepool, by time.
+	Of      string      `json:"of"` // Decision.ID
+	Kind    OutcomeKind `json:"what"`
+	Time    time.Time   `json:"time"`
+	Claim   string      `json:"nodeClaim,omitempty"`
+	Node    string      `json:"node,omitempty"`
+	Seconds float64     `json:"seconds,omitempty"` // since the decision
+	Offer   *Offer      `json:"offer,omitempty"`   // of Ready: what the cloud launched
+	Text    string      `json:"text,omitempty"`    // why, if there is something to say
 }
 
-// Entry is one line of the log: one of the two.
+// Entry is one line of the log: either a decision or an outcome.
 type Entry struct {
 	Decision *Decision `json:"decision,omitempty"`
 	Outcome  *Outcome  `json:"outcome,omitempty"`
 }
 
-// Key tells entries apart: an entry that was written twice is one.
+// Key identifies an entry: an entry that was written twice counts once.
 func (e Entry) Key() string {
 	switch {
 	case e.Decision != nil:
 		return e.Decision.ID
 	case e.Outcome != nil:
-		return e.Outcome.Of + "/" + string(e.Outcome.What) + "/" + e.Outcome.Claim
+		return e.Outcome.Of + "/" + string(e.Outcome.Kind) + "/" + e.Outcome.Claim
 	}
 	return ""
 }
@@ -131,7 +134,7 @@ func (e Entry) When() time.Time {
 	return time.Time{}
 }
 
-// Record is a decision with all that became of it, in the order of time.
+// Record is a decision with all its outcomes, by time.
 type Record struct {
 	Decision `json:",inline"`
 	Outcomes []Outcome `json:"outcomes,omitempty"`
@@ -144,8 +147,7 @@ type List struct {
 	Items      []Record `json:"items"`
 }
 
-// Fold puts decisions and their outcomes together, by time. What became of a decision that is not kept any more is
-// left out.
+// Fold joins decisions with their outcomes, by time. Outcomes of decisions that are no longer kept are dropped.
 func Fold(entries []Entry) []Record {
 	at, seen := map[string]int{}, map[string]bool{}
 	var out []Record
@@ -172,7 +174,7 @@ func Fold(entries []Entry) []Record {
 	return out
 }
 
-// Entries are what Fold makes the records of.
+// Entries is the inverse of Fold.
 func Entries(records []Record) []Entry {
 	var out []Entry
 	for i := range records {
@@ -184,10 +186,10 @@ func Entries(records []Record) []Entry {
 	return out
 }
 
-// Outcome is the first of a sort about a claim, nil if there is none; "" is any claim.
-func (r *Record) Outcome(what What, claim string) *Outcome {
+// Outcome returns the first outcome of a kind about a claim, or nil; "" stands for any claim.
+func (r *Record) Outcome(what OutcomeKind, claim string) *Outcome {
 	for i := range r.Outcomes {
-		if o := &r.Outcomes[i]; o.What == what && (claim == "" || o.Claim == claim) {
+		if o := &r.Outcomes[i]; o.Kind == what && (claim == "" || o.Claim == claim) {
 			return o
 		}
 	}
@@ -199,21 +201,21 @@ func Of(all []Record, kind, name string) []Record {
 	return slices.DeleteFunc(slices.Clone(all), func(r Record) bool { return !r.About(strings.ToLower(kind), name) })
 }
 
-// About reports whether the record is about an object, as in Of; the kind is in lower case.
+// About reports whether the record is about an object, as in Of; kind is in lower case.
 func (r *Record) About(kind, name string) bool {
 	switch kind {
 	case "pod":
 		return slices.Contains(r.Pods, name) ||
-			slices.ContainsFunc(r.Goes, func(m Machine) bool { return slices.Contains(m.Pods, name) })
+			slices.ContainsFunc(r.Removed, func(m RemovedNode) bool { return slices.Contains(m.Pods, name) })
 	case "node":
-		return slices.ContainsFunc(r.Goes, func(m Machine) bool { return m.Node == name }) ||
+		return slices.ContainsFunc(r.Removed, func(m RemovedNode) bool { return m.Node == name }) ||
 			slices.ContainsFunc(r.Outcomes, func(o Outcome) bool { return o.Node == name })
 	case "nodeclaim":
-		return slices.ContainsFunc(r.Goes, func(m Machine) bool { return m.Claim == name }) ||
-			slices.ContainsFunc(r.Comes, func(b Bought) bool { return b.Claim == name })
+		return slices.ContainsFunc(r.Removed, func(m RemovedNode) bool { return m.Claim == name }) ||
+			slices.ContainsFunc(r.Launched, func(b LaunchedNode) bool { return b.Claim == name })
 	case "nodepool":
-		return slices.ContainsFunc(r.Goes, func(m Machine) bool { return m.Pool == name }) ||
-			slices.ContainsFunc(r.Comes, func(b Bought) bool { return b.Pool == name })
+		return slices.ContainsFunc(r.Removed, func(m RemovedNode) bool { return m.Pool == name }) ||
+			slices.ContainsFunc(r.Launched, func(b LaunchedNode) bool { return b.Pool == name })
 	}
 	return false
 }

@@ -48,9 +48,9 @@ func node(name, claim string, price model.Price, pods ...string) model.Node {
 	return n
 }
 
-func seen(claim string, ready time.Time) record.Seen {
-	return record.Seen{Claim: claim, Node: "node-" + claim, Ready: ready, Look: func() record.Machine {
-		return record.Machine{
+func seen(claim string, ready time.Time) record.ClaimState {
+	return record.ClaimState{Claim: claim, Node: "node-" + claim, Ready: ready, Describe: func() record.RemovedNode {
+		return record.RemovedNode{
 			Claim: claim, Pool: "general",
 			Offer: record.Offer{Type: "m5.large", Zone: "a", CapacityType: "on-demand", DollarsPerHour: 0.096},
 		}
@@ -61,7 +61,7 @@ func seen(claim string, ready time.Time) record.Seen {
 func story(entries []record.Entry) string {
 	var out []string
 	for _, r := range record.Fold(entries) {
-		out = append(out, strings.TrimSpace(string(r.Kind)+" "+r.Method)+": "+r.Became())
+		out = append(out, strings.TrimSpace(string(r.Kind)+" "+r.Method)+": "+r.Result())
 	}
 	return strings.Join(out, "\n")
 }
@@ -70,7 +70,7 @@ func story(entries []record.Entry) string {
 // them.
 func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	s := &model.Snapshot{Now: noon}
-	launched := record.Turn{
+	launched := record.Cycle{
 		Snapshot: s, Plan: model.Plan{Launches: []model.Launch{launch("l1", "web-1", "web-2")}},
 		Claims: map[string]string{"l1": "c1"},
 	}
@@ -79,31 +79,31 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 		ID: "cmd", Method: model.Underutilized, Saves: 96_000, Launches: []model.Launch{launch("l2")},
 		Removals: []model.Removal{{Node: "node-c1", Claim: "c1", Pool: "general", Method: model.Underutilized}},
 	}
-	replaced := record.Turn{
+	replaced := record.Cycle{
 		Snapshot: later, Plan: model.Plan{Commands: []model.Command{command}},
 		Claims: map[string]string{"l2": "c2"}, Begun: []string{"cmd"},
 	}
 	going := seen("c1", at(40*time.Second))
-	going.Leaves, going.Method, going.Why = true, "Underutilized", "its pods cost less elsewhere"
+	going.Leaving, going.Method, going.Why = true, "Underutilized", "its pods cost less elsewhere"
 
 	steps := map[string]func(*record.Tracker) []record.Entry{
-		"launch": func(k *record.Tracker) []record.Entry { return k.Turn(launched, at(time.Second)) },
+		"launch": func(k *record.Tracker) []record.Entry { return k.Cycle(launched, at(time.Second)) },
 		"ready": func(k *record.Tracker) []record.Entry {
-			return k.See(seen("c1", at(44*time.Second)), at(44*time.Second))
+			return k.Observe(seen("c1", at(44*time.Second)), at(44*time.Second))
 		},
-		"replace": func(k *record.Tracker) []record.Entry { return k.Turn(replaced, at(time.Hour)) },
+		"replace": func(k *record.Tracker) []record.Entry { return k.Cycle(replaced, at(time.Hour)) },
 		"ready2": func(k *record.Tracker) []record.Entry {
-			return k.See(seen("c2", at(61*time.Minute)), at(61*time.Minute))
+			return k.Observe(seen("c2", at(61*time.Minute)), at(61*time.Minute))
 		},
 		"finished": func(k *record.Tracker) []record.Entry {
-			return k.Turn(record.Turn{Snapshot: later, Finished: []string{"cmd"}}, at(62*time.Minute))
+			return k.Cycle(record.Cycle{Snapshot: later, Finished: []string{"cmd"}}, at(62*time.Minute))
 		},
-		"going": func(k *record.Tracker) []record.Entry { return k.See(going, at(62*time.Minute)) },
+		"going": func(k *record.Tracker) []record.Entry { return k.Observe(going, at(62*time.Minute)) },
 		"due": func(k *record.Tracker) []record.Entry {
 			out, _ := k.Due(at(63 * time.Minute))
 			return out
 		},
-		"gone": func(k *record.Tracker) []record.Entry { return k.Went("c1", "", at(64*time.Minute)) },
+		"gone": func(k *record.Tracker) []record.Entry { return k.Deleted("c1", "", at(64*time.Minute)) },
 	}
 	const want = "Launch: ready in 44s as node-c1\nReplace Underutilized: ready in 1m0s as node-c2; terminated after 4m0s"
 	for _, order := range []string{
@@ -141,14 +141,14 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 // A NodeClaim is seen with each of its changes: that its machine is ready is written down once.
 func TestReadyIsWrittenOnce(t *testing.T) {
 	k := record.NewTracker()
-	k.Turn(record.Turn{
+	k.Cycle(record.Cycle{
 		Snapshot: &model.Snapshot{Now: noon},
 		Plan:     model.Plan{Launches: []model.Launch{launch("l1", "web-1")}}, Claims: map[string]string{"l1": "c1"},
 	}, noon)
-	if first := k.See(seen("c1", at(44*time.Second)), at(44*time.Second)); len(first) != 1 {
+	if first := k.Observe(seen("c1", at(44*time.Second)), at(44*time.Second)); len(first) != 1 {
 		t.Fatalf("entries %+v", first)
 	}
-	if again := k.See(seen("c1", at(44*time.Second)), at(time.Minute)); len(again) != 0 {
+	if again := k.Observe(seen("c1", at(44*time.Second)), at(time.Minute)); len(again) != 0 {
 		t.Errorf("written again: %+v", again)
 	}
 }
@@ -170,14 +170,14 @@ func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 			k.Deleting("c1", c.deleting[0], c.deleting[1])
 		}
 		s := seen("c1", noon)
-		s.Leaves, s.Method, s.Why = true, "Interrupted", "the cloud takes it away"
-		all := k.See(s, noon)
+		s.Leaving, s.Method, s.Why = true, "Interrupted", "the cloud takes it away"
+		all := k.Observe(s, noon)
 		if early, more := k.Due(at(time.Second)); len(early) != 0 || !more {
 			t.Errorf("%s: after a second: %v, more %t; a turn may still tell of it", name, early, more)
 		}
 		due, _ := k.Due(at(3 * time.Second))
 		all = append(all, due...)
-		all = append(all, k.Went("c1", "", at(30*time.Second))...)
+		all = append(all, k.Deleted("c1", "", at(30*time.Second))...)
 		if got := story(all); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -196,13 +196,13 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 			p.Unplaced = append(p.Unplaced,
 				model.Unplaced{Pod: pod(name), Reason: model.Reason{Rule: rule, Object: "cpu", Pools: []model.PoolVerdict{v}}})
 		}
-		entries := k.Turn(record.Turn{Snapshot: s, Plan: p}, s.Now)
+		entries := k.Cycle(record.Cycle{Snapshot: s, Plan: p}, s.Now)
 		for _, e := range entries {
 			again := "" // what is asked for again is kept of what is out of capacity alone
 			if rule == model.RuleCapacity {
 				again = "4"
 			}
-			if e.Decision.Kind != record.Refuse || len(e.Decision.Pods) == 0 || e.Decision.Rule != string(rule) ||
+			if e.Decision.Kind != record.Unschedulable || len(e.Decision.Pods) == 0 || e.Decision.Rule != string(rule) ||
 				e.Decision.Again != again {
 				t.Errorf("after %s: %+v", after, e.Decision)
 			}
@@ -235,7 +235,7 @@ func TestWhatIsKeptIsBoundedAndComesBack(t *testing.T) {
 		pods = append(pods, fmt.Sprintf("web\x1b[31m-‮%d", i))
 	}
 	k := record.NewTracker()
-	all := k.Turn(record.Turn{
+	all := k.Cycle(record.Cycle{
 		Snapshot: &model.Snapshot{Now: noon}, Plan: model.Plan{Launches: []model.Launch{launch("l", pods...)}},
 		Claims: map[string]string{"l": "c"},
 		Bad:    []string{strings.Repeat("é", 5000)},
@@ -269,56 +269,56 @@ func about(x, y float64) bool { return math.Abs(x-y) < 1e-9 }
 
 // A day in a pool, added up by hand.
 func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
-	machine := func(claim string, price float64) record.Machine {
-		return record.Machine{Claim: claim, Pool: "general", Offer: record.Offer{Type: "m5", DollarsPerHour: price}}
+	machine := func(claim string, price float64) record.RemovedNode {
+		return record.RemovedNode{Claim: claim, Pool: "general", Offer: record.Offer{Type: "m5", DollarsPerHour: price}}
 	}
-	bought := func(claim string, price float64) record.Bought {
-		return record.Bought{Claim: claim, Pool: "general", Chosen: record.Offer{Type: "m5", DollarsPerHour: price}}
+	bought := func(claim string, price float64) record.LaunchedNode {
+		return record.LaunchedNode{Claim: claim, Pool: "general", Chosen: record.Offer{Type: "m5", DollarsPerHour: price}}
 	}
 	gone := func(of, claim string, after time.Duration) record.Outcome {
-		return record.Outcome{Of: of, What: record.Gone, Claim: claim, Time: at(after)}
+		return record.Outcome{Of: of, Kind: record.Terminated, Claim: claim, Time: at(after)}
 	}
 	empty := record.Record{
 		Decision: record.Decision{
 			ID: "empty", Time: noon, Kind: record.Remove, Method: "Empty",
-			Goes: []record.Machine{machine("a", 1)},
+			Removed: []record.RemovedNode{machine("a", 1)},
 		},
 		Outcomes: []record.Outcome{gone("empty", "a", 0)},
 	}
 	replace := record.Record{
 		Decision: record.Decision{
 			ID: "replace", Time: noon, Kind: record.Replace,
-			Method: "Underutilized",
-			Goes:   []record.Machine{machine("b", 3)}, Comes: []record.Bought{bought("c", 1)},
+			Method:  "Underutilized",
+			Removed: []record.RemovedNode{machine("b", 3)}, Launched: []record.LaunchedNode{bought("c", 1)},
 		},
 		Outcomes: []record.Outcome{gone("replace", "b", time.Hour)},
 	}
 	undone := record.Record{
 		Decision: record.Decision{
 			ID: "undone", Time: noon, Kind: record.Replace,
-			Method: "Underutilized",
-			Goes:   []record.Machine{machine("d", 3)}, Comes: []record.Bought{bought("e", 2)},
+			Method:  "Underutilized",
+			Removed: []record.RemovedNode{machine("d", 3)}, Launched: []record.LaunchedNode{bought("e", 2)},
 		},
-		Outcomes: []record.Outcome{{Of: "undone", What: record.Undone, Time: at(30 * time.Minute)}},
+		Outcomes: []record.Outcome{{Of: "undone", Kind: record.Kept, Time: at(30 * time.Minute)}},
 	}
 	undoneThenGone := undone
 	undoneThenGone.Outcomes = append(slices.Clone(undone.Outcomes), gone("undone", "d", time.Hour))
 	launched := record.Record{Decision: record.Decision{
 		ID: "launched", Time: at(2 * time.Hour), Kind: record.Launch,
-		Comes: []record.Bought{bought("f", 0.75)},
+		Launched: []record.LaunchedNode{bought("f", 0.75)},
 	}}
 	expired := empty
-	expired.Goes = []record.Machine{machine("a", 1)}
+	expired.Removed = []record.RemovedNode{machine("a", 1)}
 	ends := at(3 * time.Hour)
-	expired.Goes[0].Expires = &ends
+	expired.Removed[0].Expires = &ends
 	unknown := empty
-	unknown.Goes = []record.Machine{machine("a", 0)}
+	unknown.Removed = []record.RemovedNode{machine("a", 0)}
 	drift := replace
 	drift.Method = "Drifted"
 	var cheaper record.Record = replace
 	cheaper.Outcomes = append(slices.Clone(replace.Outcomes),
 		record.Outcome{
-			Of: "replace", What: record.Ready, Claim: "c", Time: at(time.Minute),
+			Of: "replace", Kind: record.Ready, Claim: "c", Time: at(time.Minute),
 			Offer: &record.Offer{DollarsPerHour: 0.5},
 		})
 
@@ -389,12 +389,12 @@ func TestAThousandDecisionsTakeLittleRoom(t *testing.T) {
 		}
 		now := at(time.Duration(i) * 7 * time.Second)
 		claim := "general-purpose-" + id
-		all = append(all, k.Turn(record.Turn{
+		all = append(all, k.Cycle(record.Cycle{
 			Snapshot: &model.Snapshot{Now: now}, Plan: model.Plan{Launches: []model.Launch{launch(id, pods...)}},
 			Claims: map[string]string{id: claim},
 		}, now)...)
-		all = append(all, k.See(seen(claim, now.Add(44*time.Second)), now)...)
-		all = append(all, k.Went(claim, "", now.Add(time.Hour))...)
+		all = append(all, k.Observe(seen(claim, now.Add(44*time.Second)), now)...)
+		all = append(all, k.Deleted(claim, "", now.Add(time.Hour))...)
 	}
 	data, err := record.Encode(all)
 	if err != nil || len(all) != 3000 {
@@ -416,7 +416,7 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 	n := node("n1", "c1", 192_000)
 	n.Pods = []model.BoundPod{{Pod: model.Pod{PodKey: second}}}
 	s := &model.Snapshot{Now: noon, Nodes: []model.Node{n}}
-	records := record.Fold(record.NewTracker().Turn(record.Turn{
+	records := record.Fold(record.NewTracker().Cycle(record.Cycle{
 		Snapshot: s, Claims: map[string]string{"l1": "c2"}, Removed: []string{"c1"},
 		Plan: model.Plan{
 			Launches: []model.Launch{l},
@@ -450,13 +450,13 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 func TestAnEntryThatWasWrittenTwiceCountsOnce(t *testing.T) {
 	decision := record.Entry{Decision: &record.Decision{
 		ID: "d", Time: noon, Kind: record.Remove, Method: "Empty",
-		Goes: []record.Machine{
+		Removed: []record.RemovedNode{
 			{Claim: "a", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}},
 			{Claim: "b", Offer: record.Offer{Type: "m5.large", DollarsPerHour: 1}},
 		},
 	}}
 	gone := func(claim string) record.Entry {
-		return record.Entry{Outcome: &record.Outcome{Of: "d", What: record.Gone, Claim: claim, Time: at(time.Minute)}}
+		return record.Entry{Outcome: &record.Outcome{Of: "d", Kind: record.Terminated, Claim: claim, Time: at(time.Minute)}}
 	}
 	records := record.Fold([]record.Entry{decision, gone("a"), decision, gone("a"), gone("b"), gone("a")})
 	if len(records) != 1 || len(records[0].Outcomes) != 2 || records[0].Outcomes[0].Claim != "a" ||

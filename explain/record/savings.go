@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// DefaultHorizon is how long a machine that was taken away counts at most: nobody would have left it for ever.
+// DefaultHorizon is for how long a removed node counts as saved at most.
 const DefaultHorizon = 24 * time.Hour
 
-// Counterfactual says against what savings are counted. Savings counts by it, word for word.
+// Counterfactual states what savings are compared with. Savings implements it word for word.
 const Counterfactual = "Compared with the same cluster in which no node is removed for being empty or underutilized: each would have run on at its price " +
 	"until its expireAfter, for at most %s. The cost of its replacements is deducted from the moment of the decision. " +
 	"Every node launched later in the same pool for pending pods is deducted too, as if the removed nodes had had room for them. " +
 	"Nodes of unknown price are left out. Choosing cheap types for pending pods is not counted, nor are drift, expiry and interruptions."
 
-// Ledger is what was saved.
+// Ledger is the sum of savings.
 type Ledger struct {
 	APIVersion     string    `json:"apiVersion"`
 	Kind           string    `json:"kind"`
@@ -27,58 +27,59 @@ type Ledger struct {
 	Dollars        float64   `json:"dollars"`        // the sum of all Savings
 	DollarsPerHour float64   `json:"dollarsPerHour"` // by which it grows now
 	Unpriced       int       `json:"unpriced,omitempty"`
-	Savings        []Saving  `json:"savings"`
+	// Savings adds up what was saved until now.
+	Savings []Saving `json:"savings"`
 }
 
-// Saving is what one decision saved. Dollars is Gone − Replacements − Launched, of which each is a sum of money over
-// its time.
+// Saving is what one decision saved. Dollars is RemovedDollars − ReplacementDollars − LaunchedDollars, each a sum
+// over time.
 type Saving struct {
-	Decision       string    `json:"decision"`
-	Time           time.Time `json:"time"`
-	Method         string    `json:"method"`
-	Pools          []string  `json:"nodePools"`
-	What           string    `json:"what"`
-	Gone           float64   `json:"goneDollars"`         // what the machines that went would have cost
-	Replacements   float64   `json:"replacementsDollars"` // what the machines that came for them cost
-	Launched       float64   `json:"launchedDollars"`     // what machines cost that were launched later in their pools
-	Dollars        float64   `json:"dollars"`
-	DollarsPerHour float64   `json:"dollarsPerHour"` // now
-	Until          time.Time `json:"until"`          // when it stops to count, or stopped
-	State          string    `json:"state"`          // one of the words below
+	Decision           string    `json:"decision"`
+	Time               time.Time `json:"time"`
+	Method             string    `json:"method"`
+	Pools              []string  `json:"nodePools"`
+	What               string    `json:"what"`
+	RemovedDollars     float64   `json:"goneDollars"`         // what the removed nodes would have cost
+	ReplacementDollars float64   `json:"replacementsDollars"` // what their replacements cost
+	LaunchedDollars    float64   `json:"launchedDollars"`     // what nodes cost that were launched later in their pools
+	Dollars            float64   `json:"dollars"`
+	DollarsPerHour     float64   `json:"dollarsPerHour"` // now
+	Until              time.Time `json:"until"`          // when it stops to count, or stopped
+	State              string    `json:"state"`          // one of the words below
 }
 
 // States of a Saving.
 const (
-	Waiting  = "Waiting" // no machine is gone yet
+	Waiting  = "Waiting" // no node is gone yet
 	Counting = "Counting"
 	Over     = "Over"     // nothing is added any more
-	TakenOff = "TakenOff" // later launches make up for all of it
-	Reversed = "Reversed" // the machines stayed: only what the replacements cost meanwhile is counted
+	TakenOff = "TakenOff" // later launches cancel all of it
+	Reversed = "Reversed" // the nodes stayed: only the cost of the replacements is counted
 )
 
-// credit is a machine that went: so much an hour from a moment to another, less what was launched since.
+// credit is a removed node: its price from one time to another, less later launches.
 type credit struct {
 	of         *Saving
 	pool       string
 	price      float64
 	since, end time.Time
-	taken      []launched // whose prices are at most price together
-	left       float64    // of price
+	launches   []laterLaunch // whose prices are at most price together
+	left       float64       // of price
 }
 
-// accrue adds up what the machine would have cost until now.
+// accrue adds up what the node would have cost until now.
 func (c *credit) accrue(now time.Time) {
 	to := earlier(c.end, now)
-	c.of.Gone += c.price * hours(c.since, to)
-	for _, l := range c.taken {
-		c.of.Launched += l.price * hours(l.at, to)
+	c.of.RemovedDollars += c.price * hours(c.since, to)
+	for _, l := range c.launches {
+		c.of.LaunchedDollars += l.price * hours(l.at, to)
 	}
 	if now.Before(c.end) {
 		c.of.DollarsPerHour += c.left
 	}
 }
 
-// hours between two times, 0 if the second is the earlier one.
+// hours between two times; 0 if the second is earlier.
 func hours(from, to time.Time) float64 { return max(to.Sub(from).Hours(), 0) }
 
 // Savings adds up what was saved until now.
@@ -93,28 +94,28 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	}
 	var savings []*Saving
 	var credits []*credit
-	var launches []launched
+	var launches []laterLaunch
 	for i := range records {
 		r := &records[i]
-		launches = append(launches, launchesOf(r)...)
+		launches = append(launches, laterLaunches(r)...)
 		if r.Method != "Empty" && r.Method != "Underutilized" || r.Kind != Remove && r.Kind != Replace {
 			continue
 		}
-		s, more, priced := opened(r, now, horizon)
+		s, more, priced := newSaving(r, now, horizon)
 		if !priced {
 			l.Unpriced++
 			continue
 		}
 		savings, credits = append(savings, s), append(credits, more...)
 	}
-	take(credits, launches)
+	deductLaunches(credits, launches)
 	left := map[*Saving]float64{}
 	for _, c := range credits {
 		c.accrue(now)
 		left[c.of] += c.left
 	}
 	for _, s := range savings {
-		s.Dollars = s.Gone - s.Replacements - s.Launched
+		s.Dollars = s.RemovedDollars - s.ReplacementDollars - s.LaunchedDollars
 		if s.State == Counting && left[s] <= 0 {
 			s.State = TakenOff
 		}
@@ -125,13 +126,13 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	return l
 }
 
-// opened is a decision by which machines go, with a credit for each of them that is gone. Without all prices there is
-// none.
-func opened(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {
+// newSaving opens a saving for a decision that removes nodes, with a credit for each node that is gone. It returns
+// false if a price is unknown.
+func newSaving(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {
 	s := &Saving{Decision: r.ID, Time: r.Time, Method: r.Method, Until: r.Time.Add(horizon), State: Waiting}
 	var credits []*credit
 	var from, to []string
-	for _, m := range r.Goes {
+	for _, m := range r.Removed {
 		if m.DollarsPerHour <= 0 {
 			return nil, nil, false
 		}
@@ -143,25 +144,25 @@ func opened(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit
 			s.Until = *m.Expires
 		}
 	}
-	undone := r.Outcome(Undone, "")
+	undone := r.Outcome(Kept, "")
 	if undone != nil {
 		s.State = Reversed
 		s.Until = earlier(s.Until, undone.Time)
 	}
-	for _, m := range r.Goes {
-		if gone := r.Outcome(Gone, m.Claim); gone != nil && undone == nil {
+	for _, m := range r.Removed {
+		if gone := r.Outcome(Terminated, m.Claim); gone != nil && undone == nil {
 			s.State = Counting
 			credits = append(credits,
 				&credit{of: s, pool: m.Pool, price: m.DollarsPerHour, left: m.DollarsPerHour, since: gone.Time, end: s.Until})
 		}
 	}
-	for _, b := range r.Comes {
+	for _, b := range r.Launched {
 		price := priceOf(r, b)
 		if price <= 0 {
 			return nil, nil, false
 		}
 		to = append(to, b.Chosen.Type)
-		s.Replacements += price * hours(r.Time, earlier(s.Until, now))
+		s.ReplacementDollars += price * hours(r.Time, earlier(s.Until, now))
 		if now.Before(s.Until) {
 			s.DollarsPerHour -= price
 		}
@@ -169,9 +170,9 @@ func opened(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit
 	if s.State == Counting && !now.Before(s.Until) {
 		s.State = Over
 	}
-	s.What = strings.Join(counts(from), ", ")
+	s.What = strings.Join(countedWords(from), ", ")
 	if len(to) > 0 {
-		s.What += " → " + strings.Join(counts(to), ", ")
+		s.What += " → " + strings.Join(countedWords(to), ", ")
 	}
 	return s, credits, true
 }

@@ -8,53 +8,52 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Line says in one line what was decided and what became of it. It is not escaped: names in it are whatever the
-// cluster says.
+// Line says in one line what was decided and what came of it. Names in it are not escaped.
 func (r *Record) Line() string {
 	text := r.Why
-	if became := r.Became(); became != "" {
+	if became := r.Result(); became != "" {
 		text += " — " + became
 	}
 	return text
 }
 
-// Became says what became of the decision so far, "" if nothing is known yet.
-func (r *Record) Became() string {
+// Result says what came of the decision so far, "" if nothing is known yet.
+func (r *Record) Result() string {
 	var parts []string
-	if n := r.countOf(Ready); n > 0 {
-		first, last := r.Outcome(Ready, ""), r.lastOf(Ready)
+	if n := r.count(Ready); n > 0 {
+		first, last := r.Outcome(Ready, ""), r.last(Ready)
 		switch {
-		case len(r.Comes) <= 1:
-			parts = append(parts, fmt.Sprintf("ready in %s as %s", seconds(first.Seconds), first.Node)+r.otherwise(first))
+		case len(r.Launched) <= 1:
+			parts = append(parts, fmt.Sprintf("ready in %s as %s", seconds(first.Seconds), first.Node)+r.differentOffer(first))
 		default:
-			parts = append(parts, fmt.Sprintf("%d of %d ready, the last in %s", n, len(r.Comes), seconds(last.Seconds)))
+			parts = append(parts, fmt.Sprintf("%d of %d ready, the last in %s", n, len(r.Launched), seconds(last.Seconds)))
 		}
 	}
-	if o := r.Outcome(Undone, ""); o != nil {
+	if o := r.Outcome(Kept, ""); o != nil {
 		parts = append(parts, fmt.Sprintf("abandoned after %s: %s", seconds(o.Seconds), o.Text))
 	}
-	if n := r.countOf(Gone); n > 0 {
-		last := r.lastOf(Gone)
+	if n := r.count(Terminated); n > 0 {
+		last := r.last(Terminated)
 		text := "terminated after " + seconds(last.Seconds)
-		if len(r.Goes) > 1 {
-			text = fmt.Sprintf("%d of %d terminated, the last after %s", n, len(r.Goes), seconds(last.Seconds))
+		if len(r.Removed) > 1 {
+			text = fmt.Sprintf("%d of %d terminated, the last after %s", n, len(r.Removed), seconds(last.Seconds))
 		}
 		if last.Text != "" {
 			text += ": " + last.Text
 		}
 		parts = append(parts, text)
-	} else if o := r.Outcome(Asked, ""); o != nil {
+	} else if o := r.Outcome(RemovalStarted, ""); o != nil {
 		parts = append(parts, fmt.Sprintf("removal started after %s", seconds(o.Seconds)))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// otherwise says what the cloud gave, if it is not what was chosen.
-func (r *Record) otherwise(o *Outcome) string {
-	if o.Offer == nil || len(r.Comes) != 1 || o.Offer.Type == "" {
+// differentOffer says what the cloud launched if it is not what was chosen.
+func (r *Record) differentOffer(o *Outcome) string {
+	if o.Offer == nil || len(r.Launched) != 1 || o.Offer.Type == "" {
 		return ""
 	}
-	chosen := r.Comes[0].Chosen
+	chosen := r.Launched[0].Chosen
 	if o.Offer.Type == chosen.Type && o.Offer.Zone == chosen.Zone && o.Offer.CapacityType == chosen.CapacityType {
 		return ""
 	}
@@ -73,26 +72,26 @@ func (o Offer) String() string {
 	return text
 }
 
-func (r *Record) countOf(what What) int {
+func (r *Record) count(what OutcomeKind) int {
 	n := 0
 	for i := range r.Outcomes {
-		if r.Outcomes[i].What == what {
+		if r.Outcomes[i].Kind == what {
 			n++
 		}
 	}
 	return n
 }
 
-func (r *Record) lastOf(what What) *Outcome {
+func (r *Record) last(what OutcomeKind) *Outcome {
 	for i := len(r.Outcomes) - 1; i >= 0; i-- {
-		if r.Outcomes[i].What == what {
+		if r.Outcomes[i].Kind == what {
 			return &r.Outcomes[i]
 		}
 	}
 	return nil
 }
 
-// seconds are as people read them: 44s, 3m20s, 5h1m.
+// seconds formats durations as 44s, 3m20s or 5h1m.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

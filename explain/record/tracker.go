@@ -7,65 +7,65 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// patience is how long a machine that goes is given for the turn to come by which it was decided; forget is how long
-// one is remembered that is gone and of which no turn has told.
 const (
-	patience = 2 * time.Second
-	forget   = 10 * time.Minute
+	// decisionDelay is how long to wait for the cycle that decided on a removal before blaming somebody else for it.
+	decisionDelay = 2 * time.Second
+	// forgetAfter is how long a deleted NodeClaim is remembered if no cycle reports its launch.
+	forgetAfter = 10 * time.Minute
 )
 
-// Tracker makes entries of what it is told, each once: of turns of the loop, and of NodeClaims as they are seen. The
-// two come in any order. It is for one goroutine at a time.
+// Tracker turns reconcile cycles and observed NodeClaims, which arrive in any order, into entries, each of them
+// once. It must not be used concurrently.
 type Tracker struct {
-	lives    map[string]*life        // by NodeClaim
-	commands map[string]string       // those that are under way, by ID: their decisions
-	said     map[model.PodKey]string // why a pod gets nothing
-	broken   string                  // what was wrong with a plan last
-	decided  map[string]time.Time    // when, by ID of decisions that something may still become of
+	claims   map[string]*claimHistory // by NodeClaim
+	commands map[string]string        // decisions of commands in progress, by the command's ID
+	reasons  map[model.PodKey]string  // why a pod is unschedulable
+	broken   string                   // the last violation of a plan
+	decided  map[string]time.Time     // when decisions were made that may still have outcomes, by ID
 	swept    time.Time
 }
 
-// life is what is known of a NodeClaim.
-type life struct {
-	launch, leave string // decisions
-	told          bool   // that it is ready
-	node          string
-	ready         time.Time
-	machine       Machine   // of one that goes, or of one that was ready before it was known who launched it
-	method, why   string    // for which it goes; what it was deleted for counts for more than what can be seen of it
-	deleted       bool      // method and why are what it was deleted for
-	leaving       time.Time // since when it is seen to go and no decision is known
-	gone          time.Time // when it was seen to be gone, if no decision is known that launched it
+// claimHistory is what is known of a NodeClaim.
+type claimHistory struct {
+	launch, removal string // IDs of decisions
+	readyReported   bool
+	nodeName        string
+	ready           time.Time
+	node            RemovedNode // of a claim that is leaving, or that was ready before its launch was reported
+	method, why     string      // of the removal; what the deleter says takes precedence over what can be observed
+	deletedByUs     bool        // method and why are what the deleter said
+	leavingSince    time.Time   // set while no decision about the removal is known
+	goneAt          time.Time   // set if it was deleted before its launch was reported
 }
 
-// NewTracker is one that knows nothing yet.
+// NewTracker returns a Tracker that knows nothing yet.
 func NewTracker() *Tracker {
 	return &Tracker{
-		lives: map[string]*life{}, commands: map[string]string{}, said: map[model.PodKey]string{},
+		claims: map[string]*claimHistory{}, commands: map[string]string{}, reasons: map[model.PodKey]string{},
 		decided: map[string]time.Time{},
 	}
 }
 
-// Replay goes on where a log ends, piece by piece from the oldest to the newest.
+// Replay continues where a log ends; the log is passed piece by piece, oldest first.
 func (t *Tracker) Replay(log []Entry) {
 	for _, e := range log {
 		if e.Decision != nil {
-			t.follow(e.Decision)
+			t.note(e.Decision)
 			continue
 		}
 		o := e.Outcome
-		switch l := t.lives[o.Claim]; o.What {
+		switch l := t.claims[o.Claim]; o.Kind {
 		case Ready:
 			if l != nil && l.launch == o.Of {
-				l.told = true
+				l.readyReported = true
 			}
-		case Gone:
-			if l != nil && (l.launch == o.Of || l.leave == o.Of) {
-				delete(t.lives, o.Claim)
+		case Terminated:
+			if l != nil && (l.launch == o.Of || l.removal == o.Of) {
+				delete(t.claims, o.Claim)
 			}
-		case Asked, Undone:
+		case RemovalStarted, Kept:
 			for command, of := range t.commands {
-				if of == o.Of && o.What == Undone {
+				if of == o.Of && o.Kind == Kept {
 					t.undone(command)
 				} else if of == o.Of {
 					delete(t.commands, command)
@@ -77,19 +77,19 @@ func (t *Tracker) Replay(log []Entry) {
 	t.sweep(t.swept.Add(time.Hour))
 }
 
-// follow notes whose fate a decision is.
-func (t *Tracker) follow(d *Decision) {
+// note remembers which NodeClaims a decision is about.
+func (t *Tracker) note(d *Decision) {
 	t.decided[d.ID] = d.Time
-	for _, m := range d.Goes {
+	for _, m := range d.Removed {
 		if m.Claim != "" {
-			l := t.life(m.Claim)
-			l.leave, l.leaving = d.ID, time.Time{}
+			l := t.claim(m.Claim)
+			l.removal, l.leavingSince = d.ID, time.Time{}
 		}
 	}
-	for _, b := range d.Comes {
+	for _, b := range d.Launched {
 		if b.Claim != "" {
-			l := t.life(b.Claim)
-			l.launch, l.told = d.ID, false
+			l := t.claim(b.Claim)
+			l.launch, l.readyReported = d.ID, false
 		}
 	}
 	if d.Command != "" {
@@ -97,20 +97,20 @@ func (t *Tracker) follow(d *Decision) {
 	}
 }
 
-func (t *Tracker) life(claim string) *life {
-	l := t.lives[claim]
+func (t *Tracker) claim(claim string) *claimHistory {
+	l := t.claims[claim]
 	if l == nil {
-		l = &life{}
-		t.lives[claim] = l
+		l = &claimHistory{}
+		t.claims[claim] = l
 	}
 	return l
 }
 
-// Open are the NodeClaims that something may still become of, by what is known.
+// Open returns the known NodeClaims that may still have outcomes.
 func (t *Tracker) Open() []string {
 	var out []string
-	for claim, l := range t.lives {
-		if l.gone.IsZero() {
+	for claim, l := range t.claims {
+		if l.goneAt.IsZero() {
 			out = append(out, claim)
 		}
 	}
@@ -118,13 +118,13 @@ func (t *Tracker) Open() []string {
 	return out
 }
 
-// Turn makes the entries of a turn. now is when it was done.
-func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
-	w := &writer{Turn: turn}
+// Cycle makes the entries of a cycle that ended at now.
+func (t *Tracker) Cycle(turn Cycle, now time.Time) []Entry {
+	w := &writer{Cycle: turn}
 	var decisions []*Decision
 	for i := range turn.Plan.Launches {
 		l := &turn.Plan.Launches[i]
-		if claim := turn.Claims[l.ID]; claim != "" && (t.lives[claim] == nil || t.lives[claim].launch == "") {
+		if claim := turn.Claims[l.ID]; claim != "" && (t.claims[claim] == nil || t.claims[claim].launch == "") {
 			decisions = append(decisions, w.launch(l, claim))
 		}
 	}
@@ -141,7 +141,7 @@ func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
 			decisions = append(decisions, w.command(c))
 		}
 	}
-	decisions = append(decisions, t.refused(w)...)
+	decisions = append(decisions, t.unschedulable(w)...)
 	if bad := slices.Concat(turn.Bad, []string{""})[0]; bad != t.broken {
 		if t.broken = bad; bad != "" {
 			decisions = append(decisions, w.decision(Broken, "a plan failed its check and was not applied: "+bad, bad))
@@ -150,9 +150,9 @@ func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
 	var out []Entry
 	for _, d := range decisions {
 		out = append(out, Entry{Decision: d})
-		t.follow(d)
-		for _, b := range d.Comes {
-			out = append(out, t.caught(b.Claim, now)...)
+		t.note(d)
+		for _, b := range d.Launched {
+			out = append(out, t.catchUp(b.Claim, now)...)
 		}
 	}
 	out = append(out, t.ended(turn, now)...)
@@ -160,49 +160,49 @@ func (t *Tracker) Turn(turn Turn, now time.Time) []Entry {
 	return out
 }
 
-// ended are the commands that came to their end in a turn.
-func (t *Tracker) ended(turn Turn, now time.Time) []Entry {
+// ended makes the entries of commands that ended in a cycle.
+func (t *Tracker) ended(turn Cycle, now time.Time) []Entry {
 	var out []Entry
 	for _, id := range turn.Finished {
 		if of := t.commands[id]; of != "" {
-			out = append(out, t.outcome(Outcome{Of: of, What: Asked}, now))
+			out = append(out, t.outcome(Outcome{Of: of, Kind: RemovalStarted}, now))
 			delete(t.commands, id)
 		}
 	}
 	for _, u := range turn.Undone {
 		if of := t.commands[u.Command]; of != "" {
-			out = append(out, t.outcome(Outcome{Of: of, What: Undone, Text: cut(u.Why)}, now))
+			out = append(out, t.outcome(Outcome{Of: of, Kind: Kept, Text: cut(u.Why)}, now))
 			t.undone(u.Command)
 		}
 	}
 	return out
 }
 
-// undone lets the machines of a command stay.
+// undone forgets a command whose nodes stay.
 func (t *Tracker) undone(command string) {
 	of := t.commands[command]
-	for _, l := range t.lives {
-		if of != "" && l.leave == of {
-			l.leave = ""
+	for _, l := range t.claims {
+		if of != "" && l.removal == of {
+			l.removal = ""
 		}
 	}
 	delete(t.commands, command)
 }
 
-// refused are the reasons for which pods get nothing that are new.
-func (t *Tracker) refused(w *writer) []*Decision {
-	if len(w.Plan.Unplaced) == 0 && len(t.said) == 0 || len(w.Bad) > 0 {
+// unschedulable returns the new reasons why pods are unschedulable.
+func (t *Tracker) unschedulable(w *writer) []*Decision {
+	if len(w.Plan.Unplaced) == 0 && len(t.reasons) == 0 || len(w.Bad) > 0 {
 		return nil
 	}
-	before := t.said
-	t.said = make(map[model.PodKey]string, len(w.Plan.Unplaced))
-	return w.refusals(func(pod model.PodKey, key string) bool {
-		t.said[pod] = key
+	before := t.reasons
+	t.reasons = make(map[model.PodKey]string, len(w.Plan.Unplaced))
+	return w.unschedulable(func(pod model.PodKey, key string) bool {
+		t.reasons[pod] = key
 		return before[pod] == key
 	})
 }
 
-// outcome dates what became of a decision.
+// outcome dates an outcome.
 func (t *Tracker) outcome(o Outcome, at time.Time) Entry {
 	o.Time = at.UTC()
 	if since, ok := t.decided[o.Of]; ok && at.After(since) {
@@ -211,24 +211,24 @@ func (t *Tracker) outcome(o Outcome, at time.Time) Entry {
 	return Entry{Outcome: &o}
 }
 
-// Missing says that something could not be kept.
-func Missing(why string, now time.Time) Entry {
+// NewLost records that something could not be recorded.
+func NewLost(why string, now time.Time) Entry {
 	return Entry{Decision: &Decision{ID: identity(now, Lost), Time: now.UTC(), Kind: Lost, Why: cut(why)}}
 }
 
-// sweep forgets what nothing will become of.
+// sweep forgets whatever can have no more outcomes.
 func (t *Tracker) sweep(now time.Time) {
 	if now.Sub(t.swept) < time.Minute {
 		return
 	}
 	t.swept = now
 	open := map[string]bool{}
-	for claim, l := range t.lives {
-		if !l.gone.IsZero() && now.Sub(l.gone) > forget {
-			delete(t.lives, claim)
+	for claim, l := range t.claims {
+		if !l.goneAt.IsZero() && now.Sub(l.goneAt) > forgetAfter {
+			delete(t.claims, claim)
 			continue
 		}
-		open[l.launch], open[l.leave] = true, true
+		open[l.launch], open[l.removal] = true, true
 	}
 	for _, id := range t.commands {
 		open[id] = true

@@ -28,18 +28,18 @@ spec:
 func TestWhatChangesAddIsBounded(t *testing.T) {
 	static := func(n string) string { return strings.Replace(pool, "spec:\n", "spec:\n  replicas: "+n+"\n", 1) }
 	for name, c := range map[string]struct{ manifests, says string }{
-		"pods of a scale":    {"", "web with 2000000000 pods: a forecast adds 12 at most"},
-		"pods of a manifest": {many, "many with 2000000000 pods: a forecast adds 12 at most"},
+		"pods of a scale":    {"", "web with 2000000000 pods: a forecast adds at most 12"},
+		"pods of a manifest": {many, "many with 2000000000 pods: a forecast adds at most 12"},
 		"one pod too many": {
 			strings.Replace(many, "2000000000", "13", 1),
-			"many with 13 pods: a forecast adds 12 at most",
+			"many with 13 pods: a forecast adds at most 12",
 		},
 		"pods of two Deployments": {strings.Replace(many, "2000000000", "7", 1) + "---\n" +
 			strings.NewReplacer("2000000000", "6", "many", "more").Replace(many), "more with 6 pods"},
 		"fewer than none":           {strings.Replace(many, "2000000000", "-1", 1), "give 0 or more"},
-		"machines of a static pool": {static("2000000000"), "general with 2000000000 machines: a forecast adds 3 at most"},
+		"machines of a static pool": {static("2000000000"), "general with 2000000000 nodes: a forecast adds at most 3"},
 		"machines of pools together": {strings.Replace(static("2"), "general", "a", 1) + "---\n" +
-			strings.Replace(static("2"), "general", "b", 1), "with 2 machines: a forecast adds 3 at most"},
+			strings.Replace(static("2"), "general", "b", 1), "with 2 nodes: a forecast adds at most 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := whatif.Input{Gates: gates.Default(), MaxPods: 12, MaxNodes: 3}
@@ -56,7 +56,7 @@ func TestWhatChangesAddIsBounded(t *testing.T) {
 	if err != nil || len(o.Unplaced) != 0 {
 		t.Errorf("as many as it takes: %v %+v", err, o)
 	}
-	if _, err := forecastOf(t, many); err == nil || !strings.Contains(err.Error(), "a forecast adds 150000 at most") {
+	if _, err := forecastOf(t, many); err == nil || !strings.Contains(err.Error(), "a forecast adds at most 150000") {
 		t.Errorf("without a bound of its own: %v", err)
 	}
 }

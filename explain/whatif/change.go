@@ -22,18 +22,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// Change is one change of a cluster: an object as it is to be, or one that is to go, or the number of a Deployment's
-// pods or of a static NodePool's machines.
+// Change is one change of a cluster: an object to apply, an object to delete, or a new size of a Deployment or of a
+// static NodePool.
 type Change struct {
-	Item manifest.Item // to be applied, if JSON is there
+	Item manifest.Item // applied if its JSON is set
 	File string        // where it was written
 
 	Delete, Scale string // kind/name or kind/namespace/name, such as nodepool/general
 	Replicas      int
-	Namespace     string // of what does not say one itself
+	Namespace     string // of objects that name none
 }
 
-// kindsByName are the kinds that can be named in Delete and Scale.
+// kindsByName are the kinds that Delete and Scale may name.
 var kindsByName = map[string]func() client.Object{
 	"nodepool":     func() client.Object { return &karpv1.NodePool{} },
 	"ec2nodeclass": func() client.Object { return &ec2v1.EC2NodeClass{} },
@@ -48,7 +48,7 @@ var shortNames = map[string]string{
 	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment",
 }
 
-// Named reads kind/name or kind/namespace/name.
+// Named parses kind/name or kind/namespace/name.
 func (c *Change) Named(text string) (kind string, key client.ObjectKey, err error) {
 	parts := strings.Split(text, "/")
 	kind = strings.ToLower(parts[0])
@@ -65,24 +65,24 @@ func (c *Change) Named(text string) (kind string, key client.ObjectKey, err erro
 			key.Namespace = parts[1]
 		}
 	} else if len(parts) == 3 {
-		return "", key, fmt.Errorf("%q: a %s has no namespace; leave it away", text, kind)
+		return "", key, fmt.Errorf("%q: a %s has no namespace; leave it out", text, kind)
 	}
 	return kind, key, nil
 }
 
-// applied is a cluster's objects while changes are made.
-type applied struct {
+// changedObjects are a cluster's objects while changes are made.
+type changedObjects struct {
 	in      Input
 	objects []client.Object
 	seq     int // counts the pods that were added
 
-	said           []string        // what the changes are, in words
+	descriptions   []string        // what the changes are, in words
 	pools, classes map[string]bool // that are applied
 }
 
-// applyAll gives the objects of the cluster with the changes. Objects that do not change are the same.
-func applyAll(ctx context.Context, in Input) (*applied, error) {
-	a := &applied{in: in, objects: in.Cluster.Objects(), pools: map[string]bool{}, classes: map[string]bool{}}
+// applyAll applies the changes. Objects that do not change are shared with the cluster.
+func applyAll(ctx context.Context, in Input) (*changedObjects, error) {
+	a := &changedObjects{in: in, objects: in.Cluster.Objects(), pools: map[string]bool{}, classes: map[string]bool{}}
 	for i := range in.Changes {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -91,12 +91,12 @@ func applyAll(ctx context.Context, in Input) (*applied, error) {
 		if err != nil {
 			return nil, err
 		}
-		a.said = append(a.said, text)
+		a.descriptions = append(a.descriptions, text)
 	}
 	return a, a.boundNodes()
 }
 
-func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
+func (a *changedObjects) apply(ctx context.Context, c *Change) (string, error) {
 	switch {
 	case c.Item.JSON != nil:
 		text, err := a.applyItem(ctx, c)
@@ -120,29 +120,29 @@ func (a *applied) apply(ctx context.Context, c *Change) (string, error) {
 	}
 	d := &appsv1.Deployment{}
 	if err := a.in.Cluster.Get(ctx, key, d); err != nil {
-		return "", fmt.Errorf("--scale %s: %w", c.Scale, noSuch(err))
+		return "", fmt.Errorf("--scale %s: %w", c.Scale, explainGet(err))
 	}
 	return a.scale(ctx, d, c.Replicas, nil)
 }
 
-func noSuch(err error) error {
+func explainGet(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return errors.New("there is none of that name; name it as kubectl get shows it, with its namespace")
+		return errors.New("not found; give its name as kubectl get shows it, with its namespace")
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("not allowed to read it; an administrator allows it: nodeless rbac --view (%w)", err)
 	}
 	return err
 }
 
-// find is the index of an object of the cluster, -1 if it is not there.
-func (a *applied) find(like client.Object, key client.ObjectKey) int {
+// find returns the index of an object, or -1.
+func (a *changedObjects) find(like client.Object, key client.ObjectKey) int {
 	return slices.IndexFunc(a.objects, func(o client.Object) bool {
 		return reflect.TypeOf(o) == reflect.TypeOf(like) && client.ObjectKeyFromObject(o) == key
 	})
 }
 
-func (a *applied) applyItem(ctx context.Context, c *Change) (string, error) {
+func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, error) {
 	o, err := c.Item.Exactly()
 	if errors.Is(err, manifest.ErrUnknownKind) {
 		return "", fmt.Errorf("%w; plan knows NodePool, EC2NodeClass, NodeOverlay, DaemonSet and Deployment", err)
@@ -161,7 +161,7 @@ func (a *applied) applyItem(ctx context.Context, c *Change) (string, error) {
 			o.SetNamespace(c.Namespace)
 		}
 	default:
-		return "", fmt.Errorf("line %d: plan does not know what follows from a changed %s; it knows NodePool, EC2NodeClass, NodeOverlay, DaemonSet and Deployment", c.Item.Line, n)
+		return "", fmt.Errorf("line %d: plan cannot forecast a changed %s; it knows NodePool, EC2NodeClass, NodeOverlay, DaemonSet and Deployment", c.Item.Line, n)
 	}
 	if d, ok := o.(*appsv1.Deployment); ok {
 		return a.deployment(ctx, d)
@@ -188,16 +188,16 @@ func (a *applied) applyItem(ctx context.Context, c *Change) (string, error) {
 	switch {
 	case at < 0:
 		a.objects = append(slices.Clone(a.objects), after)
-		return name + " comes", nil
+		return name + " is created", nil
 	case len(fields) == 0:
-		return name + " stays as it is", nil
+		return name + " is unchanged", nil
 	}
 	a.objects = slices.Clone(a.objects)
 	a.objects[at] = after
 	return name + " changes: " + strings.Join(fields, ", "), nil
 }
 
-func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
+func (a *changedObjects) delete(ctx context.Context, c *Change) (string, error) {
 	kind, key, err := c.Named(c.Delete)
 	if err != nil {
 		return "", fmt.Errorf("--delete %w", err)
@@ -205,32 +205,32 @@ func (a *applied) delete(ctx context.Context, c *Change) (string, error) {
 	like := kindsByName[kind]()
 	if d, ok := like.(*appsv1.Deployment); ok {
 		if err := a.in.Cluster.Get(ctx, key, d); err != nil {
-			return "", fmt.Errorf("--delete %s: %w", c.Delete, noSuch(err))
+			return "", fmt.Errorf("--delete %s: %w", c.Delete, explainGet(err))
 		}
 		if _, err := a.scale(ctx, d, 0, nil); err != nil {
 			return "", err
 		}
-		return "Deployment " + key.String() + " goes", nil
+		return "Deployment " + key.String() + " is deleted", nil
 	}
 	at := a.find(like, key)
 	if at < 0 {
 		return "", fmt.Errorf("--delete %s: %w", c.Delete,
-			noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
+			explainGet(apierrors.NewNotFound(schema.GroupResource{Resource: kind}, key.Name)))
 	}
-	if class, ok := a.objects[at].(*ec2v1.EC2NodeClass); ok { // a finalizer keeps it as long as it has machines
+	if class, ok := a.objects[at].(*ec2v1.EC2NodeClass); ok { // a finalizer keeps it while it has nodes
 		class = class.DeepCopy()
 		now := metav1.NewTime(a.in.Cluster.Snapshot().Now)
 		class.DeletionTimestamp, class.ResourceVersion = &now, ""
 		a.objects = slices.Clone(a.objects)
 		a.objects[at] = class
-		return "EC2NodeClass " + class.Name + " goes once its machines are gone", nil
+		return "EC2NodeClass " + class.Name + " is deleted once its nodes are terminated", nil
 	}
 	a.objects = slices.Delete(slices.Clone(a.objects), at, at+1)
-	return reflect.TypeOf(like).Elem().Name() + " " + strings.TrimPrefix(key.String(), "/") + " goes", nil
+	return reflect.TypeOf(like).Elem().Name() + " " + strings.TrimPrefix(key.String(), "/") + " is deleted", nil
 }
 
-// podsOf are the pods of a Deployment that are not over, by name.
-func (a *applied) podsOf(d *appsv1.Deployment) []*corev1.Pod {
+// podsOf returns the pods of a Deployment that have not ended, by name.
+func (a *changedObjects) podsOf(d *appsv1.Deployment) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, o := range a.objects {
 		pod, ok := o.(*corev1.Pod)

@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// applier carries plans out on the forecast's copy of the cluster: it is what controller/apply is to a real one.
+// applier applies plans to the forecast's copy of the cluster, as controller/apply does to a real one.
 type applier struct {
 	*run
 	commands []*command
@@ -34,11 +34,11 @@ func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) c
 			continue
 		}
 		out.Created, out.Claims[l.ID] = append(out.Created, m.Name), m.Name
-		a.did(Step{What: Launch, Comes: []Machine{m}, Pods: len(l.Pods), Why: reason.Launch(s, *l)})
+		a.addStep(Step{Action: Launch, Launched: []Node{m}, Pods: len(l.Pods), Why: reason.Launch(s, *l)})
 	}
 	for _, x := range plan.Removals {
-		a.did(Step{
-			What: Remove, Method: x.Method, Goes: machinesNamed(s, x), Pods: movers(s, x.Node),
+		a.addStep(Step{
+			Action: Remove, Method: x.Method, Removed: removedNodes(s, x), Pods: evictedPods(s, x.Node),
 			Budget: budgetOf(s, x), Why: reason.Removal(s, x),
 		})
 		a.startDrain(x.Claim)
@@ -52,7 +52,7 @@ func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) c
 	return out
 }
 
-// Report says nothing: the forecast's outcome does.
+// Report does nothing: the forecast's outcome reports.
 func (a *applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
 
 // Advance ends commands whose replacements are ready.
@@ -61,7 +61,7 @@ func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.
 ) {
 	a.commands = slices.DeleteFunc(a.commands, func(c *command) bool {
 		for name := range c.waits {
-			if a.flying[name] != nil {
+			if a.inFlight[name] != nil {
 				return false
 			}
 		}
@@ -82,35 +82,35 @@ func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.
 			return true
 		}
 		why := reason.Undone(changed)
-		a.did(Step{What: Undo, Method: c.Method, Goes: machinesNamed(s, c.Removals[0]), Why: why})
+		a.addStep(Step{Action: Keep, Method: c.Method, Removed: removedNodes(s, c.Removals[0]), Why: why})
 		out.Undone = append(out.Undone, cycle.Undone{Command: c.ID, Method: c.Method, Message: why})
 		return true
 	})
 	return out, time.Time{}
 }
 
-// command is a model.Command under way.
+// command is a model.Command in progress.
 type command struct {
 	model.Command
 	waits map[string]bool // claims that have to be ready first
 }
 
-// begin launches a command's replacements and marks its victims, and reports whether it did.
+// begin launches a command's replacements and marks the nodes that it removes. It reports whether it did.
 func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
-	step := Step{What: Replace, Method: c.Method, Why: reason.Command(s, c)}
+	step := Step{Action: Replace, Method: c.Method, Why: reason.Command(s, c)}
 	for _, v := range c.Removals {
 		claim := a.claims[v.Claim]
 		if claim == nil || claim.DeletionTimestamp != nil || a.draining[v.Claim] {
 			return false
 		}
-		step.Goes = append(step.Goes, machinesNamed(s, v)...)
-		step.Pods += movers(s, v.Node)
+		step.Removed = append(step.Removed, removedNodes(s, v)...)
+		step.Pods += evictedPods(s, v.Node)
 	}
 	step.Budget = budgetOf(s, c.Removals[0])
 	under := &command{Command: c, waits: map[string]bool{}}
 	for i := range c.Launches {
 		if m := a.launch(s, &c.Launches[i], under); m.Name != "" {
-			step.Comes = append(step.Comes, m)
+			step.Launched = append(step.Launched, m)
 		}
 	}
 	record := translate.Command{
@@ -124,11 +124,11 @@ func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
 		a.mark(v.Claim, record.Text())
 	}
 	a.commands = append(a.commands, under)
-	a.did(step)
+	a.addStep(step)
 	return true
 }
 
-// mark writes on a claim that it is to go by a command and keeps pods off its Node, or takes that back if text is "".
+// mark notes on a claim which command removes it, and keeps pods off its Node; an empty text takes both back.
 func (a *applier) mark(name, text string) {
 	claim := a.claims[name].DeepCopy()
 	claim.ResourceVersion = ""
@@ -150,7 +150,7 @@ func (a *applier) mark(name, text string) {
 	}
 }
 
-// startDrain asks for the end of a claim.
+// startDrain deletes a claim.
 func (r *run) startDrain(name string) {
 	claim := r.claims[name]
 	if claim == nil || r.draining[name] {
@@ -164,11 +164,11 @@ func (r *run) startDrain(name string) {
 	r.draining[name] = true
 }
 
-// drain evicts what may be evicted of machines that go, and has those go that are empty.
+// drain evicts what may be evicted from nodes that are being removed, and begins to terminate those without pods.
 func (r *run) drain() bool {
 	busy := false
 	for _, name := range slices.Sorted(maps.Keys(r.draining)) {
-		if _, over := r.leaving[name]; over {
+		if _, over := r.terminating[name]; over {
 			continue
 		}
 		left := 0
@@ -188,25 +188,25 @@ func (r *run) drain() bool {
 			}
 		}
 		if left == 0 {
-			r.leaving[name] = r.now().Add(leaving)
+			r.terminating[name] = r.now().Add(terminationTime)
 			busy = true
 		}
 	}
 	return busy
 }
 
-// machinesNamed is what goes by a removal.
-func machinesNamed(s *model.Snapshot, x model.Removal) []Machine {
+// removedNodes returns the node of a removal.
+func removedNodes(s *model.Snapshot, x model.Removal) []Node {
 	for i := range s.Nodes {
 		if s.Nodes[i].Name == x.Node {
-			return []Machine{machineOf(&s.Nodes[i])}
+			return []Node{nodeOfModel(&s.Nodes[i])}
 		}
 	}
-	return []Machine{{Name: cmp.Or(x.Node, x.Claim), Pool: x.Pool, DollarsPerHour: x.Saves.Dollars()}}
+	return []Node{{Name: cmp.Or(x.Node, x.Claim), Pool: x.Pool, DollarsPerHour: x.Saves.Dollars()}}
 }
 
-// movers counts the pods that have to move if a machine goes.
-func movers(s *model.Snapshot, node string) int {
+// evictedPods counts the pods that have to leave a node when it is removed.
+func evictedPods(s *model.Snapshot, node string) int {
 	n := 0
 	for i := range s.Nodes {
 		if s.Nodes[i].Name != node {
@@ -221,7 +221,7 @@ func movers(s *model.Snapshot, node string) int {
 	return n
 }
 
-// budgetOf says what the pool's budgets allow at the moment.
+// budgetOf says how many nodes the pool's budgets allow to be removed now.
 func budgetOf(s *model.Snapshot, x model.Removal) string {
 	for i := range s.Pools {
 		p := &s.Pools[i]
@@ -237,7 +237,7 @@ func budgetOf(s *model.Snapshot, x model.Removal) string {
 		case model.Overprovisioned:
 			return "none is needed"
 		}
-		return fmt.Sprintf("%d more of the %d machines of %s may go now", n, p.NodeCount, p.Name)
+		return fmt.Sprintf("%d more of the %d nodes of %s may be removed now", n, p.NodeCount, p.Name)
 	}
 	return ""
 }

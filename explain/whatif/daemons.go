@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// daemonPods gives each node its DaemonSets' pods, and takes away those of DaemonSets that are gone, changed, or not
-// for it any more.
+// daemonPods gives each node the pods of its DaemonSets, and deletes those of DaemonSets that were deleted or
+// changed, or no longer select the node.
 func (r *run) daemonPods() bool {
 	s, busy := r.cluster.Snapshot(), false
 	wanted := map[string]*model.Daemon{}
@@ -55,8 +55,7 @@ func (r *run) daemonPods() bool {
 	return r.missingDaemons(s, wanted, have) || busy
 }
 
-// missingDaemons makes the pods that nodes lack of the DaemonSets that are for them; have are the nodes that have
-// one, by DaemonSet.
+// missingDaemons creates the DaemonSet pods that nodes lack; have names the nodes that have one, by DaemonSet.
 func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon, have map[string]map[string]bool) bool {
 	busy := false
 	for name, d := range wanted {
@@ -73,13 +72,13 @@ func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon,
 	return busy
 }
 
-// fits reports whether the machine has room for all that is on it and is to come.
+// fits reports whether the node has room for its own pods and for those that wait for it.
 func fits(n *model.Node) bool {
 	free := n.Free()
 	return !slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
 }
 
-// daemonPod makes the pod of a DaemonSet for a node, which waits for its place there.
+// daemonPod creates the pod of a DaemonSet for a node.
 func (r *run) daemonPod(daemonSet, node string) {
 	ds := r.daemons[daemonSet]
 	r.seq++
@@ -104,7 +103,7 @@ func (r *run) daemonPod(daemonSet, node string) {
 	r.put(pod)
 }
 
-// waitingFor are the pods of DaemonSets that wait for a node.
+// waitingFor returns the DaemonSet pods that wait for a node.
 func (r *run) waitingFor(node string) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range r.pods {

@@ -18,19 +18,19 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// madeFor is on pods that a forecast makes for a DaemonSet: for which template.
+// madeFor is the annotation with which the forecast's own DaemonSet pods name their template.
 const madeFor = "forecast.nodeless.sh/template"
 
-// former is what was there before the change.
-type former struct {
+// before is the cluster before the change.
+type before struct {
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*ec2v1.EC2NodeClass
 	daemons map[string]string // fingerprints, by namespace/name
 	changed bool              // there is a change at all
 }
 
-func formerOf(objects []client.Object) former {
-	f := former{
+func objectsBefore(objects []client.Object) before {
+	f := before{
 		pools: map[string]*karpv1.NodePool{}, classes: map[string]*ec2v1.EC2NodeClass{},
 		daemons: map[string]string{}, changed: objects != nil,
 	}
@@ -47,7 +47,7 @@ func formerOf(objects []client.Object) former {
 	return f
 }
 
-// fingerprint tells templates of a DaemonSet apart, as far as decisions depend on them.
+// fingerprint identifies the template of a DaemonSet, as far as decisions depend on it.
 func fingerprint(ds *appsv1.DaemonSet) string {
 	spec := ds.Spec.Template.Spec.DeepCopy()
 	translate.LeanContainers(spec.InitContainers)
@@ -60,8 +60,8 @@ func fingerprint(ds *appsv1.DaemonSet) string {
 	return string(text)
 }
 
-// outdated reports whether a DaemonSet's pod was made for another template.
-func (f *former) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
+// outdated reports whether a DaemonSet's pod was made from another template.
+func (f *before) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	was, ours := pod.Annotations[madeFor]
 	if !ours {
 		var known bool
@@ -72,8 +72,8 @@ func (f *former) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	return was != fingerprint(ds)
 }
 
-// drift finds machines that the change makes others than their pool or class asks for, by the rules of kube.PoolDrift
-// and cloud/aws. Of pools and classes that were not changed what the claims say is left as it is.
+// drift marks nodes that no longer match their changed pool or class, by the rules of translate.PoolDrift and
+// cloud/aws. What claims say about unchanged pools and classes stays.
 func (r *run) drift() {
 	if !r.was.changed {
 		return
@@ -93,7 +93,7 @@ func (r *run) drift() {
 	}
 }
 
-// made reports whether a claim is the forecast's own, which is as its pool and class ask now.
+// made reports whether the forecast created a claim, which then matches its pool and class.
 func made(claim *karpv1.NodeClaim) bool {
 	return strings.HasPrefix(string(claim.UID), string(uidOf("")))
 }
@@ -119,7 +119,7 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	return classDrift(claim, class, was)
 }
 
-// classDrift is why a machine that was as its class asked before the change no longer is.
+// classDrift says why a node that matched its class before the change no longer does.
 func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string {
 	before := aws.ClassHash(was)
 	if kept := claim.Annotations[ec2v1.AnnotationEC2NodeClassHash]; kept != "" &&
@@ -152,8 +152,8 @@ func groups(class *ec2v1.EC2NodeClass) string {
 	return strings.Join(ids, " ")
 }
 
-// orphans drains the machines of pools that the change takes away: Kubernetes deletes their claims with them.
-func (r *run) orphans() {
+// drainOrphans drains the nodes of deleted pools: Kubernetes deletes their claims.
+func (r *run) drainOrphans() {
 	for name, claim := range r.claims {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]
 		if r.was.pools[pool] != nil && r.pools[pool] == nil {

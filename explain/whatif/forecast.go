@@ -1,10 +1,9 @@
-// Package whatif says what would become of a cluster if something about it were changed. It carries a copy of the
-// cluster forward on virtual time: the engine decides as it does in the controller, controller/cluster makes its
-// snapshots, and this package does what a cloud, kube-scheduler and the controllers of Kubernetes would do, as simply
-// as will do. Nothing is written to any cluster.
+// Package whatif forecasts the effects of a change to a cluster. It carries a copy of the cluster forward on virtual
+// time: the engine decides as in the controller, controller/cluster makes the snapshots, and this package stands in for
+// the cloud, kube-scheduler and the controllers of Kubernetes. It writes nothing to any cluster.
 //
-// What it cannot know is said in Outcome.Assumed or in docs/what-would-change-if.md: how pods behave while they start
-// and end, which of several equal nodes kube-scheduler takes, and what the cloud has in stock.
+// Outcome.Assumed and docs/what-would-change-if.md say what it cannot know: how pods behave while they start and end,
+// which of several equal nodes kube-scheduler chooses, and what capacity the cloud has.
 package whatif
 
 import (
@@ -18,31 +17,30 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// Input is what a forecast is made of.
+// Input is what a forecast starts from.
 type Input struct {
 	Cluster *capture.Cluster // read with Options.Keep
 	Changes []Change
 	Policy  model.Policy
-	// Gates are the optional parts of the contract that the controller has; those that the cluster shows it to have
-	// count as well.
+	// Gates are the controller's feature gates; those that the cluster shows to be on count as well.
 	Gates gates.Gates
-	// Boot is how long machines take from their launch until pods run on them; 0 = as long as those of the cluster took.
+	// Boot is the time from a node's launch until pods run on it; 0 = as the cluster's nodes took.
 	Boot time.Duration
-	// Horizon is how far to look; 0 = a day.
+	// Horizon is how far to look ahead; 0 = a day.
 	Horizon time.Duration
-	// MaxPods and MaxNodes bound what the changes may add: pods of Deployments, and machines of static NodePools. 0 = as
-	// many as Kubernetes is made for: https://kubernetes.io/docs/setup/best-practices/cluster-large/.
+	// MaxPods and MaxNodes bound what the changes may add: pods of Deployments, and nodes of static NodePools. 0 = the
+	// limits of Kubernetes: https://kubernetes.io/docs/setup/best-practices/cluster-large/.
 	MaxPods, MaxNodes int
 }
 
-// What Kubernetes is made for.
+// Limits of Kubernetes.
 const (
-	largestPods  = 150_000
-	largestNodes = 5_000
+	maxPods  = 150_000
+	maxNodes = 5_000
 )
 
-// Machine is a machine as it is told of.
-type Machine struct {
+// Node is a node of a forecast.
+type Node struct {
 	Name           string  `json:"name"`
 	Pool           string  `json:"nodePool,omitempty"`
 	Type           string  `json:"type,omitempty"`
@@ -51,29 +49,29 @@ type Machine struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// What a Step does.
+// Actions of a Step.
 const (
 	Launch  = "Launch"
-	Replace = "Replace" // machines go once others are ready, or once their pods have room elsewhere
+	Replace = "Replace" // nodes are removed once others are ready, or once their pods have room elsewhere
 	Remove  = "Remove"
-	Undo    = "Undo"
+	Keep    = "Undo"
 )
 
-// Step is one thing that would happen.
+// Step is one action of a forecast.
 type Step struct {
 	AfterSeconds float64      `json:"afterSeconds"`
-	What         string       `json:"what"`
+	Action       string       `json:"what"`
 	Method       model.Method `json:"method,omitempty"`
-	Goes         []Machine    `json:"goes,omitempty"`
-	Comes        []Machine    `json:"comes,omitempty"`
-	Pods         int          `json:"pods"` // that have to move, or for which something is launched
+	Removed      []Node       `json:"goes,omitempty"`
+	Launched     []Node       `json:"comes,omitempty"`
+	Pods         int          `json:"pods"` // that are evicted, or for which nodes are launched
 	Budget       string       `json:"budget,omitempty"`
 	Why          string       `json:"why,omitempty"`
-	// Anyway: it would happen without the change, too.
+	// Anyway says that it would happen without the change, too.
 	Anyway bool `json:"anyway,omitempty"`
 }
 
-// Eviction is a pod that has to leave a machine.
+// Eviction is a pod that has to leave a node.
 type Eviction struct {
 	Pod          string  `json:"pod"`
 	Node         string  `json:"node"`
@@ -81,40 +79,40 @@ type Eviction struct {
 	Anyway       bool    `json:"anyway,omitempty"`
 }
 
-// Without is a pod that has no place, or a machine that stays, and why.
-type Without struct {
+// Finding is a pod that stays pending, or a node that stays, and why.
+type Finding struct {
 	Name   string `json:"name"`
 	Why    string `json:"why"`
-	Before bool   `json:"before,omitempty"` // it is so without the change, too
+	Before bool   `json:"before,omitempty"` // it holds without the change, too
 }
 
-// State is what a cluster holds.
+// State is the size and price of a cluster.
 type State struct {
 	Nodes           int     `json:"nodes"`
 	DollarsPerHour  float64 `json:"dollarsPerHour"`
 	DollarsPerMonth float64 `json:"dollarsPerMonth"` // of HoursPerMonth
 }
 
-// HoursPerMonth is how long a month is, as in AWS's own price calculator.
+// HoursPerMonth is the length of a month, as in AWS's price calculator.
 const HoursPerMonth = 730
 
-// Outcome is what would become of the cluster. Lists are in the order of time, then of names.
+// Outcome is the result of a forecast. Lists are sorted by time, then by name.
 type Outcome struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
 	Changes    []string   `json:"changes"`
 	Before     State      `json:"before"`
-	Unchanged  State      `json:"unchanged"` // what it would come to without the change
+	Unchanged  State      `json:"unchanged"` // what it would become without the change
 	After      State      `json:"after"`
 	Seconds    float64    `json:"seconds"` // until nothing changes any more
-	Settled    bool       `json:"settled"` // false: more is to come after the horizon
+	Settled    bool       `json:"settled"` // false: more happens after the horizon
 	Steps      []Step     `json:"steps"`
 	Evictions  []Eviction `json:"evictions"`
-	Removed    []Machine  `json:"removed"` // machines that are there now and would not be in the end
-	Added      []Machine  `json:"added"`   // machines that would be there in the end and are not now
-	Unplaced   []Without  `json:"unplaced"`
-	Kept       []Without  `json:"kept"` // drifted machines that would stay, and why
-	// DaemonsPending are pods of DaemonSets for which there is no room on their nodes.
+	Removed    []Node     `json:"removed"` // nodes that exist now and not in the end
+	Added      []Node     `json:"added"`   // nodes that exist in the end and not now
+	Unplaced   []Finding  `json:"unplaced"`
+	Kept       []Finding  `json:"kept"` // drifted nodes that stay, and why
+	// DaemonsPending are pods of DaemonSets that have no room on their nodes.
 	DaemonsPending []DaemonPending `json:"daemonsPending"`
 	Assumed        []string        `json:"assumed"`
 	BootTime       float64         `json:"bootSeconds"`
@@ -138,14 +136,14 @@ func (o *Outcome) Differs() bool {
 	return o.After != o.Unchanged
 }
 
-// Run finds out what would happen with the changes and, to tell what is due to them, what would happen without. It
-// fails with a *CannotWorkError if a NodePool or node class could launch nothing as the changes leave it.
+// Run forecasts the cluster with the changes and, to tell what they cause, without. It fails with a *CannotWorkError
+// if a NodePool or node class could launch nothing after the changes.
 func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
 	}
-	in.MaxPods, in.MaxNodes = cmp.Or(in.MaxPods, largestPods), cmp.Or(in.MaxNodes, largestNodes)
-	in.Gates = evident(in.Gates, in.Cluster.Objects())
+	in.MaxPods, in.MaxNodes = cmp.Or(in.MaxPods, maxPods), cmp.Or(in.MaxNodes, maxNodes)
+	in.Gates = gatesInUse(in.Gates, in.Cluster.Objects())
 	a, err := applyAll(ctx, in)
 	if err != nil {
 		return nil, err
@@ -168,21 +166,21 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 		return nil, err
 	}
 	out := after.outcome()
-	out.Changes, out.Unchanged, out.Before = a.said, before.state(), before.first
+	out.Changes, out.Unchanged, out.Before = a.descriptions, before.state(), before.initialState
 	out.compare(before.outcome())
 	return out, nil
 }
 
-// compare marks what would happen without the change as well.
+// compare marks what would happen without the change, too.
 func (o *Outcome) compare(other *Outcome) {
 	steps, evicted, without := map[string]int{}, map[string]bool{}, map[string]bool{}
 	key := func(s *Step) string {
-		text := s.What + string(s.Method)
-		for _, m := range s.Goes {
+		text := s.Action + string(s.Method)
+		for _, m := range s.Removed {
 			text += " " + m.Name
 		}
-		if len(s.Goes) == 0 {
-			for _, m := range s.Comes {
+		if len(s.Removed) == 0 {
+			for _, m := range s.Launched {
 				text += " " + m.Pool + m.Type + m.Zone + m.CapacityType
 			}
 		}
@@ -211,7 +209,7 @@ func (o *Outcome) compare(other *Outcome) {
 	for i := range o.Evictions {
 		o.Evictions[i].Anyway = evicted[o.Evictions[i].Pod]
 	}
-	for _, list := range [][]Without{o.Unplaced, o.Kept} {
+	for _, list := range [][]Finding{o.Unplaced, o.Kept} {
 		for i := range list {
 			list[i].Before = without[list[i].Name]
 		}

@@ -79,11 +79,11 @@ func forecastBy(t *testing.T, in whatif.Input, manifests string) (*whatif.Outcom
 func told(o *whatif.Outcome) string {
 	var out []string
 	for _, s := range o.Steps {
-		text := fmt.Sprintf("%s at %.0f", s.What, s.AfterSeconds)
-		for _, m := range s.Goes {
+		text := fmt.Sprintf("%s at %.0f", s.Action, s.AfterSeconds)
+		for _, m := range s.Removed {
 			text += " " + m.Name
 		}
-		for _, m := range s.Comes {
+		for _, m := range s.Launched {
 			text += " +" + m.Type
 		}
 		out = append(out, text)
@@ -228,19 +228,19 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 		},
 		{
 			manifests: "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n",
-			want:      "plan does not know what follows from a changed Secret a",
+			want:      "plan cannot forecast a changed Secret a",
 		},
 		{
 			manifests: "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\n",
 			want:      "line 1: Widget a (example.com/v1)",
 		},
-		{change: []whatif.Change{{Delete: "nodepool/none"}}, want: "--delete nodepool/none: there is none of that name"},
+		{change: []whatif.Change{{Delete: "nodepool/none"}}, want: "--delete nodepool/none: not found"},
 		{change: []whatif.Change{{Delete: "pod/web"}}, want: "want kind/name"},
 		{change: []whatif.Change{{Delete: "nodepool/shop/general"}}, want: "has no namespace"},
 		{change: []whatif.Change{{Scale: "nodepool/general", Replicas: 2}}, want: "the NodePool has no spec.replicas"},
 		{
 			change: []whatif.Change{{Scale: "nodepool/none", Replicas: 2}},
-			want:   "--scale nodepool/none: there is none of that name",
+			want:   "--scale nodepool/none: not found",
 		},
 		{
 			change: []whatif.Change{{Scale: "daemonset/agent", Replicas: 2, Namespace: "shop"}},
@@ -248,7 +248,7 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 		},
 		{
 			change: []whatif.Change{{Scale: "deployment/none", Replicas: 2, Namespace: "shop"}},
-			want:   "there is none of that name",
+			want:   "not found",
 		},
 	} {
 		if _, err := forecastOf(t, c.manifests, c.change...); err == nil || !strings.Contains(err.Error(), c.want) {

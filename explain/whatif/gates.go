@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 )
 
-// evident are the gates with those that must be open in the cluster: somebody writes conditions of NodeOverlays, or
-// has made machines of a pool that keeps a number of them.
-func evident(on gates.Gates, objects []client.Object) gates.Gates {
+// gatesInUse adds the feature gates that the controller of the cluster evidently has on: NodeOverlays have
+// conditions, or a static pool has nodes.
+func gatesInUse(on gates.Gates, objects []client.Object) gates.Gates {
 	static := map[string]bool{}
 	for _, o := range objects {
 		switch o := o.(type) {

@@ -22,9 +22,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// merged is an object as `kubectl apply` would leave it (what the last applied manifest said and this one does not is
-// taken away; what neither says stays), with the API server's defaults, and the fields of its spec, labels and
-// annotations that change.
+// merged is an object as `kubectl apply` would leave it, with the API server's defaults: what the last applied
+// manifest had and this one has not is removed, what neither mentions stays. It also returns the changed fields of
+// spec, labels and annotations.
 func merged(before, change client.Object, item manifest.Item) (client.Object, []string, error) {
 	now, err := plain(change)
 	if err != nil {
@@ -80,7 +80,7 @@ func reread(v any) any {
 	return out
 }
 
-// metaOf are the labels and annotations that people write.
+// metaOf returns the labels and annotations that people write.
 func metaOf(o map[string]any) any {
 	meta, _ := o["metadata"].(map[string]any)
 	notes, _ := meta["annotations"].(map[string]any)
@@ -103,7 +103,7 @@ func plain(o client.Object) (map[string]any, error) {
 	return decoded(raw)
 }
 
-// overlay is the old object with what the manifest says, less what the last manifest said and this one does not.
+// overlay applies said to was and deletes what only last had.
 func overlay(was, said, last map[string]any) map[string]any {
 	out := maps.Clone(was)
 	for key := range last {
@@ -127,8 +127,7 @@ func overlay(was, said, last map[string]any) map[string]any {
 	return out
 }
 
-// complete fills in the defaults of a custom resource and says what its definition does not allow. Of other kinds
-// nothing is changed.
+// complete fills in the defaults of a custom resource and validates it. Other kinds are left alone.
 func complete(o map[string]any, item manifest.Item) error {
 	n, err := item.Name()
 	if err != nil {

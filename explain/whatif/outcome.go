@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// state is what the cluster holds now: machines with a NodeClaim or a price.
+// state is the cluster's size and price now.
 func (r *run) state() State {
 	var out State
 	s := r.cluster.Snapshot()
@@ -23,14 +23,14 @@ func (r *run) state() State {
 	return out
 }
 
-// outcome is what came of it.
+// outcome is the result of the run.
 func (r *run) outcome() *Outcome {
 	s := r.cluster.Snapshot()
 	out := &Outcome{
-		APIVersion: "nodeless.sh/v1alpha1", Kind: "Plan", After: r.state(), Seconds: r.last.Sub(r.start).Seconds(),
+		APIVersion: "nodeless.sh/v1alpha1", Kind: "Plan", After: r.state(), Seconds: r.lastChange.Sub(r.start).Seconds(),
 		Settled: r.settled,
-		Steps:   r.steps, Evictions: r.evictions, BootTime: r.boot.Seconds(), Removed: []Machine{}, Added: []Machine{},
-		Unplaced: []Without{}, Kept: []Without{}, Assumed: []string{},
+		Steps:   r.steps, Evictions: r.evictions, BootTime: r.boot.Seconds(), Removed: []Node{}, Added: []Node{},
+		Unplaced: []Finding{}, Kept: []Finding{}, Assumed: []string{},
 	}
 	if out.Steps == nil {
 		out.Steps = []Step{}
@@ -43,7 +43,7 @@ func (r *run) outcome() *Outcome {
 		n := &s.Nodes[i]
 		there[n.Claim] = true
 		if _, before := r.initial[n.Claim]; !before && n.Claim != "" {
-			out.Added = append(out.Added, machineOf(n))
+			out.Added = append(out.Added, nodeOfModel(n))
 		}
 	}
 	for _, claim := range slices.Sorted(maps.Keys(r.initial)) {
@@ -52,7 +52,7 @@ func (r *run) outcome() *Outcome {
 		}
 	}
 	for _, u := range r.unplaced {
-		out.Unplaced = append(out.Unplaced, Without{Name: u.Pod.Namespace + "/" + u.Pod.Name, Why: reason.Pod(u.Reason)})
+		out.Unplaced = append(out.Unplaced, Finding{Name: u.Pod.Namespace + "/" + u.Pod.Name, Why: reason.Pod(u.Reason)})
 	}
 	drifted := map[string]bool{}
 	for i := range s.Nodes {
@@ -61,7 +61,7 @@ func (r *run) outcome() *Outcome {
 	for _, k := range r.kept {
 		if drifted[k.Node] {
 			why := reason.Undone(k.Reason)
-			out.Kept = append(out.Kept, Without{Name: k.Node, Why: why})
+			out.Kept = append(out.Kept, Finding{Name: k.Node, Why: why})
 		}
 	}
 	out.DaemonsPending = r.daemonsPending(s)
@@ -70,7 +70,7 @@ func (r *run) outcome() *Outcome {
 			out.Assumed = append(out.Assumed, fmt.Sprintf("NodePool %s launches nothing: %s", s.Pools[i].Name, why))
 		}
 	}
-	if r.idle {
+	if r.overlaysIgnored {
 		out.Assumed = append(out.Assumed,
 			"NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give --feature-gates NodeOverlay=true")
 	}

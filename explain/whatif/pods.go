@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/lab/sim/kubescheduler"
 )
 
-// bind does what kube-scheduler would with the pods that wait, and reports whether it bound any.
+// bind binds pending pods as kube-scheduler would, and reports whether it bound any.
 func (r *run) bind(ctx context.Context) bool {
 	s := r.cluster.Snapshot()
 	var waiting []*model.Pod
@@ -35,7 +35,7 @@ func (r *run) bind(ctx context.Context) bool {
 	reserved := reserve(scheduler, s, waiting)
 	for _, p := range waiting {
 		if ctx.Err() != nil {
-			break // who carries on asks why
+			break // the caller asks why
 		}
 		node, nominated := reserved[p.PodKey]
 		if nominated {
@@ -73,7 +73,7 @@ func reserve(scheduler *kubescheduler.Scheduler, s *model.Snapshot, waiting []*m
 	return reserved
 }
 
-// place puts a pod on a node, where it runs at once. The PodDisruptionBudgets are to be recounted then.
+// place puts a pod on a node, where it runs at once. The caller recounts the PodDisruptionBudgets.
 func (r *run) place(key types.NamespacedName, node string) {
 	pod := r.pods[key].DeepCopy()
 	now := metav1.NewTime(r.now())
@@ -84,7 +84,7 @@ func (r *run) place(key types.NamespacedName, node string) {
 		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now},
 	}
 	r.put(pod)
-	r.last = r.now()
+	r.lastChange = r.now()
 }
 
 func (r *run) removePod(pod *corev1.Pod) {
@@ -93,10 +93,10 @@ func (r *run) removePod(pod *corev1.Pod) {
 	r.recount(pod.Namespace)
 }
 
-// evict takes a pod off its node; who owns it makes another one at once.
+// evict evicts a pod; its owner creates another one at once.
 func (r *run) evict(pod *corev1.Pod, node string) {
 	r.evictions = append(r.evictions, Eviction{Pod: pod.Namespace + "/" + pod.Name, Node: node, AfterSeconds: r.after()})
-	r.last = r.now()
+	r.lastChange = r.now()
 	r.removePod(pod)
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
 		r.makePod(pod)
@@ -104,7 +104,7 @@ func (r *run) evict(pod *corev1.Pod, node string) {
 	}
 }
 
-// makePod makes a pod like another one, which waits.
+// makePod creates a pending pod like another one.
 func (r *run) makePod(like *corev1.Pod) {
 	r.seq++
 	pod := like.DeepCopy()
@@ -121,7 +121,7 @@ func (r *run) makePod(like *corev1.Pod) {
 	r.put(pod)
 }
 
-// mayEvict asks the PodDisruptionBudgets, as the Eviction API does.
+// mayEvict consults the PodDisruptionBudgets, as the Eviction API does.
 func (r *run) mayEvict(pod *corev1.Pod) bool {
 	var covering []*policyv1.PodDisruptionBudget
 	for _, b := range r.pdbs {
@@ -137,7 +137,7 @@ func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// recount brings the PodDisruptionBudgets of a namespace up to date, as their controller does.
+// recount updates the PodDisruptionBudgets of a namespace, as their controller does.
 func (r *run) recount(namespace string) {
 	for i, b := range r.pdbs {
 		if b.Namespace != namespace {

@@ -27,65 +27,65 @@ import (
 )
 
 const (
-	// usualBoot is how long machines take where none of the cluster's tells.
-	usualBoot = 40 * time.Second
-	// leaving is how long it takes from the last eviction until a machine is gone.
-	leaving = 10 * time.Second
-	// probe is how often budgets are looked at that go by the clock.
-	probe = 15 * time.Minute
-	// mostTurns ends a forecast that would go on for ever.
-	mostTurns = 100_000
+	// defaultBoot is the boot time of a cluster without nodes to measure.
+	defaultBoot = 40 * time.Second
+	// terminationTime is the time from the last eviction until a node is terminated.
+	terminationTime = 10 * time.Second
+	// budgetPoll is how often budgets with a schedule are evaluated again.
+	budgetPoll = 15 * time.Minute
+	// maxCycles ends a forecast that would never settle.
+	maxCycles = 100_000
 )
 
-// run is one forecast under way.
+// run is one forecast in progress.
 type run struct {
 	Input
 	clock   *clock.Virtual
 	cluster *cluster.State
 	start   time.Time
 
-	claims  map[string]*karpv1.NodeClaim
-	nodes   map[string]*corev1.Node // by name
-	pods    map[types.NamespacedName]*corev1.Pod
-	daemons map[string]*appsv1.DaemonSet
-	pdbs    []*policyv1.PodDisruptionBudget
-	pools   map[string]*karpv1.NodePool
-	was     former // before the change
-	idle    bool   // there are NodeOverlays, and nobody acts upon them
+	claims          map[string]*karpv1.NodeClaim
+	nodes           map[string]*corev1.Node // by name
+	pods            map[types.NamespacedName]*corev1.Pod
+	daemons         map[string]*appsv1.DaemonSet
+	pdbs            []*policyv1.PodDisruptionBudget
+	pools           map[string]*karpv1.NodePool
+	was             before // before the change
+	overlaysIgnored bool   // there are NodeOverlays, and their feature gate is off
 
-	flying   map[string]*flying   // by claim
-	leaving  map[string]time.Time // claims whose machine is empty, until it is gone
-	draining map[string]bool      // claims
-	driver   *cycle.Driver
-	seq      int
+	inFlight    map[string]*inFlight // by claim
+	terminating map[string]time.Time // when the empty nodes of claims will be terminated
+	draining    map[string]bool      // claims
+	driver      *cycle.Driver
+	seq         int
 
-	first     State
-	initial   map[string]Machine
-	steps     []Step
-	evictions []Eviction
-	unplaced  []model.Unplaced
-	kept      []model.Kept
-	again     time.Time
-	last      time.Time // when something was last done
-	settled   bool
-	boot      time.Duration
+	initialState State
+	initial      map[string]Node
+	steps        []Step
+	evictions    []Eviction
+	unplaced     []model.Unplaced
+	kept         []model.Kept
+	retryAt      time.Time
+	lastChange   time.Time // when something was last done
+	settled      bool
+	boot         time.Duration
 }
 
-// newRun fills a world with objects. before are those without the change, nil if there is none.
+// newRun starts from objects. unchanged are those without the change, nil if there is none.
 func newRun(ctx context.Context, in Input, objects, before []client.Object) (*run, error) {
 	now := in.Cluster.Snapshot().Now
 	r := &run{
-		Input: in, clock: clock.NewVirtual(now), start: now, last: now,
+		Input: in, clock: clock.NewVirtual(now), start: now, lastChange: now,
 		claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
 		pods:    map[types.NamespacedName]*corev1.Pod{},
-		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: formerOf(before),
-		flying: map[string]*flying{}, leaving: map[string]time.Time{}, draining: map[string]bool{},
-		initial: map[string]Machine{},
+		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: objectsBefore(before),
+		inFlight: map[string]*inFlight{}, terminating: map[string]time.Time{}, draining: map[string]bool{},
+		initial: map[string]Node{},
 	}
 	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
 	r.driver = cycle.NewDriver(cycle.Options{
 		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
-		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: judge, Log: slog.New(slog.DiscardHandler),
+		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: checkPlan, Log: slog.New(slog.DiscardHandler),
 	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {
@@ -101,12 +101,12 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		r.put(o)
 	}
 	in.Cluster.OfferTo(ctx, r.cluster)
-	r.boot = cmp.Or(in.Boot, measuredBoot(r.claims), usualBoot)
-	r.first = r.state()
+	r.boot = cmp.Or(in.Boot, measuredBoot(r.claims), defaultBoot)
+	r.initialState = r.state()
 	s := r.cluster.Snapshot()
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Claim != "" {
-			r.initial[n.Claim] = machineOf(n)
+			r.initial[n.Claim] = nodeOfModel(n)
 		}
 	}
 	for name, claim := range r.claims {
@@ -114,14 +114,14 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		case claim.DeletionTimestamp != nil:
 			r.draining[name] = true
 		case !conditions.IsTrue(claim, karpv1.ConditionTypeInitialized):
-			r.flying[name] = &flying{at: now.Add(r.boot), candidate: r.expectedOf(claim)}
+			r.inFlight[name] = &inFlight{at: now.Add(r.boot), candidate: r.expectedOf(claim)}
 		}
 	}
-	r.orphans()
+	r.drainOrphans()
 	return r, nil
 }
 
-// put takes in an object as it is now.
+// put creates or updates an object.
 func (r *run) put(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.Pod:
@@ -137,7 +137,7 @@ func (r *run) put(o client.Object) {
 	case *policyv1.PodDisruptionBudget:
 		r.pdbs = append(r.pdbs, o)
 	case *karpv1alpha1.NodeOverlay:
-		if r.idle = !r.Gates.NodeOverlay; r.idle {
+		if r.overlaysIgnored = !r.Gates.NodeOverlay; r.overlaysIgnored {
 			return
 		}
 	}
@@ -148,20 +148,20 @@ func (r *run) now() time.Time { return r.clock.Now() }
 
 func (r *run) after() float64 { return r.now().Sub(r.start).Seconds() }
 
-// did notes that something would be done.
-func (r *run) did(s Step) {
+// addStep records a step at the current time.
+func (r *run) addStep(s Step) {
 	s.AfterSeconds = r.after()
-	r.steps, r.last = append(r.steps, s), r.now()
+	r.steps, r.lastChange = append(r.steps, s), r.now()
 }
 
 // play carries the cluster forward until nothing changes any more.
 func (r *run) play(ctx context.Context) error {
 	look := true
-	for range mostTurns {
+	for range maxCycles {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		busy := r.machines()
+		busy := r.advanceNodes()
 		r.drift()
 		busy = r.daemonPods() || busy
 		busy = r.bind(ctx) || busy
@@ -191,7 +191,7 @@ func (r *run) play(ctx context.Context) error {
 		r.clock.Advance(next.Sub(r.now()))
 		look = true
 	}
-	return fmt.Errorf("the cluster does not come to rest in %d turns, which is a bug; please report it with the output of nodeless capture", mostTurns)
+	return fmt.Errorf("the cluster does not come to rest in %d cycles, which is a bug; please report it with the output of nodeless capture", maxCycles)
 }
 
 func (r *run) changed() bool {
@@ -203,7 +203,7 @@ func (r *run) changed() bool {
 	}
 }
 
-// decide answers the pending pods and carries on the commands under way, and reports whether anything was done.
+// decide answers the pending pods and advances commands in progress. It reports whether anything was done.
 func (r *run) decide(ctx context.Context) (bool, error) {
 	d := r.driver.Provision(ctx)
 	r.driver.Advance(ctx, &d)
@@ -211,12 +211,11 @@ func (r *run) decide(ctx context.Context) (bool, error) {
 	return len(d.Result.Created)+len(d.Result.Finished)+len(d.Result.Undone) > 0, broken(d)
 }
 
-// disrupt removes and replaces nodes that are not worth their price or not as they should be, and reports whether it
-// did.
+// disrupt removes and replaces nodes that are not worth their price or have drifted, and reports whether it did.
 func (r *run) disrupt(ctx context.Context) (bool, error) {
 	for done := false; ; {
 		var d cycle.Decision
-		r.again = r.driver.Disrupt(ctx, &d)
+		r.retryAt = r.driver.Disrupt(ctx, &d)
 		r.kept = d.Plan.Kept
 		done = done || len(d.Result.Removed)+len(d.Result.Begun) > 0
 		if err := cmp.Or(broken(d), ctx.Err()); err != nil || !r.driver.More() {
@@ -225,7 +224,7 @@ func (r *run) disrupt(ctx context.Context) (bool, error) {
 	}
 }
 
-// broken is the error of a decision whose plan broke a promise.
+// broken returns an error if a plan failed its check.
 func broken(d cycle.Decision) error {
 	if len(d.Bad) == 0 {
 		return nil
@@ -233,7 +232,7 @@ func broken(d cycle.Decision) error {
 	return fmt.Errorf("a plan broke a promise, which is a bug; please report it with the output of nodeless capture: %s", d.Bad[0])
 }
 
-// provision is engine.Provision, which is not asked while no pod waits and no pool keeps a number of nodes.
+// provision is engine.Provision, which is skipped while no pod is pending and no pool is static.
 func provision(s *model.Snapshot, p model.Policy) model.Plan {
 	if len(s.Pending) == 0 && !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static }) {
 		return model.Plan{}
@@ -241,8 +240,8 @@ func provision(s *model.Snapshot, p model.Policy) model.Plan {
 	return engine.Provision(s, p)
 }
 
-// judge is check.Plan of plans that decide something.
-func judge(s *model.Snapshot, policy model.Policy, p model.Plan) []check.Violation {
+// checkPlan is check.Plan for plans that decide something.
+func checkPlan(s *model.Snapshot, policy model.Policy, p model.Plan) []check.Violation {
 	if len(p.Placements)+len(p.Launches)+len(p.Unplaced)+len(p.Removals)+len(p.Commands) == 0 {
 		return nil
 	}

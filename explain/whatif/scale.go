@@ -12,7 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// replicasOf reads NAME=N.
+// replicasOf parses NAME=N.
 func replicasOf(text string) (string, int, error) {
 	name, count, ok := strings.Cut(text, "=")
 	n, err := strconv.Atoi(count)
@@ -22,32 +22,32 @@ func replicasOf(text string) (string, int, error) {
 	return name, n, nil
 }
 
-// ParseScale reads a value of --scale, such as deployment/web=5.
+// ParseScale parses a value of --scale, such as deployment/web=5.
 func ParseScale(text, namespace string) (Change, error) {
 	name, n, err := replicasOf(text)
 	return Change{Scale: name, Replicas: n, Namespace: namespace}, err
 }
 
-// scalePool has a static pool have so many machines.
-func (a *applied) scalePool(c *Change, key client.ObjectKey) (string, error) {
+// scalePool sets the number of nodes of a static pool.
+func (a *changedObjects) scalePool(c *Change, key client.ObjectKey) (string, error) {
 	at := a.find(&karpv1.NodePool{}, key)
 	if at < 0 {
 		return "", fmt.Errorf("--scale %s: %w", c.Scale,
-			noSuch(apierrors.NewNotFound(schema.GroupResource{Resource: "nodepool"}, key.Name)))
+			explainGet(apierrors.NewNotFound(schema.GroupResource{Resource: "nodepool"}, key.Name)))
 	}
 	pool := a.objects[at].DeepCopyObject().(*karpv1.NodePool)
 	if pool.Spec.Replicas == nil {
-		return "", fmt.Errorf("--scale %s=%d: the NodePool has no spec.replicas: it has as many machines as its pods need; scale their Deployment", c.Scale, c.Replicas)
+		return "", fmt.Errorf("--scale %s=%d: the NodePool has no spec.replicas: its size follows from its pods; scale their Deployment", c.Scale, c.Replicas)
 	}
 	n := int64(c.Replicas)
 	pool.Spec.Replicas, pool.ResourceVersion, pool.Generation = &n, "", 0
 	a.objects = slices.Clone(a.objects)
 	a.objects[at] = pool
-	return fmt.Sprintf("NodePool %s has %d machines", key.Name, n), nil
+	return fmt.Sprintf("NodePool %s has %d nodes", key.Name, n), nil
 }
 
-// boundNodes refuses changes that add too many machines to static pools.
-func (a *applied) boundNodes() error {
+// boundNodes rejects changes that add too many nodes to static pools.
+func (a *changedObjects) boundNodes() error {
 	had := map[string]int64{}
 	for _, o := range a.in.Cluster.Objects() {
 		if pool, ok := o.(*karpv1.NodePool); ok && pool.Spec.Replicas != nil {
@@ -61,7 +61,7 @@ func (a *applied) boundNodes() error {
 			continue
 		}
 		if more := *pool.Spec.Replicas - had[pool.Name]; more > room {
-			return fmt.Errorf("NodePool %s with %d machines: a forecast adds %d at most; ask about fewer", pool.Name,
+			return fmt.Errorf("NodePool %s with %d nodes: a forecast adds at most %d; ask about fewer", pool.Name,
 				*pool.Spec.Replicas, a.in.MaxNodes)
 		} else if more > 0 {
 			room -= more

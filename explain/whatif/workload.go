@@ -16,19 +16,18 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// ownedBy reports whether a pod is the Deployment's, by its ReplicaSet's name.
+// ownedBy reports whether a pod belongs to the Deployment, judging by its ReplicaSet's name.
 func ownedBy(pod *corev1.Pod, deployment string) bool {
 	return surge.Deployment(&pod.ObjectMeta) == deployment
 }
 
-// deployment changes a Deployment's number of pods, and if its template becomes another one its pods: new ones come,
-// the old ones go.
-func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
+// deployment applies a Deployment: a new template replaces all pods, a new number adds or deletes some.
+func (a *changedObjects) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
 	key := client.ObjectKeyFromObject(d)
 	was := &appsv1.Deployment{}
 	err := a.in.Cluster.Get(ctx, key, was)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("read Deployment %s: %w", key, noSuch(err))
+		return "", fmt.Errorf("read Deployment %s: %w", key, explainGet(err))
 	}
 	n := 1
 	if d.Spec.Replicas != nil {
@@ -38,7 +37,7 @@ func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string,
 	}
 	if err != nil {
 		_, err := a.scale(ctx, d, n, &d.Spec.Template)
-		return fmt.Sprintf("Deployment %s comes, with %d pods", key, n), err
+		return fmt.Sprintf("Deployment %s is created with %d pods", key, n), err
 	}
 	if sameTemplate(&was.Spec.Template, &d.Spec.Template) {
 		return a.scale(ctx, was, n, nil)
@@ -48,8 +47,8 @@ func (a *applied) deployment(ctx context.Context, d *appsv1.Deployment) (string,
 	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
 }
 
-// sameTemplate compares what decides where pods may go, as far as the new template says it: what it leaves open the
-// API server fills in.
+// sameTemplate compares what decides where pods may run, as far as the new template says it; the API server fills in
+// the rest.
 func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
 	lean := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 		out := *t.DeepCopy()
@@ -78,8 +77,8 @@ func quantities(r corev1.ResourceRequirements) map[string]string {
 	return out
 }
 
-// scale has a Deployment have so many pods, of a template or like those that it has.
-func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int,
+// scale gives a Deployment n pods, made from a template or like its existing ones.
+func (a *changedObjects) scale(ctx context.Context, d *appsv1.Deployment, n int,
 	template *corev1.PodTemplateSpec,
 ) (string, error) {
 	have := a.podsOf(d)
@@ -91,13 +90,13 @@ func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int,
 	case n < 0:
 		return "", fmt.Errorf("Deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
 	case more > a.in.MaxPods-a.seq:
-		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds %d at most; ask about fewer", d.Namespace,
+		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds at most %d; ask about fewer", d.Namespace,
 			d.Name, n, a.in.MaxPods)
 	case more < 0:
-		firstToGo(a.in.Cluster.Snapshot().Now, have)
+		sortByDeletionOrder(a.in.Cluster.Snapshot().Now, have)
 		a.drop(have[:-more])
 	case more > 0:
-		like := a.fresh(d, template)
+		like := a.podOfTemplate(d, template)
 		start := d.Name + "-"
 		if len(have) > 0 {
 			like, start = have[0], have[0].GenerateName
@@ -109,8 +108,8 @@ func (a *applied) scale(ctx context.Context, d *appsv1.Deployment, n int,
 	return fmt.Sprintf("Deployment %s/%s has %d pods", d.Namespace, d.Name, n), nil
 }
 
-// drop takes pods away.
-func (a *applied) drop(pods []*corev1.Pod) {
+// drop deletes pods.
+func (a *changedObjects) drop(pods []*corev1.Pod) {
 	gone := map[client.Object]bool{}
 	for _, pod := range pods {
 		gone[pod] = true
@@ -119,7 +118,7 @@ func (a *applied) drop(pods []*corev1.Pod) {
 }
 
 // add adds n pending pods like one. They share what nobody modifies.
-func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int) error {
+func (a *changedObjects) add(ctx context.Context, like *corev1.Pod, start string, n int) error {
 	a.objects = slices.Grow(slices.Clone(a.objects), n)
 	now := metav1.NewTime(a.in.Cluster.Snapshot().Now)
 	for range n {
@@ -137,8 +136,8 @@ func (a *applied) add(ctx context.Context, like *corev1.Pod, start string, n int
 	return nil
 }
 
-// fresh is a pod of a template.
-func (a *applied) fresh(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
+// podOfTemplate makes a pod from a template.
+func (a *changedObjects) podOfTemplate(d *appsv1.Deployment, t *corev1.PodTemplateSpec) *corev1.Pod {
 	yes := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

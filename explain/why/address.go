@@ -17,10 +17,10 @@ const (
 	textNoAddress   = "failed to assign an IP address to container"
 )
 
-// hostPods is how many pods on the host network EKS's formula for max pods counts on: aws-node and kube-proxy.
+// hostPods is the number of pods on the host network in EKS's formula for max pods: aws-node and kube-proxy.
 const hostPods = 2
 
-// address answers about a pod that is on a node and gets no IP address there, and says nothing of others.
+// address answers about a pod that is bound to a node and gets no IP address there; it says nothing about others.
 func (q *podQuestion) address(ctx context.Context) {
 	pod := q.pod
 	n := q.nodeNamed(pod.Spec.NodeName)
@@ -53,8 +53,8 @@ func (q *podQuestion) address(ctx context.Context) {
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 
-// moreAddresses says what helps where so many addresses are in use, of those for which the node's interfaces have
-// room, and its kubelet takes so many pods.
+// moreAddresses says what helps a node whose interfaces have room for room addresses, of which used are in use, and
+// whose kubelet allows takes pods.
 func moreAddresses(used, room, takes int, class string) string {
 	switch {
 	case used < room:
@@ -67,7 +67,7 @@ func moreAddresses(used, room, takes int, class string) string {
 		"and this node does not run both"
 }
 
-// lacksAddress reports whether the last that was said of the pod's sandbox is that there is no address.
+// lacksAddress reports whether the last event about the pod's sandbox says that there is no address.
 func (q *podQuestion) lacksAddress(ctx context.Context) bool {
 	all, err := q.past.events(ctx, q.of)
 	if err != nil {

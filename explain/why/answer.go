@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// Verdicts, one word for what an Answer comes to.
+// Verdicts of an Answer.
 const (
 	Unschedulable = "Unschedulable" // no node can take the pod, and none is launched for it
 	Launching     = "Launching"     // a node is, or has to be, launched for the pod; or the node itself is not ready yet
@@ -31,8 +31,8 @@ const (
 	Gone          = "Gone"
 )
 
-// Answer is what there is to say of one object. Facts say all of it in words, in order; the fields beside them are
-// the same as data.
+// Answer explains one object. Facts are the whole explanation in words; the fields beside them hold the same as
+// data.
 type Answer struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
@@ -43,16 +43,16 @@ type Answer struct {
 	Facts      []Fact  `json:"facts"`
 
 	Reason   *Reason     `json:"reason,omitempty"`   // of a pod that gets nothing
-	Change   *Change     `json:"change,omitempty"`   // the smallest that would help it
-	Changes  []Change    `json:"changes,omitempty"`  // that, and up to two others, each of which would help by itself
+	Change   *Change     `json:"change,omitempty"`   // the smallest change that would help
+	Changes  []Change    `json:"changes,omitempty"`  // Change and up to two others, each of which would help by itself
 	Pods     []PodAnswer `json:"pods,omitempty"`     // of a workload
 	Launch   *Launch     `json:"launch,omitempty"`   // for a pod
 	Launches []Launch    `json:"launches,omitempty"` // of a pool
 	Node     string      `json:"node,omitempty"`     // of a pod
-	Blockers []Blocker   `json:"blockers,omitempty"` // that keep a machine
-	Then     string      `json:"then,omitempty"`     // what becomes of the machine without them
+	Blockers []Blocker   `json:"blockers,omitempty"` // that keep a node
+	Then     string      `json:"then,omitempty"`     // what would happen to the node without them
 
-	// Decisions are those that the controller kept about the object, by time.
+	// Decisions are those that the controller recorded about the object, by time.
 	Decisions []record.Record `json:"decisions,omitempty"`
 
 	Server string `json:"server"`
@@ -64,7 +64,7 @@ type Fact struct {
 	Text  string `json:"text"`
 }
 
-// question is what one answer is made of.
+// question is the state of one explanation.
 type question struct {
 	c      *capture.Cluster
 	s      *model.Snapshot
@@ -80,8 +80,7 @@ func newQuestion(c *capture.Cluster, s *model.Snapshot, policy model.Policy, of 
 	}}
 }
 
-// Ask answers about one object. The error says that there is nothing of that name, with what comes near it, or what
-// could not be read.
+// Ask explains one object. The error says that it does not exist, with similar names, or what could not be read.
 func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subject) (*Answer, error) {
 	q := newQuestion(c, c.Snapshot(), policy, of)
 	found, err := q.about(ctx, of)
@@ -110,7 +109,7 @@ func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subjec
 	return q.a, nil
 }
 
-// about answers, and reports whether the object is there.
+// about answers, and reports whether the object exists.
 func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	switch of.Kind {
 	case PodKind:
@@ -128,19 +127,19 @@ func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	return false, fmt.Errorf("unknown kind %q: give a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
 }
 
-// say adds a fact, if there is something to say.
+// say adds a fact unless its text is empty.
 func (q *question) say(label, text string) {
 	if text != "" {
 		q.a.Facts = append(q.a.Facts, Fact{label, text})
 	}
 }
 
-// sayf is say with a text to be made.
+// sayf is say with a format.
 func (q *question) sayf(label, format string, args ...any) {
 	q.say(label, fmt.Sprintf(format, args...))
 }
 
-// conclude is what the answer comes to.
+// conclude sets the conclusion.
 func (q *question) conclude(state, verdict, format string, args ...any) {
 	q.a.State, q.a.Verdict = state, verdict
 	q.a.Summary = format
@@ -149,7 +148,7 @@ func (q *question) conclude(state, verdict, format string, args ...any) {
 	}
 }
 
-// ago is how long something has been so, in words.
+// ago is how long ago something was.
 func (q *question) ago(at time.Time) string {
 	if at.IsZero() {
 		return "?"
@@ -171,7 +170,7 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// some joins the first of a list, and says how many more there are.
+// some joins the first max of a list, and says how many more there are.
 func some(all []string, most int) string {
 	if len(all) <= most {
 		return strings.Join(all, ", ")
@@ -187,7 +186,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// funnel is how many types each rule left, and why none is.
+// funnel says how many types each rule left, and why none is left.
 func funnel(v model.PoolVerdict) string {
 	why := strings.TrimPrefix(reason.Verdict(v), "pool "+v.Pool+": ")
 	if steps := reason.Funnel(v); steps != "" {

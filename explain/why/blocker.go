@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// blocker is a reason to keep a node in words, with when it clears.
+// blocker describes a reason to keep a node, and when it clears.
 func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	b := Blocker{Rule: r.Rule, Text: reason.Undone(*r), Group: r.Group}
 	q.clearsAt(&b, r.Until)
@@ -46,7 +46,7 @@ func (q *nodeQuestion) clearsAt(b *Blocker, t time.Time) {
 	}
 }
 
-// clears says what has to happen for a blocker to clear; "" where only its time does.
+// clears says what has to happen for a blocker to clear; "" if only time has to pass.
 func (q *nodeQuestion) clears(r *model.Reason) string {
 	switch r.Rule {
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
@@ -121,7 +121,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 	return karpv1.DisruptionReasonEmpty
 }
 
-// heldUntil is until when a pod, named as in Reasons, must not be disrupted.
+// heldUntil is until when a pod, named as in reasons, must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
 	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
 		if "pod "+pod.Namespace+"/"+pod.Name == named {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
-// Reason is why a pod gets nothing: the rule, what it was about, and what each pool said.
+// Reason is why a pod gets no node: the rule, its object, and the verdict of each pool.
 type Reason struct {
 	Rule   model.Rule    `json:"rule"`
 	Object string        `json:"object,omitempty"`
@@ -16,7 +16,7 @@ type Reason struct {
 	Pools  []PoolVerdict `json:"pools,omitempty"`
 }
 
-// PoolVerdict is the rule that left none of a pool's types, and how many each rule before it left.
+// PoolVerdict is the rule that excluded the last of a pool's types, and how many each rule before it left.
 type PoolVerdict struct {
 	Pool   string     `json:"pool"`
 	Rule   model.Rule `json:"rule"`
@@ -34,7 +34,7 @@ type Step struct {
 	Left int        `json:"left"`
 }
 
-// Change is the smallest single change after which a pod would have its place.
+// Change is a single change that would give a pod a node.
 type Change struct {
 	Rule   model.Rule `json:"rule"`
 	Object string     `json:"object"` // what to edit
@@ -46,8 +46,7 @@ type Change struct {
 	// something has to be created or awaited, or only a person knows which of several to give up.
 	Patch   *Patch `json:"patch,omitempty"`
 	Command string `json:"command,omitempty"`
-	// Launch is the cheapest node that would be launched for the pod then. Arch is its architecture, where the image
-	// must be built for another one than is usual.
+	// Launch is a node that is, or would be, launched.
 	Launch *Offer `json:"launch,omitempty"`
 	Arch   string `json:"arch,omitempty"`
 }
@@ -68,7 +67,7 @@ type Offer struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// Blocker is one reason to keep a machine.
+// Blocker is a reason to keep a node.
 type Blocker struct {
 	Rule   model.Rule `json:"rule"`
 	Text   string     `json:"text"`
@@ -112,8 +111,8 @@ func changeOf(o *suggest.Option, p *Patch) *Change {
 	return out
 }
 
-// sentence is the change with what it costs.
-func (c *Change) sentence(node model.Candidate) string {
+// textWithNode is the change with the node that it would launch.
+func (c *Change) textWithNode(node model.Candidate) string {
 	text := c.Text
 	if node.Type != "" {
 		text += "; launches " + reason.Candidate(node)

@@ -13,19 +13,19 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
-// mostDecisions about an object that is there are told.
-const mostDecisions = 5
+// maxDecisions about an existing object are shown.
+const maxDecisions = 5
 
-// history is what was decided about an object, by time, and the whole log.
+// history holds the decisions about an object, by time, and the whole log.
 type history struct {
 	all, about []record.Record
 	damaged    []error // parts of the log that cannot be read
 }
 
-// archive reads what the cluster remembers about objects, also after they are gone: decisions and events.
+// archive reads what the cluster remembers about objects, even after they are gone: decisions and events.
 type archive struct {
-	c     *capture.Cluster
-	known *known
+	c      *capture.Cluster
+	cached *known
 }
 
 type known struct {
@@ -33,13 +33,14 @@ type known struct {
 	err error
 }
 
-// decisions are those about the subject of the question, read once. Where no decisions are recorded there are none.
+// decisions returns the decisions about the question's subject, which are read once. Clusters without recorded
+// decisions have none.
 func (a *archive) decisions(ctx context.Context, of Subject) (history, error) {
-	if a.known == nil {
+	if a.cached == nil {
 		h, err := a.read(ctx, of)
-		a.known = &known{h, err}
+		a.cached = &known{h, err}
 	}
-	return a.known.history, a.known.err
+	return a.cached.history, a.cached.err
 }
 
 func (a *archive) read(ctx context.Context, of Subject) (history, error) {
@@ -72,8 +73,7 @@ func (a *archive) read(ctx context.Context, of Subject) (history, error) {
 	return h, nil
 }
 
-// ofThisPod are those of the records that are about the pod that is there now or, if there is none, about the last
-// one of its name.
+// ofThisPod selects the records about the existing pod or, if there is none, about the last one of that name.
 func (a *archive) ofThisPod(of Subject, records []record.Record) []record.Record {
 	name := of.Namespace + "/" + of.Name
 	if pod := a.c.State.Pod(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}); pod != nil {
@@ -91,11 +91,11 @@ func (a *archive) ofThisPod(of Subject, records []record.Record) []record.Record
 	})
 }
 
-// claimsOf are the NodeClaims of a Node.
+// claimsOf returns the NodeClaims of a Node.
 func claimsOf(about []record.Record, node string) []string {
 	var out []string
 	for i := range about {
-		for _, m := range about[i].Goes {
+		for _, m := range about[i].Removed {
 			if m.Node == node {
 				out = append(out, m.Claim)
 			}
@@ -110,9 +110,9 @@ func claimsOf(about []record.Record, node string) []string {
 	return slices.Compact(out)
 }
 
-// history is what was decided about the subject of the question; the first call names what cannot be read of it.
+// history returns the decisions about the subject; the first call reports what cannot be read.
 func (q *question) history(ctx context.Context, of Subject) (history, error) {
-	first := q.past.known == nil
+	first := q.past.cached == nil
 	h, err := q.past.decisions(ctx, of)
 	if first {
 		for _, damage := range h.damaged {
@@ -122,19 +122,19 @@ func (q *question) history(ctx context.Context, of Subject) (history, error) {
 	return h, err
 }
 
-// decided adds what was decided lately about something that is there.
+// decided adds recent decisions about an existing object.
 func (q *question) decided(ctx context.Context, of Subject) {
 	h, err := q.history(ctx, of)
 	if err != nil {
 		q.sayf("decided", "not read: %v", err)
 		return
 	}
-	q.a.Decisions = h.about[max(0, len(h.about)-mostDecisions):]
+	q.a.Decisions = h.about[max(0, len(h.about)-maxDecisions):]
 	for i := range q.a.Decisions {
 		r := &q.a.Decisions[i]
 		q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
 	}
 }
 
-// took is a time in seconds as people read it.
+// took formats seconds.
 func took(seconds float64) string { return age(time.Duration(seconds * float64(time.Second))) }

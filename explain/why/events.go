@@ -12,16 +12,16 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// mostEvents is how many are told.
-const mostEvents = 5
+// maxEvents is how many are shown.
+const maxEvents = 5
 
 // objectKinds are the kinds as events name them.
 var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind: "NodeClaim", PoolKind: "NodePool"}
 
 func objectKind(kind string) string { return or(objectKinds[kind], workloads[kind].kind) }
 
-// events are the events about a subject, oldest first: about the object that is there or, if there is none, about the
-// last one of its name.
+// events returns the events about a subject, oldest first: about the existing object or, if there is none, about the
+// last one of that name.
 func (a *archive) events(ctx context.Context, of Subject) ([]corev1.Event, error) {
 	all, err := a.c.Events(ctx, of.Namespace, of.Name)
 	if err != nil {
@@ -35,15 +35,14 @@ func (a *archive) events(ctx context.Context, of Subject) ([]corev1.Event, error
 	return slices.DeleteFunc(all, func(e corev1.Event) bool { return !about(&e, uid) }), nil
 }
 
-// about reports whether an event is about the object of that UID and not about another one of its name. A kubelet
-// gives the name of its Node for the UID.
+// about reports whether an event is about the object with that UID. Kubelets use the name of their Node as its UID.
 func about(e *corev1.Event, uid types.UID) bool {
 	of := &e.InvolvedObject
 	return uid == "" || of.UID == "" || of.UID == uid || of.Kind == "Node" &&
 		(string(of.UID) == of.Name || string(uid) == of.Name)
 }
 
-// uid is the UID of the subject, "" if it is not there.
+// uid is the UID of the subject, "" if it does not exist.
 func (a *archive) uid(of Subject) types.UID {
 	switch of.Kind {
 	case PodKind:
@@ -66,7 +65,7 @@ func (a *archive) uid(of Subject) types.UID {
 	return ""
 }
 
-// events adds what was said of the object. Who may not read events is told so, and has the rest of the answer.
+// events adds the events about an existing object, or why they could not be read.
 func (q *question) events(ctx context.Context, of Subject) {
 	all, err := q.past.events(ctx, of)
 	if err != nil {
@@ -74,21 +73,20 @@ func (q *question) events(ctx context.Context, of Subject) {
 		return
 	}
 	all = q.news(all)
-	for _, e := range all[max(0, len(all)-mostEvents):] {
+	for _, e := range all[max(0, len(all)-maxEvents):] {
 		q.say("event", q.eventText(&e))
 	}
 }
 
-// routine are the reasons of what a kubelet and the node controller say of every node that starts, and which
-// therefore explains none.
+// routine are the reasons of events that every starting node has and that explain nothing.
 var routine = []string{
 	"Starting", "NodeAllocatableEnforced", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
 	"NodeReady",
 	"RegisteredNode",
 }
 
-// news are the events that say what was not said yet: of several with one text the last, none that is routine, and
-// none whose text is a fact already, such as kube-scheduler's, which is on the pod, too.
+// news selects the events that add something: the last of those with equal texts, none that is routine, and none
+// whose text is already a fact.
 func (q *question) news(all []corev1.Event) []corev1.Event {
 	var out []corev1.Event
 	for i := range all {
@@ -124,8 +122,8 @@ func times(e *corev1.Event) int32 {
 	return max(e.Count, 1)
 }
 
-// said adds what was said of something that is not there any more, and reports whether anything was. alone = there is
-// nothing else to say of it.
+// said adds the events about an object that no longer exists, and reports whether there are any. With alone there is
+// nothing else to say about it.
 func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, error) {
 	all, err := q.past.events(ctx, of)
 	if err != nil || len(all) == 0 {
@@ -136,7 +134,7 @@ func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, erro
 			q.ago(capture.EventTime(last)), last.Reason, strings.TrimSpace(last.Message))
 	}
 	news := q.news(all)
-	for _, e := range news[max(0, len(news)-2*mostEvents):] {
+	for _, e := range news[max(0, len(news)-2*maxEvents):] {
 		q.say("event", q.eventText(&e))
 	}
 	return true, nil

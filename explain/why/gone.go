@@ -16,8 +16,8 @@ type goneQuestion struct {
 	h  history
 }
 
-// aboutGone answers about something that is not there any more, by what was decided of it and what was said of it,
-// and reports whether anything was. The error is what could not be read.
+// aboutGone explains an object that no longer exists by recorded decisions and events, and reports whether there are
+// any. The error says what could not be read.
 func (q *question) aboutGone(ctx context.Context, of Subject) (bool, error) {
 	h, unread := q.history(ctx, of)
 	if len(h.about) > 0 {
@@ -48,7 +48,7 @@ func (q *goneQuestion) pod() {
 	last := &h.about[len(h.about)-1]
 	what := "a node was launched for it"
 	switch last.Kind {
-	case record.Refuse:
+	case record.Unschedulable:
 		what = "no node could take it: " + last.Why
 	case record.Launch:
 	default:
@@ -60,7 +60,7 @@ func (q *goneQuestion) pod() {
 		switch r.Kind {
 		case record.Launch:
 			q.launchedAs(r, "")
-		case record.Refuse:
+		case record.Unschedulable:
 			q.sayf("unschedulable", "since %s ago: %s", q.ago(r.Time), r.Why)
 		default:
 			q.sayf("evicted", "%s ago: %s", q.ago(r.Time), r.Why)
@@ -68,12 +68,13 @@ func (q *goneQuestion) pod() {
 	}
 }
 
-// node says when and why a machine came and went, and what that saved; of a pool, what became of its machines.
+// node says when and why a node was launched and removed, and what that saved; for a pool, what happened to its
+// nodes.
 func (q *goneQuestion) node() {
 	of, h := q.of, q.h
 	var last *record.Record
 	for i := range h.about {
-		if r := &h.about[i]; q.isEnd(r) {
+		if r := &h.about[i]; q.isRemoval(r) {
 			last = r
 		}
 	}
@@ -86,41 +87,41 @@ func (q *goneQuestion) node() {
 	default:
 		q.conclude("Gone", Gone, "it was removed by a decision %s ago: %s", q.ago(last.Time), or(last.Why, last.Method))
 	}
-	for i := range h.about[max(0, len(h.about)-2*mostDecisions):] {
-		r := &h.about[max(0, len(h.about)-2*mostDecisions)+i]
+	for i := range h.about[max(0, len(h.about)-2*maxDecisions):] {
+		r := &h.about[max(0, len(h.about)-2*maxDecisions)+i]
 		switch {
 		case of.Kind == PoolKind:
 			q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
-		case q.isEnd(r):
-			q.end(r)
+		case q.isRemoval(r):
+			q.removed(r)
 		default:
 			q.launchedAs(r, of.Name)
 		}
 	}
 }
 
-// isEnd reports whether a decision is one by which the machine was to go.
-func (q *goneQuestion) isEnd(r *record.Record) bool {
-	return slices.ContainsFunc(r.Goes, func(m record.Machine) bool { return m.Claim == q.of.Name || m.Node == q.of.Name })
+// isRemoval reports whether a decision removed the node.
+func (q *goneQuestion) isRemoval(r *record.Record) bool {
+	return slices.ContainsFunc(r.Removed, func(m record.RemovedNode) bool { return m.Claim == q.of.Name || m.Node == q.of.Name })
 }
 
-// launchedAs says which machine was launched, for whom, and what else could have been had.
+// launchedAs says which node was launched, for which pods, and what the alternatives were.
 func (q *goneQuestion) launchedAs(r *record.Record, name string) {
-	if len(r.Comes) == 0 {
+	if len(r.Launched) == 0 {
 		return
 	}
-	i := slices.IndexFunc(r.Comes, func(b record.Bought) bool {
+	i := slices.IndexFunc(r.Launched, func(b record.LaunchedNode) bool {
 		o := r.Outcome(record.Ready, b.Claim)
 		return b.Claim == name || o != nil && o.Node == name
 	})
-	b := r.Comes[max(i, 0)]
+	b := r.Launched[max(i, 0)]
 	q.sayf("launched", "%s ago as nodeclaim %s, pool %s: %s", q.ago(r.Time), b.Claim, b.Pool, b.Chosen)
 	if r.Kind == record.Launch {
 		q.sayf("for", "%s", pods(r.Pods, r.PodsMore))
 	} else {
 		q.say("by decision", r.Why)
 	}
-	q.say("why this type", dearer(&b))
+	q.say("why this type", alternatives(&b))
 	if o := r.Outcome(record.Ready, b.Claim); o != nil {
 		q.sayf("ready", "after %s, as node %s", took(o.Seconds), o.Node)
 	} else {
@@ -128,22 +129,22 @@ func (q *goneQuestion) launchedAs(r *record.Record, name string) {
 	}
 }
 
-// end says why and when a machine went, what was on it, what came in its place and what that saved.
-func (q *goneQuestion) end(r *record.Record) {
+// removed says why and when a node was removed, what ran on it, what replaced it and what that saved.
+func (q *goneQuestion) removed(r *record.Record) {
 	of := q.of
-	i := slices.IndexFunc(r.Goes, func(m record.Machine) bool { return m.Claim == of.Name || m.Node == of.Name })
-	m := r.Goes[i]
+	i := slices.IndexFunc(r.Removed, func(m record.RemovedNode) bool { return m.Claim == of.Name || m.Node == of.Name })
+	m := r.Removed[i]
 	q.sayf("removed because", "%s (%s)", r.Why, r.Method)
 	if len(m.Pods)+m.PodsMore > 0 {
 		q.sayf("evicted", "%s", pods(m.Pods, m.PodsMore))
 	}
-	for _, b := range r.Comes[:min(len(r.Comes), 5)] {
+	for _, b := range r.Launched[:min(len(r.Launched), 5)] {
 		q.sayf("replacement", "nodeclaim %s: %s", b.Claim, b.Chosen)
 	}
-	if o := r.Outcome(record.Undone, ""); o != nil {
+	if o := r.Outcome(record.Kept, ""); o != nil {
 		q.sayf("abandoned", "after %s: %s", took(o.Seconds), o.Text)
 	}
-	if o := r.Outcome(record.Gone, m.Claim); o != nil {
+	if o := r.Outcome(record.Terminated, m.Claim); o != nil {
 		q.sayf("terminated", "%s after that, %s ago%s", took(o.Seconds), q.ago(o.Time), because("", o.Text))
 	}
 	for _, s := range record.Savings(q.h.all, q.s.Now, record.DefaultHorizon).Savings {
@@ -153,8 +154,8 @@ func (q *goneQuestion) end(r *record.Record) {
 	}
 }
 
-// dearer sets what was chosen beside what was not.
-func dearer(b *record.Bought) string {
+// alternatives compares what was chosen with what was not.
+func alternatives(b *record.LaunchedNode) string {
 	if b.RunnerUp == nil {
 		return "no other type fitted"
 	}
@@ -175,8 +176,8 @@ func pods(names []string, more int) string {
 	if len(names)+more == 0 {
 		return "the replicas of its pool"
 	}
-	text := counted(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), mostDecisions)], ", ")
-	if left := len(names) + more - mostDecisions; left > 0 {
+	text := counted(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), maxDecisions)], ", ")
+	if left := len(names) + more - maxDecisions; left > 0 {
 		text += fmt.Sprintf(" and %d more", left)
 	}
 	return text

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// mostAlternatives is how many ways of launching are compared.
-const mostAlternatives = 5
+// maxAlternatives is how many offerings are compared.
+const maxAlternatives = 5
 
-// launch says which machine is bought, for whom, and what others would cost.
+// launch says which node is launched, for which pods, and what others would cost.
 func (q *podQuestion) launch(l *model.Launch) {
 	data := q.launchOf(l)
 	q.a.Launch = &data
@@ -27,7 +27,7 @@ func (q *question) launchOf(l *model.Launch) Launch {
 	for _, k := range l.Pods {
 		out.Pods = append(out.Pods, k.Namespace+"/"+k.Name)
 	}
-	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
 		if c.Type != l.Chosen.Type {
 			out.Alternatives = append(out.Alternatives, offerOf(c))
 		}
@@ -35,7 +35,7 @@ func (q *question) launchOf(l *model.Launch) Launch {
 	return out
 }
 
-// comparison sets the chosen type beside the next best.
+// comparison compares the chosen type with the next best.
 func (q *podQuestion) comparison(l *model.Launch) string {
 	if l.RunnerUp.Type == "" {
 		return "no other type fits"
@@ -48,7 +48,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 		text += "no more, but ranks lower under the policy or by name"
 	}
 	var next []string
-	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
 		if c.Type != l.RunnerUp.Type && c.Type != l.Chosen.Type {
 			next = append(next, c.Type+" "+reason.Dollars(c.Price))
 		}

@@ -9,14 +9,14 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// onFargate reports whether a machine is the node of one pod alone: AWS Fargate's, or a microVM of ours. Either may
-// be nil.
+// onFargate reports whether a node belongs to a single pod: one of AWS Fargate, or a microVM. Either argument may be
+// nil.
 func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return node != nil && node.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate ||
 		claim != nil && claim.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate
 }
 
-// microVM answers about the node of one pod alone.
+// microVM answers about the node of a single pod.
 func (q *nodeQuestion) microVM() {
 	whose := "one pod"
 	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
@@ -27,8 +27,8 @@ func (q *nodeQuestion) microVM() {
 	q.conclude(q.state(), Kept, "it belongs to %s alone and is removed when that pod ends or is deleted", whose)
 }
 
-// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node yet: it is refused, or its
-// node starts.
+// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node: it is refused, or its
+// microVM is starting.
 func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()
 	if claim := q.c.State.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
@@ -53,7 +53,7 @@ func (q *podQuestion) waitsForMicroVM() {
 	q.say("what helps", refusedRemedy(c.Reason))
 }
 
-// refusedRemedy says what to do about a reason for which fargate-scheduler refuses a pod; "" where its message does.
+// refusedRemedy says what to do if fargate-scheduler refuses a pod for a reason; "" if its message says so.
 func refusedRemedy(reason string) string {
 	switch reason {
 	case fargate.ReasonUnsupported:

@@ -62,10 +62,10 @@ func (q *nodeQuestion) answer() {
 	case n.State != model.Initialized:
 		q.conclude(state, Launching, "it is not ready yet: %s", firstLacking(q.claim))
 		q.progress()
-		q.came()
+		q.launchedFor()
 		return
 	}
-	q.came()
+	q.launchedFor()
 	q.kept()
 }
 
@@ -89,7 +89,7 @@ func (q *nodeQuestion) state() string {
 	return "Ready for " + q.ago(n.Initialized)
 }
 
-// describe says what the machine is and what is on it.
+// describe says what the node is and what runs on it.
 func (q *nodeQuestion) describe() {
 	n := q.n
 	what := strings.TrimSpace(n.Type + " " + n.CapacityType)
@@ -133,8 +133,8 @@ func (q *nodeQuestion) describe() {
 	q.overhead()
 }
 
-// came says for what the machine was launched.
-func (q *nodeQuestion) came() {
+// launchedFor says what the node was launched for.
+func (q *nodeQuestion) launchedFor() {
 	claim := q.claim
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil {
 		q.sayf("launched for", "the replacement of %s (%s)", some(victims(c), 3), strings.ToLower(string(c.Method)))
@@ -150,7 +150,7 @@ func (q *nodeQuestion) came() {
 	}
 }
 
-// amounts are requests in the order of their names.
+// amounts formats requests for CPU and memory.
 func amounts(list corev1.ResourceList) string {
 	var parts []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -161,7 +161,7 @@ func amounts(list corev1.ResourceList) string {
 	return or(strings.Join(parts, ", "), "nothing")
 }
 
-// kept says what keeps the machine, one thing after another, and what would become of it without them.
+// kept says what keeps the node, one blocker after another, and what would happen to it without them.
 func (q *nodeQuestion) kept() {
 	n, state := q.n, q.state()
 	m, ok := query.OfNode(q.s, q.policy, n.Name, engine.Disrupt)

@@ -37,12 +37,12 @@ func (q *nodeQuestion) overhead() {
 			shares = append(shares, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*sum[r]/n.Allocatable[r], 999)))
 		}
 	}
-	text := "DaemonSets " + some(names, mostDaemons) + " request " + q.amounts(sum)
+	text := "DaemonSets " + some(names, maxDaemons) + " request " + q.amounts(sum)
 	if len(shares) > 0 {
 		text += "; of the node: " + strings.Join(shares, ", ")
 	}
 	q.say("overhead", text)
 }
 
-// mostDaemons is how many DaemonSets are named.
-const mostDaemons = 8
+// maxDaemons is how many DaemonSets are named.
+const maxDaemons = 8

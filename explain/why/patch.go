@@ -28,14 +28,14 @@ type Patch struct {
 	Anew bool `json:"anew,omitempty"`
 }
 
-// Op is one step of a JSON patch.
+// Op is one operation of a JSON patch.
 type Op struct {
 	Op    string `json:"op"` // add, replace, remove or test
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// Command is the line for a shell that carries the patch out.
+// Command is the shell command that applies the patch.
 func (p *Patch) Command() string {
 	text, err := json.Marshal(p.Ops)
 	if err != nil {
@@ -53,11 +53,11 @@ func (p *Patch) Command() string {
 	return fmt.Sprintf("%s patch %s %s %s", kubectl, p.Kind, p.Name, patch)
 }
 
-// quoted is text as one word for a shell.
+// quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// patchOf is the change to the pod, to what its pods are made from, or to the pool; nil where it is no edit of one
-// object that can be read.
+// patchOf returns the change as a patch of the pod, of its template, or of the pool; nil if it is no edit of a
+// single readable object.
 func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 	pod := q.pod
 	if ops, ofPool := poolOps(q.c.State.NodePool(c.Pool), c); ofPool {
@@ -86,7 +86,7 @@ func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 	return &Patch{Kind: kind, Namespace: pod.Namespace, Name: name, Ops: ops}
 }
 
-// template is what the pods of a workload are made from, nil if that cannot be read or cannot be changed.
+// template returns the pod template of a workload, nil if it cannot be read or changed.
 func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string,
 	template *corev1.PodTemplateSpec,
 ) {
@@ -113,7 +113,7 @@ func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference
 	return "", "", nil
 }
 
-// poolOps are the steps by which a pool is changed, and whether the change is one of a pool.
+// poolOps are the operations that change a pool; ofPool reports whether the change is about a pool.
 func poolOps(np *karpv1.NodePool, c *model.Change) (ops []Op, ofPool bool) {
 	key, requirement := strings.CutPrefix(c.Object, "requirement ")
 	switch {
@@ -158,7 +158,7 @@ func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string
 	}
 }
 
-// pointer is a word of a JSON pointer (RFC 6901).
+// pointer escapes a word of a JSON pointer (RFC 6901).
 func pointer(word string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(word)
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// longestBackoff is after how long at most the controller asks again for what was out of capacity, and has written
-// down what came of it.
+// longestBackoff is the longest time between two requests of the controller for an offering that had no capacity,
+// and the record of their outcome.
 const longestBackoff = cluster.MostBackoff + 2*time.Minute
 
-// pending answers about a pod that waits for a place.
+// pending answers about a pod that waits for a node.
 func (q *podQuestion) pending(ctx context.Context) {
 	waited := q.waited()
 	p, ok := query.OfPod(q.s, q.policy, q.info.Key)
@@ -42,7 +42,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 	default:
 		q.conclude(waited, Unschedulable, "no node can take it, and none can be launched for it")
 	}
-	q.asks(p.Shape)
+	q.requests(p.Shape)
 	if p.Node != nil && p.Node.State != model.Initialized {
 		if claim := q.c.State.Claim(p.Node.Claim); claim != nil {
 			q.say("waiting for", firstLacking(claim))
@@ -62,16 +62,16 @@ func (q *podQuestion) pending(ctx context.Context) {
 	q.scheduler()
 }
 
-// soldOut is the last that was decided about a pod, if that is that the cloud has none of the machines it could have,
-// else nil. The controller alone knows it. It asks the cloud again and again, and each time that there is none it
-// says so again: what it said long ago holds no more.
+// soldOut returns the last decision about a pod if it says that the cloud has no capacity for any node the pod could
+// use, else nil. Only the controller knows that. It repeats the decision with every failed request, so that an old
+// one no longer holds.
 func (q *podQuestion) soldOut(ctx context.Context) *record.Record {
 	h, err := q.history(ctx, q.of)
 	if err != nil || len(h.about) == 0 { // decided says what could not be read
 		return nil
 	}
 	last := &h.about[len(h.about)-1]
-	if last.Kind != record.Refuse || last.Rule != string(model.RuleCapacity) || q.s.Now.Sub(last.Time) > longestBackoff {
+	if last.Kind != record.Unschedulable || last.Rule != string(model.RuleCapacity) || q.s.Now.Sub(last.Time) > longestBackoff {
 		return nil
 	}
 	return last

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// placed answers about a pod that is on a node.
+// placed answers about a pod that has a node.
 func (q *podQuestion) placed(ctx context.Context) {
 	info := &q.info
 	state := string(q.pod.Status.Phase)
@@ -42,15 +42,15 @@ func (q *podQuestion) placed(ctx context.Context) {
 		q.conclude(state, Placed, "it is bound to %s", nodeText(n))
 	}
 	claim := q.c.State.Claim(n.Claim)
-	q.say("scheduling", q.arrival(claim, n))
+	q.say("scheduling", q.scheduled(claim, n))
 	if s := q.shapeOf(n, info.Key); s != nil {
-		q.asks(s)
+		q.requests(s)
 	}
-	q.paid(n, claim)
-	q.moves(n)
+	q.cost(n, claim)
+	q.evictable(n)
 }
 
-// existed reports whether anything that is kept tells of a node of that name.
+// existed reports whether decisions or events mention a node of that name.
 func (q *podQuestion) existed(ctx context.Context, node string) bool {
 	of := Subject{Kind: NodeKind, Name: node}
 	if h, err := q.past.read(ctx, of); err == nil && len(h.about) > 0 {
@@ -60,7 +60,7 @@ func (q *podQuestion) existed(ctx context.Context, node string) bool {
 	return err == nil && len(events) > 0
 }
 
-// nodeNamed is a machine by name, nil if it is not there.
+// nodeNamed returns a node by name, or nil.
 func (q *question) nodeNamed(name string) *model.Node {
 	if i := slices.IndexFunc(q.s.Nodes, func(n model.Node) bool { return n.Name == name }); i >= 0 {
 		return &q.s.Nodes[i]
@@ -68,7 +68,7 @@ func (q *question) nodeNamed(name string) *model.Node {
 	return nil
 }
 
-// nodeOfClaim is the machine of a claim, nil if there is none.
+// nodeOfClaim returns the node of a claim, or nil.
 func (q *question) nodeOfClaim(claim string) *model.Node {
 	if i := slices.IndexFunc(q.s.Nodes, func(n model.Node) bool { return n.Claim == claim }); i >= 0 {
 		return &q.s.Nodes[i]
@@ -76,7 +76,7 @@ func (q *question) nodeOfClaim(claim string) *model.Node {
 	return nil
 }
 
-// boundAt is when the pod got its node, zero if that is not known.
+// boundAt is when the pod was bound, zero if that is not known.
 func boundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -86,8 +86,8 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// arrival says how the pod came to its machine.
-func (q *podQuestion) arrival(claim *karpv1.NodeClaim, n *model.Node) string {
+// scheduled says how the pod came to its node.
+func (q *podQuestion) scheduled(claim *karpv1.NodeClaim, n *model.Node) string {
 	info, bound := &q.info, boundAt(q.pod)
 	waited := ""
 	if !bound.IsZero() && !bound.Before(info.Created) {
@@ -125,7 +125,7 @@ func victims(c translate.Command) []string {
 	return out
 }
 
-// shapeOf is the shape of a pod on a machine, nil if it is not known.
+// shapeOf is the shape of a pod on a node, nil if it is not known.
 func (q *podQuestion) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.PodKey == key && p.Shape >= 0 && p.Shape < len(q.s.Shapes) {
@@ -135,8 +135,8 @@ func (q *podQuestion) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 	return nil
 }
 
-// paid says what a machine costs, and what else would have done by its claim at today's prices.
-func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
+// cost says what a node costs, and which types its claim would also have allowed, at today's prices.
+func (q *podQuestion) cost(n *model.Node, claim *karpv1.NodeClaim) {
 	if n.Price > 0 {
 		text := reason.Dollars(n.Price)
 		if n.Pool != "" {
@@ -158,7 +158,7 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 	}
 	l.Types = types.Values
 	var parts []string
-	for _, c := range model.Alternatives(q.s, q.policy, l, mostAlternatives) {
+	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
 		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
 	}
 	if len(parts) > 0 {
@@ -167,8 +167,8 @@ func (q *podQuestion) paid(n *model.Node, claim *karpv1.NodeClaim) {
 	}
 }
 
-// moves says whether the pod may be moved.
-func (q *podQuestion) moves(n *model.Node) {
+// evictable says whether the pod may be evicted.
+func (q *podQuestion) evictable(n *model.Node) {
 	info := &q.info
 	switch {
 	case info.Daemon():
@@ -193,5 +193,5 @@ func (q *podQuestion) moves(n *model.Node) {
 	q.sayf("evictable", "yes, if that saves money; see node/%s", n.Name)
 }
 
-// stamp is a time as people read it in any zone.
+// stamp formats a time, in UTC.
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

@@ -67,7 +67,7 @@ func (q *podQuestion) answer(ctx context.Context) {
 	}
 }
 
-// waited is the state of a pod that has no node.
+// waited is the state of a pod without a node.
 func (q *podQuestion) waited() string { return "Pending for " + q.ago(q.info.Created) }
 
 func because(reason, message string) string {
@@ -89,7 +89,7 @@ func held(pod *corev1.Pod) string {
 	return "; its finalizers keep it: " + strings.Join(pod.Finalizers, ", ")
 }
 
-// daemon answers about a DaemonSet's pod without a place.
+// daemon answers about a DaemonSet's pod without a node.
 func (q *podQuestion) daemon() {
 	info := &q.info
 	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it",
@@ -112,8 +112,8 @@ func (q *podQuestion) daemon() {
 	}
 }
 
-// asks says what the pod wants of a machine.
-func (q *podQuestion) asks(shape *model.Shape) {
+// requests says what the pod requires of a node.
+func (q *podQuestion) requests(shape *model.Shape) {
 	text := q.amounts(shape.Requests)
 	if len(shape.Required) > 0 {
 		text += "; " + shape.Required.String()
@@ -131,13 +131,13 @@ func (q *podQuestion) asks(shape *model.Shape) {
 	}
 }
 
-// amounts are resources in words, but for the place that every pod takes.
+// amounts formats resources, without the place that every pod takes.
 func (q *question) amounts(r model.Resources) string {
 	r[model.Pods] = 0
 	return or(r.Amounts(q.s.ResourceNames), "nothing")
 }
 
-// owner is the workload that a change has to be made to, such as "Deployment web".
+// owner is the workload that would have to be changed, such as "Deployment web".
 func owner(pod *corev1.Pod) string {
 	of := metav1.GetControllerOfNoCopy(pod)
 	if of == nil {
@@ -150,7 +150,7 @@ func owner(pod *corev1.Pod) string {
 	return of.Kind + " " + of.Name
 }
 
-// refusals says why machines that are there do not take it.
+// refusals says why existing nodes do not take the pod.
 func (q *podQuestion) refusals(p *query.Pod) {
 	all := len(q.s.Nodes)
 	if all == 0 {
@@ -190,21 +190,21 @@ func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 	}
 }
 
-// option says one of the changes that would help, and how to make it.
+// option describes a change that would help, and how to make it.
 func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bool) {
 	c := changeOf(o, q.patchOf(ctx, &o.Change))
 	q.a.Changes = append(q.a.Changes, *c)
 	if !smallest {
-		q.say("or", c.sentence(o.Node))
+		q.say("or", c.textWithNode(o.Node))
 		return
 	}
 	q.a.Change = c
-	q.say("smallest change", c.sentence(o.Node))
+	q.say("smallest change", c.textWithNode(o.Node))
 	q.say("how", remedy(q.pod, &o.Change))
 	q.say(commandLabel, c.Command)
 }
 
-// verdicts says what each pool answered; those that say the same are named together. What was said already is left out.
+// verdicts gives each pool's verdict; pools with equal verdicts are named together.
 func (q *podQuestion) verdicts(r *model.Reason) {
 	var texts []string
 	pools, whole := map[string][]string{}, map[string]string{}
@@ -229,7 +229,7 @@ func (q *podQuestion) verdicts(r *model.Reason) {
 	}
 }
 
-// besideDaemons says of a type that is too small that it is so beside the pods of DaemonSets.
+// besideDaemons adds to the verdict about a type that is too small that DaemonSet pods take part of it.
 func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 	resource := slices.Index(q.s.ResourceNames, v.Object)
 	pool := slices.IndexFunc(q.s.Pools, func(p model.Pool) bool { return p.Name == v.Pool })
@@ -244,7 +244,7 @@ func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 	return ""
 }
 
-// scheduler says what kube-scheduler has against it.
+// scheduler quotes kube-scheduler.
 func (q *podQuestion) scheduler() {
 	for _, c := range q.pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
@@ -253,7 +253,7 @@ func (q *podQuestion) scheduler() {
 	}
 }
 
-// nodeText names a node with its type.
+// nodeText names a node and its type.
 func nodeText(n *model.Node) string {
 	text := n.Name
 	if kind := strings.TrimSpace(n.Type + " " + n.CapacityType); kind != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// podOps are the steps by which a pod's specification is changed; root is its path in the object.
+// podOps are the JSON patch operations that change a pod's specification; root is its path in the object.
 func podOps(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	switch c.Rule {
 	case model.RuleTaint:
@@ -45,7 +45,7 @@ func tolerate(spec *corev1.PodSpec, root, taint string) []Op {
 	return []Op{{"add", root + "/tolerations/-", t}}
 }
 
-// relabel lets a label have a value, or asks nothing of it, wherever the pod asks something of it.
+// relabel allows a value for a label, or drops the requirement on it, wherever the pod has one.
 func relabel(spec *corev1.PodSpec, root, key, value string) (ops []Op) {
 	for _, k := range sortedKeys(spec.NodeSelector) {
 		switch path := root + "/nodeSelector/" + pointer(k); {
@@ -92,7 +92,7 @@ func sortedKeys(m map[string]string) []string {
 	return out
 }
 
-// askLess lowers the largest request of a container, so far that all of them together are no more than to.
+// askLess lowers the largest request among the containers so far that the pod requests no more than to.
 func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to string) []Op {
 	most, err := resource.ParseQuantity(to)
 	if err != nil || spec.Resources != nil {
@@ -132,7 +132,7 @@ func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to str
 	return ops
 }
 
-// spreadAnyway makes the spreads over a topology preferences. minDomains goes with those that are required alone.
+// spreadAnyway turns the spread constraints on a topology into preferences. Only required ones may have minDomains.
 func spreadAnyway(spec *corev1.PodSpec, root, topology string) (ops []Op) {
 	for i, s := range spec.TopologySpreadConstraints {
 		if s.WhenUnsatisfiable != corev1.DoNotSchedule || translate.LabelKey(s.TopologyKey) != topology {
@@ -147,7 +147,7 @@ func spreadAnyway(spec *corev1.PodSpec, root, topology string) (ops []Op) {
 	return ops
 }
 
-// prefer moves the terms on a topology from what is required to what is preferred.
+// prefer turns the required terms on a topology into preferred ones.
 func prefer(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	if spec.Affinity == nil {
 		return nil
@@ -182,7 +182,7 @@ func prefer(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	return []Op{rest, {"add", path + "preferredDuringSchedulingIgnoredDuringExecution", moved}}
 }
 
-// closePort takes a host port away; a pod in the host's network has no other ports than the host's.
+// closePort removes a host port. Pods on the host network have no other ports.
 func closePort(spec *corev1.PodSpec, root, named string) (ops []Op) {
 	if spec.HostNetwork {
 		return nil

@@ -56,12 +56,12 @@ func (q *poolQuestion) answer() {
 	q.sayf("node class", "%s %s", class.Kind, class.Name)
 	q.mayLaunch()
 	q.limits()
-	q.machines()
+	q.nodes()
 	q.disruption()
 	q.waiting()
 }
 
-// mayLaunch says what the pool can buy.
+// mayLaunch says what the pool can launch.
 func (q *poolQuestion) mayLaunch() {
 	p := &q.p
 	q.say("requires", p.Pool.Requirements.String())
@@ -106,8 +106,8 @@ func (q *poolQuestion) limits() {
 	q.say("limits", or(strings.Join(parts, ", "), "none"))
 }
 
-// machines says what the pool has and costs.
-func (q *poolQuestion) machines() {
+// nodes says how many nodes the pool has and what they cost.
+func (q *poolQuestion) nodes() {
 	total, ready, removing, n := model.Price(0), 0, 0, 0
 	for i := range q.s.Nodes {
 		m := &q.s.Nodes[i]
@@ -127,7 +127,7 @@ func (q *poolQuestion) machines() {
 		reason.Dollars(total))
 }
 
-// disruption says when machines of the pool may go.
+// disruption says when nodes of the pool may be removed.
 func (q *poolQuestion) disruption() {
 	d := &q.p.Pool.Disruption
 	text := string(q.np.Spec.Disruption.ConsolidationPolicy)
@@ -149,24 +149,24 @@ func (q *poolQuestion) disruption() {
 	}
 }
 
-// waiting says what the pool does for pods that wait.
+// waiting says what the pool does for pending pods.
 func (q *poolQuestion) waiting() {
 	p := &q.p
 	for i := range p.Launches {
 		l := &p.Launches[i]
 		q.a.Launches = append(q.a.Launches, q.launchOf(l))
-		if i < mostAlternatives {
+		if i < maxAlternatives {
 			q.say("launches", reason.Launch(q.s, *l))
 		}
 	}
-	if more := len(p.Launches) - mostAlternatives; more > 0 {
+	if more := len(p.Launches) - maxAlternatives; more > 0 {
 		q.sayf("launches", "and %d more", more)
 	}
 	if p.Could > 0 {
 		q.sayf("could take", "%s more, if other pods did not take the room", counted(p.Could, "pod"))
 	}
 	for i, r := range p.Refusals {
-		if i < mostAlternatives {
+		if i < maxAlternatives {
 			why := strings.TrimPrefix(reason.Verdict(model.PoolVerdict{
 				Pool: p.Pool.Name, Rule: r.Reason.Rule,
 				Object: r.Reason.Object, Detail: r.Reason.Detail,

@@ -12,8 +12,7 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// remedy is a change as something to type or to write into a manifest; "" where the words of the change say all there
-// is.
+// remedy tells how to make a change in a manifest; "" if the change's own text says everything.
 func remedy(pod *corev1.Pod, c *model.Change) string {
 	where := "spec"
 	of := owner(pod)
@@ -58,10 +57,10 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 	return ""
 }
 
-// mayNotRead reports whether a kind is there and may not be read.
+// mayNotRead reports whether a kind exists and may not be read.
 func (q *podQuestion) mayNotRead(kind string) bool {
 	return slices.ContainsFunc(q.c.Gaps(), func(gap error) bool {
-		var lacks *capture.Lacking
+		var lacks *capture.MissingKind
 		return errors.As(gap, &lacks) && lacks.Kind == kind && !lacks.NotServed
 	})
 }

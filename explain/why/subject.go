@@ -37,7 +37,7 @@ var spellings = map[string]string{
 	"rc": "replicationcontroller",
 }
 
-// kindOf is the kind that is written so.
+// kindOf parses a kind.
 func kindOf(word string) (string, bool) {
 	name, group, grouped := strings.Cut(strings.ToLower(word), ".")
 	kind, ok := spellings[name]
@@ -56,14 +56,14 @@ func kindOf(word string) (string, bool) {
 	return kind, ok && group == workloads[kind].group
 }
 
-// Subject is what is asked about.
+// Subject is the object of a question.
 type Subject struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"` // of a pod or a workload
 	Name      string `json:"name"`
 }
 
-// String is the subject as kubectl takes it, with its namespace.
+// String is the subject as kubectl names it, with its namespace.
 func (s Subject) String() string {
 	if s.Namespace != "" {
 		return s.Kind + " " + s.Namespace + "/" + s.Name
@@ -71,10 +71,10 @@ func (s Subject) String() string {
 	return s.Kind + " " + s.Name
 }
 
-// Workload reports whether the subject makes pods: the answer is about these.
+// Workload reports whether the subject owns pods; the answer is then about these.
 func (s Subject) Workload() bool { return workloads[s.Kind].kind != "" }
 
-// Parse reads "pod/web", or "pod" and "web". Of a pod the namespace is the given one.
+// Parse reads "pod/web", or "pod" and "web". namespace is for kinds that have one.
 func Parse(namespace string, words ...string) (Subject, error) {
 	const how = "give pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
 	var kind, name string
@@ -103,7 +103,7 @@ func Parse(namespace string, words ...string) (Subject, error) {
 	return s, nil
 }
 
-// Names are those of all objects of a kind; of pods only those of the namespace.
+// names returns the names of all objects of a kind; of pods only those in the namespace.
 func (q *question) names(of Subject) []string {
 	var out []string
 	switch of.Kind {
@@ -131,7 +131,7 @@ func (q *question) names(of Subject) []string {
 	return out
 }
 
-// podKeys are all pods that are known, by namespace and name.
+// podKeys returns all known pods, by namespace and name.
 func (q *question) podKeys() []types.NamespacedName {
 	var out []types.NamespacedName
 	for i := range q.s.Pending {
@@ -149,7 +149,7 @@ func (q *question) podKeys() []types.NamespacedName {
 	return out
 }
 
-// unknown says that there is no such object, and what may have been meant.
+// unknown is the error for an object that does not exist, with what may have been meant.
 func (q *question) unknown(of Subject, unread error) error {
 	hint := ""
 	if near := nearest(of.Name, q.names(of)); len(near) > 0 {
@@ -173,10 +173,10 @@ func (q *question) unknown(of Subject, unread error) error {
 	return fmt.Errorf("%s not found, and no event or decision mentions it%s", of, hint)
 }
 
-// mostNear is how many names are offered.
-const mostNear = 4
+// maxSuggestions is how many names are suggested.
+const maxSuggestions = 4
 
-// nearest are the names that differ least from what was asked for: a few letters, or the end.
+// nearest returns the names most similar to the requested one.
 func nearest(asked string, names []string) []string {
 	type candidate struct {
 		name string
@@ -198,7 +198,7 @@ func nearest(asked string, names []string) []string {
 		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.name, b.name))
 	})
 	var out []string
-	for _, c := range near[:min(mostNear, len(near))] {
+	for _, c := range near[:min(maxSuggestions, len(near))] {
 		out = append(out, c.name)
 	}
 	return out

@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// Text writes an answer for people; with colour what matters most stands out. Lines are broken at a width, if there
-// is one, but not those that are commands. Whatever comes from the cluster is escaped: no name or message can move
-// the cursor or turn the text around.
+// Text writes an answer for people; colour highlights what matters most. Lines are wrapped at width, if it is not 0,
+// except commands. Text from the cluster is escaped: no name or message can move the cursor or change the direction
+// of writing.
 func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 	bold, dim, off := "", "", ""
 	if colour {
@@ -18,7 +18,7 @@ func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 	}
 	var b strings.Builder
 	title := printable.Text(a.Subject.String()) + "  " + printable.Text(a.State)
-	lines := broken(title+"  "+printable.Text(a.Summary), width, 1)
+	lines := wrap(title+"  "+printable.Text(a.Summary), width, 1)
 	if rest, whole := strings.CutPrefix(lines[0], title); whole && colour {
 		subject := printable.Text(a.Subject.String())
 		lines[0] = bold + subject + off + strings.TrimPrefix(title, subject) + bold + rest + off
@@ -37,7 +37,7 @@ func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 		last = f.Label
 		text := []string{printable.Text(f.Text)}
 		if f.Label != commandLabel {
-			text = broken(text[0], width-labels-3, 0)
+			text = wrap(text[0], width-labels-3, 0)
 		}
 		fmt.Fprintf(&b, " %s%-*s%s  %s\n", dim, labels, printable.Text(label), off,
 			strings.Join(text, "\n"+strings.Repeat(" ", labels+3)))
@@ -46,16 +46,16 @@ func (a *Answer) Text(w io.Writer, colour bool, width int) error {
 	return err
 }
 
-// commandLabel is the label of lines that are to be copied into a shell.
+// commandLabel labels lines that are meant for a shell.
 const commandLabel = "command"
 
-// leastWidth is the narrowest that text is broken to: below it nothing can be read.
-const leastWidth = 20
+// minWidth is the narrowest width to which text is wrapped.
+const minWidth = 20
 
-// broken is a text in lines of at most so many characters, which are broken at spaces; lines after the first begin
-// with an indent. A width below leastWidth leaves one line.
-func broken(text string, width, indent int) []string {
-	if width < leastWidth || len([]rune(text)) <= width {
+// wrap breaks a text at spaces into lines of at most width characters; lines after the first are indented. A width
+// below minWidth leaves one line.
+func wrap(text string, width, indent int) []string {
+	if width < minWidth || len([]rune(text)) <= width {
 		return []string{text}
 	}
 	var lines []string

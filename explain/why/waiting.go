@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/explain/query"
 )
 
-// Matrix is what becomes of all pods that wait: their shapes against the NodePools.
+// Matrix sets the shapes of all pending pods against the NodePools.
 type Matrix struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -17,23 +17,23 @@ type Matrix struct {
 	Gaps       []string   `json:"notKnown,omitempty"`
 }
 
-// ShapeRow is pods that ask for the same.
+// ShapeRow is a group of pods with equal requirements.
 type ShapeRow struct {
 	Requests  string     `json:"requests"`
 	Such      Subject    `json:"suchAs"`
 	Pods      int        `json:"pods"`
-	Room      int        `json:"room"`      // of the pods: they have room on a machine that is there or on its way
-	Launching int        `json:"launching"` // a machine is launched for them
+	Room      int        `json:"room"`      // pods that fit on an existing or launching node
+	Launching int        `json:"launching"` // pods for which a node is launched
 	Nothing   int        `json:"nothing"`
 	Why       string     `json:"why,omitempty"`    // of those that get nothing
 	Change    string     `json:"change,omitempty"` // the smallest that would help one of them
 	Pools     []PoolCell `json:"pools"`            // in the order of Matrix.Pools
 }
 
-// PoolCell is what one pool says to a shape.
+// PoolCell is a pool's verdict on a shape.
 type PoolCell struct {
-	Launching int        `json:"launching,omitempty"` // pods that get a machine of it now
-	Could     bool       `json:"could,omitempty"`     // it could give one to more of them
+	Launching int        `json:"launching,omitempty"` // pods that get a node from it now
+	Could     bool       `json:"could,omitempty"`     // more of them could get a node from it
 	Rule      model.Rule `json:"rule,omitempty"`      // that stands in the way
 	Text      string     `json:"text,omitempty"`
 	Funnel    []Step     `json:"funnel,omitempty"`

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// PodAnswer is what an answer about one pod comes to.
+// PodAnswer is the conclusion about one pod of a workload.
 type PodAnswer struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
@@ -29,10 +29,10 @@ type PodAnswer struct {
 
 // mostAsked is how many pods without a place are asked about, each by a plan of its own; mostOnNodes is how many
 // nodes are named.
-const mostAsked, mostOnNodes = 8, 5
+const maxAsked, maxNodes = 8, 5
 
-// verdicts of pods, those first that somebody has to look at.
-var byConcern = []string{Unschedulable, NotManaged, Launching, HasRoom, Placed, Ended}
+// verdictOrder sorts the verdicts of pods: those that need attention come first.
+var verdictOrder = []string{Unschedulable, NotManaged, Launching, HasRoom, Placed, Ended}
 
 // workloadQuestion is a question about all pods of a workload.
 type workloadQuestion struct {
@@ -40,8 +40,8 @@ type workloadQuestion struct {
 	of Subject
 }
 
-// answer gives one answer about all pods of a workload, and reports whether it is there. What is said of the first
-// pod of the most worrying sort is said in full.
+// answer answers about all pods of a workload, and reports whether it exists. It explains the first pod with the
+// worst verdict in full.
 func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	of := q.of
 	pods := slices.DeleteFunc(q.c.State.Pods(of.Namespace), func(p *corev1.Pod) bool { return !belongs(p, of) })
@@ -53,7 +53,7 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 		if pod.Spec.NodeName == "" {
 			asked++
 		}
-		q.a.Pods = append(q.a.Pods, q.ofPod(ctx, pod, asked <= mostAsked))
+		q.a.Pods = append(q.a.Pods, q.ofPod(ctx, pod, asked <= maxAsked))
 	}
 	counts := map[string]int{}
 	for i := range q.a.Pods {
@@ -61,7 +61,7 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	}
 	var parts []string
 	worst := ""
-	for _, v := range append(byConcern, "") {
+	for _, v := range append(verdictOrder, "") {
 		if counts[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[v], verdictText(v)))
 			worst = or(worst, v)
@@ -73,7 +73,7 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// verdictText says how many of a workload's pods there are of a sort.
+// verdictText completes "N pods …" for a verdict.
 func verdictText(verdict string) string {
 	return map[string]string{
 		Unschedulable: "that no node can take", NotManaged: "that Nodeless does not decide about",
@@ -83,7 +83,7 @@ func verdictText(verdict string) string {
 	}[verdict]
 }
 
-// ofPod asks about one pod; whole = with a plan, if it has no node.
+// ofPod explains one pod; without whole, one without a node is only listed.
 func (q *workloadQuestion) ofPod(ctx context.Context, pod *corev1.Pod, whole bool) PodAnswer {
 	out := PodAnswer{Name: pod.Name, Node: pod.Spec.NodeName}
 	if pod.Spec.NodeName == "" && !whole {
@@ -96,7 +96,7 @@ func (q *workloadQuestion) ofPod(ctx context.Context, pod *corev1.Pod, whole boo
 	return out
 }
 
-// onNodes says where the pods are that have a place.
+// onNodes says where the placed pods are.
 func (q *workloadQuestion) onNodes() {
 	on := map[string]int{}
 	var nodes []string
@@ -114,11 +114,11 @@ func (q *workloadQuestion) onNodes() {
 		nodes[i] = fmt.Sprintf("%s (%d)", name, on[name])
 	}
 	if len(nodes) > 0 {
-		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), some(nodes, mostOnNodes))
+		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), some(nodes, maxNodes))
 	}
 }
 
-// groups says of each sort of answer how many pods have it, and all of the first of the worst sort.
+// groups summarizes equal answers, and repeats the first one with the worst verdict in full.
 func (q *workloadQuestion) groups(worst string) {
 	var summaries []string
 	first, count := map[string]*PodAnswer{}, map[string]int{}
@@ -152,7 +152,7 @@ func (q *workloadQuestion) groups(worst string) {
 		shown.whole.Launch
 }
 
-// belongs reports whether a workload made the pod, itself or by an object between the two.
+// belongs reports whether a workload owns the pod, directly or through another object.
 func belongs(pod *corev1.Pod, of Subject) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -169,7 +169,7 @@ func belongs(pod *corev1.Pod, of Subject) bool {
 	return owner.Kind == kind && owner.Name == of.Name
 }
 
-// withoutPods answers about a workload that has no pods, and reports whether it is there.
+// withoutPods answers about a workload without pods, and reports whether it exists.
 func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	of := q.of
 	object := map[string]client.Object{

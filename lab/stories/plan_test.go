@@ -176,7 +176,7 @@ func (c *cluster) askedOfACapture(t *testing.T, want *planned) {
 	for text, want := range map[string]string{
 		strings.Replace(x.pool(), "operator: In", "operator: Im", 1): "line 11",
 		strings.Replace(x.pool(), "taints:", "tainst:", 1):           `unknown field "spec.template.spec.tainst"`,
-		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":        "plan does not know what follows from a changed Secret a",
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n":        "plan cannot forecast a changed Secret a",
 	} {
 		if out, err := c.runIn(text, "plan", "--from", file, "-f", "-"); err == nil || !strings.Contains(out, want) {
 			t.Errorf("plan of a bad manifest: %v, want %q\n%s", err, want, out)

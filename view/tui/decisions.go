@@ -40,9 +40,9 @@ func decisionColumns() []column[*record.Record] {
 // decisionTone makes what went wrong stand out; the kind says so too.
 func decisionTone(r **record.Record) tone {
 	switch (*r).Kind {
-	case record.Refuse, record.Broken, record.Lost:
+	case record.Unschedulable, record.Broken, record.Lost:
 		return bad
-	case record.Depart:
+	case record.Terminate:
 		return middling
 	case record.Launch, record.Remove, record.Replace:
 	}
@@ -160,7 +160,7 @@ func aboutDecision(r *record.Record) []string {
 		"decision " + r.ID + "  " + string(r.Kind) + " " + strings.TrimPrefix(view.ReasonOf(r), "-"),
 		"time     " + r.Time.UTC().Format(time.RFC3339), "why      " + r.Why,
 	}
-	for _, b := range r.Comes {
+	for _, b := range r.Launched {
 		out = append(out, fmt.Sprintf("launched %s for pool %s, as %s; %d types fit", b.Chosen, b.Pool,
 			cmp.Or(b.Claim, "-"), b.Types))
 		if b.RunnerUp != nil {
@@ -170,7 +170,7 @@ func aboutDecision(r *record.Record) []string {
 			out = append(out, "         or "+o.String())
 		}
 	}
-	for _, m := range r.Goes {
+	for _, m := range r.Removed {
 		out = append(out, "removed  "+cmp.Or(m.Node, m.Claim)+", "+m.Offer.String()+leaving(len(m.Pods)+m.PodsMore))
 	}
 	if n := len(r.Pods) + r.PodsMore; n > 0 {
@@ -184,7 +184,7 @@ func aboutDecision(r *record.Record) []string {
 		out = append(out, "saves    "+dollars(r.SavesPerHour)+"/h")
 	}
 	for _, o := range r.Outcomes {
-		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.What,
+		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.Kind,
 			cmp.Or(o.Node, o.Claim), time.Duration(o.Seconds*float64(time.Second)).Round(time.Second))
 		if o.Text != "" {
 			line += ": " + o.Text
@@ -208,8 +208,8 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 		if row.Decision == id {
 			out = []string{
 				"saved    " + dollars(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
-				"         " + dollars(row.Gone) + " is what the removed nodes would have cost",
-				"         less " + dollars(row.Replacements) + " for their replacements and " + dollars(row.Launched) +
+				"         " + dollars(row.RemovedDollars) + " is what the removed nodes would have cost",
+				"         less " + dollars(row.ReplacementDollars) + " for their replacements and " + dollars(row.LaunchedDollars) +
 					" for nodes launched since",
 			}
 		}

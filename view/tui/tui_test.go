@@ -105,39 +105,39 @@ func decided(at time.Time) []record.Entry {
 		{Decision: &record.Decision{
 			ID: "a1", Time: ago(26 * time.Hour), Kind: record.Launch, Why: "c5.xlarge for 2 pods of general",
 			Pods: []string{"shop/web-0", "shop/web-1"},
-			Comes: []record.Bought{{
+			Launched: []record.LaunchedNode{{
 				Claim: claim, Pool: "general", Chosen: offer("c5.xlarge", 0.0603), RunnerUp: &best,
 				Types: 41,
 			}},
 		}},
 		{Outcome: &record.Outcome{
-			Of: "a1", What: record.Ready, Time: ago(26*time.Hour - 44*time.Second), Claim: claim,
+			Of: "a1", Kind: record.Ready, Time: ago(26*time.Hour - 44*time.Second), Claim: claim,
 			Node: viewtest.NodeName(1), Seconds: 44,
 		}},
 		{Decision: &record.Decision{
 			ID: "b2", Time: ago(2 * time.Hour), Kind: record.Remove, Method: "Empty", Why: "nobody needs ip-10-0-9-9",
 			SavesPerHour: 0.17,
-			Goes: []record.Machine{{
+			Removed: []record.RemovedNode{{
 				Offer: offer("m5.xlarge", 0.17), Node: "ip-10-0-9-9", Claim: "batch-z",
 				Pool: "batch",
 			}},
 		}},
 		{Outcome: &record.Outcome{
-			Of: "b2", What: record.Gone, Time: ago(2*time.Hour - 30*time.Second), Claim: "batch-z",
+			Of: "b2", Kind: record.Terminated, Time: ago(2*time.Hour - 30*time.Second), Claim: "batch-z",
 			Node: "ip-10-0-9-9", Seconds: 30,
 		}},
 		{Decision: &record.Decision{
-			ID: "c3", Time: ago(42 * time.Second), Kind: record.Refuse, Rule: "Resources",
+			ID: "c3", Time: ago(42 * time.Second), Kind: record.Unschedulable, Rule: "Resources",
 			Why: "no type has memory 200Gi", Pods: []string{"shop/train-0"},
 		}},
 		{Decision: &record.Decision{
 			ID: "d4", Time: ago(20 * time.Second), Kind: record.Replace, Method: "Underutilized",
 			Why: "the pods of ip-10-0-0-1 cost less on a smaller node", SavesPerHour: 0.03,
-			Goes: []record.Machine{{
+			Removed: []record.RemovedNode{{
 				Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim,
 				Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"},
 			}},
-			Comes: []record.Bought{{Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303), Types: 12}},
+			Launched: []record.LaunchedNode{{Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303), Types: 12}},
 		}},
 	}
 }
@@ -277,8 +277,8 @@ func TestHostileTextDoesNothing(t *testing.T) {
 	m.SetPiece("evil", 2, []record.Entry{{Decision: &record.Decision{
 		ID: "e" + evil, Time: viewtest.Now, Kind: record.Kind(evil), Method: "Empty", Why: evil, Pods: []string{evil},
 		SavesPerHour: 1,
-		Goes:         []record.Machine{{Offer: record.Offer{Type: evil, DollarsPerHour: 1}, Node: evil, Pool: evil}},
-		Comes:        []record.Bought{{Claim: evil, Pool: evil, Chosen: record.Offer{Type: evil, DollarsPerHour: 1}}},
+		Removed:      []record.RemovedNode{{Offer: record.Offer{Type: evil, DollarsPerHour: 1}, Node: evil, Pool: evil}},
+		Launched:     []record.LaunchedNode{{Claim: evil, Pool: evil, Chosen: record.Offer{Type: evil, DollarsPerHour: 1}}},
 	}}})
 	for _, keys := range [][]string{
 		{"end"},

@@ -42,7 +42,7 @@ func (f *Feed) decisions(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			f.o.Model.NoDecisions(logs.ErrNotAllow.Error())
+			f.o.Model.NoDecisions(logs.ErrNotAllowed.Error())
 			return nil
 		}
 	}

@@ -314,13 +314,13 @@ func TestDecisionsAreFollowed(t *testing.T) {
 		t.Errorf("what was decided is not seen: %+v", r)
 	}
 	entries = append(entries,
-		record.Entry{Outcome: &record.Outcome{Of: "a", What: record.Ready, Time: time.Now(), Node: "n", Seconds: 44}})
+		record.Entry{Outcome: &record.Outcome{Of: "a", Kind: record.Ready, Time: time.Now(), Node: "n", Seconds: 44}})
 	log.Data = pack()
 	if err := s.api.Update(context.Background(), log); err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("what became of it is seen", func() error {
-		if r := m.Decision("a"); r == nil || r.Became() != "ready in 44s as n" {
+		if r := m.Decision("a"); r == nil || r.Result() != "ready in 44s as n" {
 			return fmt.Errorf("got %+v", r)
 		}
 		return nil

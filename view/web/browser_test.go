@@ -79,7 +79,7 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		s.model.SetNode(&n)
 		s.model.SetPod(&view.Pod{UID: "uid-of-odd", Namespace: "shop", Name: "odd", Created: time.Now(), Verdict: hostile})
 		e := launched(61)
-		e.Decision.Why, e.Decision.Comes[0].Claim, e.Decision.Pods = hostile, hostile, []string{hostile}
+		e.Decision.Why, e.Decision.Launched[0].Claim, e.Decision.Pods = hostile, hostile, []string{hostile}
 		s.diary.write(lately(e)...)
 	case "/decide":
 		s.diary.write(lately(launched(60))...)
@@ -120,16 +120,16 @@ func foretell(_ context.Context, q WhatIf) (any, error) {
 		return nil, fmt.Errorf("--scale %q: want deployment/NAME=N", q.Scales[0])
 	}
 	before, after := whatif.State{Nodes: 2, DollarsPerMonth: 100}, whatif.State{Nodes: 1, DollarsPerMonth: 60}
-	m := whatif.Machine{Name: "ip-10-0-0-1", Type: "c6a.4xlarge"}
+	m := whatif.Node{Name: "ip-10-0-0-1", Type: "c6a.4xlarge"}
 	o := whatif.Outcome{
-		Changes: []string{"NodePool old goes" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130,
-		Settled: true, Removed: []whatif.Machine{m},
+		Changes: []string{"NodePool old is deleted" + hostile}, Before: before, Unchanged: before, After: after, Seconds: 130,
+		Settled: true, Removed: []whatif.Node{m},
 		Steps: []whatif.Step{{
-			AfterSeconds: 10, What: whatif.Remove, Method: "Drifted", Goes: []whatif.Machine{m},
+			AfterSeconds: 10, Action: whatif.Remove, Method: "Drifted", Removed: []whatif.Node{m},
 			Pods: 3, Budget: "10%", Why: "its pool is gone",
 		}},
 		Evictions: []whatif.Eviction{{Pod: "shop/web-0", Node: m.Name, AfterSeconds: 12}},
-		Unplaced:  []whatif.Without{{Name: "shop/big", Why: "no pool"}},
+		Unplaced:  []whatif.Finding{{Name: "shop/big", Why: "no pool"}},
 	}
 	return struct {
 		whatif.Outcome

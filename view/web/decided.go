@@ -167,7 +167,7 @@ func (d *decided) all(life, ctx context.Context) ([]kept.Record, []error, error)
 	defer d.mu.Unlock()
 	if d.err != nil {
 		status := http.StatusBadGateway
-		if errors.Is(d.err, store.ErrNotKept) || errors.Is(d.err, store.ErrNotAllow) {
+		if errors.Is(d.err, store.ErrNotKept) || errors.Is(d.err, store.ErrNotAllowed) {
 			status = http.StatusNotFound
 		}
 		return nil, nil, failure{status, d.err}

@@ -68,7 +68,7 @@ func launched(i int) kept.Entry {
 		ID: fmt.Sprintf("launch-%d", i), Time: viewtest.Now.Add(time.Duration(i-60) * time.Minute), Kind: kept.Launch,
 		Why:  fmt.Sprintf("1 pod waits, and m7g.large spot in us-west-2a costs least (%d)", i),
 		Pods: []string{fmt.Sprintf("shop/web-%d", i)},
-		Comes: []kept.Bought{{
+		Launched: []kept.LaunchedNode{{
 			Claim: fmt.Sprintf("general-%d", i), Pool: "general", Types: 3,
 			Chosen:   kept.Offer{Type: "m7g.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.03},
 			RunnerUp: &kept.Offer{Type: "m6g.large", DollarsPerHour: 0.031},
@@ -83,13 +83,13 @@ func saved() []kept.Entry {
 	return []kept.Entry{
 		{Decision: &kept.Decision{
 			ID: "saved", Time: at, Kind: kept.Remove, Method: "Empty", Why: "nobody needs it", SavesPerHour: 0.5,
-			Goes: []kept.Machine{{
+			Removed: []kept.RemovedNode{{
 				Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old",
 				Claim: "old-claim", Pool: "other",
 			}},
 		}},
 		{Outcome: &kept.Outcome{
-			Of: "saved", What: kept.Gone, Time: at.Add(2 * time.Minute), Claim: "old-claim",
+			Of: "saved", Kind: kept.Terminated, Time: at.Add(2 * time.Minute), Claim: "old-claim",
 			Seconds: 120,
 		}},
 	}
@@ -118,7 +118,7 @@ func TestDecisionsAreToldNewestFirstAndFound(t *testing.T) {
 		d.entries = append(d.entries, launched(i))
 	}
 	d.entries = append(d.entries,
-		kept.Entry{Outcome: &kept.Outcome{Of: "launch-149", What: kept.Ready, Node: "n", Seconds: 44}})
+		kept.Entry{Outcome: &kept.Outcome{Of: "launch-149", Kind: kept.Ready, Node: "n", Seconds: 44}})
 	s := decides(t, d)
 	all := s.list("/api/decisions")
 	if all.Kept != 150 || all.Of != 150 || len(all.Items) != usualDecisions || all.Items[0].ID != "launch-149" ||
@@ -126,7 +126,7 @@ func TestDecisionsAreToldNewestFirstAndFound(t *testing.T) {
 		t.Errorf("%d of %d of %d, first %s", len(all.Items), all.Of, all.Kept, all.Items[0].ID)
 	}
 	if first := all.Items[0]; first.Became != "ready in 44s as n" || first.Count != 1 ||
-		first.Comes[0].RunnerUp.Type != "m6g.large" {
+		first.Launched[0].RunnerUp.Type != "m6g.large" {
 		t.Errorf("%+v", first)
 	}
 	if some := s.list("/api/decisions?q=SHOP/web-7%20m7g.large&limit=3"); some.Of != 11 || len(some.Items) != 3 ||
@@ -208,7 +208,7 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 
 // Who may not read decisions is told whom to ask, and sees them once they may.
 func TestDecisionsThatCannotBeReadAreTriedAgain(t *testing.T) {
-	d := &diary{err: fmt.Errorf("cluster x: %w", store.ErrNotAllow)}
+	d := &diary{err: fmt.Errorf("cluster x: %w", store.ErrNotAllowed)}
 	s := decides(t, d)
 	for _, path := range []string{"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings"} {
 		if status, text := s.get(path); status != http.StatusNotFound || !strings.Contains(text, "nodeless rbac --view") {
@@ -268,9 +268,9 @@ func TestOldDecisionsAreForgotten(t *testing.T) {
 func TestHostileDecisionsAreOnlyText(t *testing.T) {
 	e := launched(1)
 	e.Decision.Why, e.Decision.Pods, e.Decision.Method = hostile, []string{hostile}, hostile
-	e.Decision.Comes[0].Claim = hostile
+	e.Decision.Launched[0].Claim = hostile
 	gone := saved()
-	gone[0].Decision.Goes[0].Type = hostile
+	gone[0].Decision.Removed[0].Type = hostile
 	s := decides(t, &diary{entries: append(gone, e)})
 	for _, path := range []string{
 		"/api/decisions", "/api/savings", "/lite/decisions", "/lite/savings",

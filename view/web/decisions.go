@@ -50,8 +50,8 @@ func (s *Server) list(ctx context.Context, words string, most int) (*decisionLis
 			continue
 		}
 		if out.Of++; len(out.Items) < most {
-			d := decision{Record: r, Became: r.Became(), Count: len(r.Pods) + r.PodsMore}
-			for _, m := range r.Goes {
+			d := decision{Record: r, Became: r.Result(), Count: len(r.Pods) + r.PodsMore}
+			for _, m := range r.Removed {
 				d.Count += len(m.Pods) + m.PodsMore
 			}
 			out.Items = append(out.Items, d)
@@ -65,10 +65,10 @@ func found(r *kept.Record, words []string) bool {
 		return true
 	}
 	parts := append([]string{string(r.Kind), r.Method, r.Rule, r.Line()}, r.Pods...)
-	for _, m := range r.Goes {
+	for _, m := range r.Removed {
 		parts = append(append(parts, m.Node, m.Claim, m.Pool, m.Type), m.Pods...)
 	}
-	for _, b := range r.Comes {
+	for _, b := range r.Launched {
 		parts = append(parts, b.Claim, b.Pool, b.Chosen.Type)
 	}
 	hay := strings.ToLower(strings.Join(parts, "\n"))

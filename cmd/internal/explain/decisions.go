@@ -199,7 +199,7 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 // podsOf is how many pods a decision was about.
 func podsOf(r *record.Record) int {
 	n := len(r.Pods) + r.PodsMore
-	for _, m := range r.Goes {
+	for _, m := range r.Removed {
 		n += len(m.Pods) + m.PodsMore
 	}
 	return n

@@ -93,15 +93,15 @@ func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 
 func stepText(s *whatif.Step, wide bool) string {
 	var goes, comes []string
-	for _, m := range s.Goes {
+	for _, m := range s.Removed {
 		goes = append(goes, machineText(m))
 	}
-	for _, m := range s.Comes {
+	for _, m := range s.Launched {
 		comes = append(comes, fmt.Sprintf("%s %s in %s at %s", m.Type, m.CapacityType, m.Zone,
 			reason.PerHour(m.DollarsPerHour)))
 	}
 	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
-	switch s.What {
+	switch s.Action {
 	case whatif.Launch:
 		text += fmt.Sprintf("launch %s for %s", strings.Join(comes, ", "), output.Pods(s.Pods))
 	case whatif.Replace:
@@ -120,7 +120,7 @@ func stepText(s *whatif.Step, wide bool) string {
 	if wide && s.Budget != "" {
 		text += "\n             budget: " + s.Budget
 	}
-	if wide && s.Why != "" && s.What != whatif.Undo {
+	if wide && s.Why != "" && s.Action != whatif.Keep {
 		text += "\n             why: " + s.Why
 	}
 	return text
@@ -138,7 +138,7 @@ func daemonsPending(all []whatif.DaemonPending) []string {
 	return out
 }
 
-func machineText(m whatif.Machine) string {
+func machineText(m whatif.Node) string {
 	return strings.TrimSpace(fmt.Sprintf("%s (%s %s)", m.Name, m.Type, m.CapacityType))
 }
 

@@ -104,7 +104,7 @@ func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 		for _, s := range l.Savings {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339),
 				printable.Text(s.Decision), printable.Text(s.Method), s.State,
-				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.Gone), dollars(-s.Replacements), dollars(-s.Launched),
+				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.RemovedDollars), dollars(-s.ReplacementDollars), dollars(-s.LaunchedDollars),
 				printable.Text(s.What))
 		}
 		if err := w.Flush(); err != nil {

@@ -75,7 +75,7 @@ func (c *Flags) Open(ctx context.Context, stdin io.Reader, notes io.Writer,
 		}
 		change(&t.Options)
 		cluster, err := capture.Read(ctx, t.REST, t.Options)
-		var lacks *capture.Lacking
+		var lacks *capture.MissingKind
 		if errors.As(err, &lacks) && !lacks.Essential() {
 			err = fmt.Errorf("%w; or go on without, and be told what is not known for that: --partial", err)
 		}

@@ -25,7 +25,7 @@ func BenchmarkAThousandDecisionsAMinute(b *testing.B) {
 		}
 		writes, entries, id := 0, 0, 0
 		for turn := range minutes * 30 {
-			now := begin.Add(time.Duration(turn) * gather)
+			now := begin.Add(time.Duration(turn) * gatherTime)
 			var batch []record.Entry
 			for range aMinute / 30 {
 				batch = append(batch, life(id, now)...)

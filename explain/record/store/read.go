@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// Reading is what can be read of a log.
+// Reading is what could be read of a log.
 type Reading struct {
 	Records []record.Record // by time
 	Damaged []error         // pieces of which something could not be read
@@ -27,7 +27,7 @@ type Reader struct {
 	server string
 }
 
-// NewReader is one for the cluster of a REST configuration.
+// NewReader returns a Reader for a cluster.
 func NewReader(cfg *rest.Config) (*Reader, error) {
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
@@ -42,15 +42,15 @@ func NewReader(cfg *rest.Config) (*Reader, error) {
 
 // Errors of Read that say that a cluster keeps no decisions, or does not tell them.
 var (
-	ErrNotKept  = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
-	ErrNotAllow = errors.New("you may not list decisionlogs.nodeless.sh; a cluster administrator can allow it: nodeless rbac --view")
+	ErrNotKept    = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
+	ErrNotAllowed = errors.New("you may not list decisionlogs.nodeless.sh; a cluster administrator can allow it: nodeless rbac --view")
 )
 
 // Read reads the whole log.
 func (r *Reader) Read(ctx context.Context) (*Reading, error) {
 	logs, err := list(ctx, r.client)
 	if err != nil {
-		return nil, r.trouble(err)
+		return nil, r.explain(err)
 	}
 	out := &Reading{}
 	var entries []record.Entry
@@ -65,13 +65,12 @@ func (r *Reader) Read(ctx context.Context) (*Reading, error) {
 	return out, nil
 }
 
-// Follow calls news with the entries of each piece that is written from now on, old ones of the same piece among
-// them, until ctx is done or the watch ends.
+// Follow calls news with all entries of each piece that is written from now on, until ctx is done or the watch ends.
 func (r *Reader) Follow(ctx context.Context, news func([]record.Entry)) error {
 	var none v1alpha1.DecisionLogList
 	w, err := r.client.Watch(ctx, &none)
 	if err != nil {
-		return r.trouble(err)
+		return r.explain(err)
 	}
 	defer w.Stop()
 	for {
@@ -91,12 +90,12 @@ func (r *Reader) Follow(ctx context.Context, news func([]record.Entry)) error {
 	}
 }
 
-func (r *Reader) trouble(err error) error {
+func (r *Reader) explain(err error) error {
 	switch {
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 		return fmt.Errorf("cluster %s: %w", r.server, ErrNotKept)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("cluster %s: %w", r.server, ErrNotAllow)
+		return fmt.Errorf("cluster %s: %w", r.server, ErrNotAllowed)
 	}
 	return fmt.Errorf("cluster %s: %w", r.server, err)
 }

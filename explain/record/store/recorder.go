@@ -21,14 +21,14 @@ import (
 // How the recorder writes.
 const (
 	// what is decided meanwhile is written at once: a crash loses no more than that and one call
-	gather      = 2 * time.Second
-	callTimeout = 10 * time.Second // of one call
-	lastWord    = 3 * time.Second  // for the last write of a process that ends
-	mostPause   = 30 * time.Second // between two tries of a call that fails
-	notServed   = time.Minute      // between two looks whether there is the kind DecisionLog by now
-	mostTurns   = 64               // that wait to be made entries of; each holds its snapshot
-	mostPending = 20_000           // entries that wait to be written
-	atOnce      = 2_000            // entries that are looked at for one write
+	gatherTime    = 2 * time.Second
+	callTimeout   = 10 * time.Second // of one call
+	finishTimeout = 3 * time.Second  // for the last write of a process that ends
+	maxPause      = 30 * time.Second // between two tries of a call that fails
+	crdPoll       = time.Minute      // between two looks whether there is the kind DecisionLog by now
+	maxCycles     = 64               // that wait to be made entries of; each holds its snapshot
+	maxPending    = 20_000           // entries that wait to be written
+	batchSize     = 2_000            // entries that are looked at for one write
 )
 
 // Options are what a Recorder needs.
@@ -42,15 +42,15 @@ type Options struct {
 	Metrics *metrics.Counters
 }
 
-// Recorder keeps what is decided. It never makes whoever decides wait, and nothing that fails here is an error to
-// anybody: what cannot be kept is counted, and the log says that it is missing.
+// Recorder records decisions. It never blocks the cycle, and its failures are nobody's errors: what cannot be
+// recorded is counted and noted in the log itself.
 type Recorder struct {
-	o     Options
-	store *store
-	turns chan record.Turn
-	wake  chan struct{}
-	off   atomic.Bool // the cluster has no such kind
-	ready chan struct{}
+	o      Options
+	store  *store
+	cycles chan record.Cycle
+	wake   chan struct{}
+	noCRD  atomic.Bool // the cluster has no such kind
+	ready  chan struct{}
 
 	mu      sync.Mutex
 	tracker *record.Tracker
@@ -58,7 +58,7 @@ type Recorder struct {
 	lost    int
 }
 
-// New is a Recorder. Nothing is kept before Run.
+// New returns a Recorder, which records nothing before Run.
 func New(o Options) *Recorder {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -68,18 +68,18 @@ func New(o Options) *Recorder {
 	}
 	return &Recorder{
 		o: o, store: &store{client: o.Client, pieces: ringPieces, bytes: pieceBytes},
-		turns: make(chan record.Turn, mostTurns),
-		wake:  make(chan struct{}, 1), ready: make(chan struct{}), tracker: record.NewTracker(),
+		cycles: make(chan record.Cycle, maxCycles),
+		wake:   make(chan struct{}, 1), ready: make(chan struct{}), tracker: record.NewTracker(),
 	}
 }
 
-// Decided keeps a turn. It returns at once.
-func (r *Recorder) Decided(t record.Turn) {
-	if r.off.Load() {
+// Decided records a cycle. It returns at once.
+func (r *Recorder) Decided(t record.Cycle) {
+	if r.noCRD.Load() {
 		return
 	}
 	select {
-	case r.turns <- t:
+	case r.cycles <- t:
 	default:
 		r.mu.Lock()
 		r.lost++
@@ -88,27 +88,26 @@ func (r *Recorder) Decided(t record.Turn) {
 	}
 }
 
-// Deleting keeps what a NodeClaim is deleted for by somebody of this process who is not the loop: a word or two, such
-// as unhealthy.
+// Deleting records why this process, outside a cycle, deletes a NodeClaim: a word or two, such as unhealthy.
 func (r *Recorder) Deleting(claim *karpv1.NodeClaim, why string) {
-	if r.off.Load() || !ours(claim) {
+	if r.noCRD.Load() || !ofNodePool(claim) {
 		return
 	}
-	method, text := because(claim, why)
+	method, text := deletionReason(claim, why)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tracker.Deleting(claim.Name, method, text)
 }
 
-// Run keeps until ctx is done. Call Finish afterwards.
+// Run records until ctx is done. Call Finish afterwards.
 func (r *Recorder) Run(ctx context.Context) error {
 	if !r.load(ctx) {
 		return nil
 	}
-	if err := informer.Watch(ctx, r.o.Cache, &karpv1.NodeClaim{}, r.see); err != nil {
+	if err := informer.Watch(ctx, r.o.Cache, &karpv1.NodeClaim{}, r.observe); err != nil {
 		return err
 	}
-	r.missed(ctx)
+	r.noteMissedDeletions(ctx)
 	close(r.ready)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.listen(ctx) })
@@ -117,19 +116,19 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// Finish writes what is left, when nothing is decided any more; it takes some seconds at most.
+// Finish writes what is left once no more is decided; it takes some seconds at most.
 func (r *Recorder) Finish(ctx context.Context) {
 	select {
 	case <-r.ready:
 	default:
 		return // the log was never read: nobody knows where it goes on
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	for {
 		select {
-		case t := <-r.turns:
-			r.turn(t)
+		case t := <-r.cycles:
+			r.record(t)
 			continue
 		default:
 		}
@@ -142,27 +141,27 @@ func (r *Recorder) Finish(ctx context.Context) {
 	}
 }
 
-// listen makes entries of turns.
+// listen turns cycles into entries.
 func (r *Recorder) listen(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case t := <-r.turns:
-			r.turn(t)
+		case t := <-r.cycles:
+			r.record(t)
 		}
 	}
 }
 
-func (r *Recorder) turn(t record.Turn) {
+func (r *Recorder) record(t record.Cycle) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(r.tracker.Turn(t, r.o.Clock.Now()))
+	r.add(r.tracker.Cycle(t, r.o.Clock.Now()))
 }
 
-// add has entries written soon. The lock is held.
+// add queues entries for writing. r.mu must be held.
 func (r *Recorder) add(entries []record.Entry) {
-	room := max(mostPending-len(r.pending), 0)
+	room := max(maxPending-len(r.pending), 0)
 	if len(entries) > room {
 		r.lost += len(entries) - room
 		r.o.Metrics.RecordsDropped(len(entries) - room)
@@ -170,11 +169,11 @@ func (r *Recorder) add(entries []record.Entry) {
 	}
 	r.pending = append(r.pending, entries...)
 	if len(r.pending) > 0 {
-		r.stir()
+		r.wakeUp()
 	}
 }
 
-func (r *Recorder) stir() {
+func (r *Recorder) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// load reads the log, and tries until it can; false means that ctx is done.
+// load reads the log, retrying until it succeeds; it returns false if ctx is done.
 func (r *Recorder) load(ctx context.Context) bool {
 	for pause := time.Second; ; {
 		tracker := record.NewTracker()
@@ -23,20 +23,20 @@ func (r *Recorder) load(ctx context.Context) bool {
 			r.mu.Lock()
 			r.tracker = tracker
 			r.mu.Unlock()
-			r.off.Store(false)
+			r.noCRD.Store(false)
 			return true
 		}
 		wait := pause
 		switch {
 		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-			if !r.off.Swap(true) {
+			if !r.noCRD.Swap(true) {
 				r.o.Log.Warn("decisions are not kept: the cluster has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
 			}
 			r.drain()
-			wait = notServed
+			wait = crdPoll
 		case ctx.Err() == nil:
 			r.o.Log.Warn("decisions are not kept yet; it is tried again", "in", pause, "error", err)
-			pause = min(2*pause, mostPause)
+			pause = min(2*pause, maxPause)
 		}
 		if !r.sleep(ctx, wait) {
 			return false
@@ -44,11 +44,11 @@ func (r *Recorder) load(ctx context.Context) bool {
 	}
 }
 
-// drain lets go of turns that nobody will keep.
+// drain discards cycles that will not be recorded.
 func (r *Recorder) drain() {
 	for {
 		select {
-		case <-r.turns:
+		case <-r.cycles:
 		default:
 			return
 		}
@@ -60,8 +60,8 @@ func (r *Recorder) damaged(err error) {
 	r.o.Log.Warn("a piece of the log of decisions cannot be read and is passed over", "error", err)
 }
 
-// missed writes down the end of machines that went while nobody looked.
-func (r *Recorder) missed(ctx context.Context) {
+// noteMissedDeletions records the end of nodes that were deleted while this process did not run.
+func (r *Recorder) noteMissedDeletions(ctx context.Context) {
 	r.mu.Lock()
 	open := r.tracker.Open()
 	r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *Recorder) missed(ctx context.Context) {
 		if apierrors.IsNotFound(err) {
 			now := r.o.Clock.Now()
 			r.mu.Lock()
-			r.add(r.tracker.Went(claim, "noticed when the controller restarted", now))
+			r.add(r.tracker.Deleted(claim, "noticed when the controller restarted", now))
 			r.mu.Unlock()
 		}
 	}

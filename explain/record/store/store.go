@@ -23,10 +23,10 @@ const (
 	pieceBytes = 32 << 10
 )
 
-// errMoved means that somebody else has written to the log: it has to be read again.
+// errMoved means that another process has changed the log: it has to be loaded again.
 var errMoved = errors.New("the log was changed by somebody else")
 
-// store is the writer's end of the ring. It is for one goroutine at a time.
+// store is the writing end of the ring. It must not be used concurrently.
 type store struct {
 	client client.Client
 	pieces int64
@@ -38,8 +38,8 @@ type store struct {
 	lately   map[string]bool   // keys of the entries of this piece and the one before
 }
 
-// load reads where the log ends, and gives each piece's entries to each, the oldest first. A piece that cannot be
-// read is passed over: damaged says why.
+// load reads the log and passes each piece's entries to each, oldest first. It skips pieces that cannot be read and
+// reports why to damaged.
 func (s *store) load(ctx context.Context, each func([]record.Entry), damaged func(error)) error {
 	logs, err := list(ctx, s.client)
 	if err != nil {
@@ -72,9 +72,8 @@ func (s *store) note(entries []record.Entry) {
 	}
 }
 
-// append writes entries behind the others, as many as go into one piece, and gives how many it was done with.
-// errMoved asks for load: nothing was written, or it was and nobody could say so; append then leaves out what is
-// there.
+// append writes as many entries as fit into one piece, and returns how many were handled. On errMoved the caller
+// calls load and tries again; entries that were written after all are then skipped.
 func (s *store) append(ctx context.Context, entries []record.Entry) (int, error) {
 	done := len(entries)
 	fresh := slices.DeleteFunc(slices.Clone(entries), func(e record.Entry) bool { return s.lately[e.Key()] })
@@ -113,7 +112,7 @@ func (s *store) append(ctx context.Context, entries []record.Entry) (int, error)
 	return done, nil
 }
 
-// write makes a piece, or puts it in the place of what is there under its name, if that is as it was read.
+// write creates a piece, or overwrites the one with its name if that has not changed since it was read.
 func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, data []byte) error {
 	log := &v1alpha1.DecisionLog{
 		ObjectMeta: metav1.ObjectMeta{
@@ -143,7 +142,7 @@ func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, 
 // name is the piece's place in the ring.
 func name(piece, pieces int64) string { return fmt.Sprintf("piece-%03d", (piece-1)%pieces) }
 
-// list gives all pieces, the oldest first.
+// list returns all pieces, oldest first.
 func list(ctx context.Context, r client.Reader) ([]v1alpha1.DecisionLog, error) {
 	var all v1alpha1.DecisionLogList
 	if err := r.List(ctx, &all); err != nil {

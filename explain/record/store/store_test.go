@@ -204,8 +204,8 @@ func life(n int, at time.Time) []record.Entry {
 	offer := record.Offer{Type: "m5.large", Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: 0.0361}
 	d := &record.Decision{
 		ID: id, Time: at, Snapshot: id, Kind: record.Launch,
-		Why:   "m5.large spot in us-west-2a at $0.0361/h for 10 pods of general",
-		Comes: []record.Bought{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}},
+		Why:      "m5.large spot in us-west-2a at $0.0361/h for 10 pods of general",
+		Launched: []record.LaunchedNode{{Claim: claim, Pool: "general", Chosen: offer, RunnerUp: &offer, Types: 41}},
 	}
 	for p := range 10 {
 		d.Pods = append(d.Pods, fmt.Sprintf("shop/web-7fb4c9-%05x", n*10+p))
@@ -213,11 +213,11 @@ func life(n int, at time.Time) []record.Entry {
 	return []record.Entry{
 		{Decision: d},
 		{Outcome: &record.Outcome{
-			Of: id, What: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node,
+			Of: id, Kind: record.Ready, Time: at.Add(40 * time.Second), Claim: claim, Node: node,
 			Seconds: 40, Offer: &offer,
 		}},
 		{Outcome: &record.Outcome{
-			Of: id, What: record.Gone, Time: at.Add(time.Minute), Claim: claim, Node: node,
+			Of: id, Kind: record.Terminated, Time: at.Add(time.Minute), Claim: claim, Node: node,
 			Seconds: 60,
 		}},
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// write writes whenever there is something, but not more often than it must.
+// write writes entries as they come, but no more often than necessary.
 func (r *Recorder) write(ctx context.Context) {
-	pause := gather
+	pause := gatherTime
 	for {
 		select {
 		case <-ctx.Done():
@@ -25,31 +25,31 @@ func (r *Recorder) write(ctx context.Context) {
 			}
 			var err error
 			if left, err = r.flush(ctx); err == nil {
-				pause = gather
+				pause = gatherTime
 				continue
 			}
 			left = true
 			if !errors.Is(err, errMoved) && ctx.Err() == nil {
 				r.o.Log.Warn("decisions could not be written; it is tried again", "in", pause, "error", err)
-				pause = min(2*pause, mostPause)
+				pause = min(2*pause, maxPause)
 			}
 		}
 	}
 }
 
-// flush writes what there is, and reports whether there is more.
+// flush writes queued entries and reports whether there are more.
 func (r *Recorder) flush(ctx context.Context) (bool, error) {
 	now := r.o.Clock.Now()
 	r.mu.Lock()
 	due, more := r.tracker.Due(now)
 	r.add(due)
-	if r.lost > 0 && len(r.pending) < mostPending {
+	if r.lost > 0 && len(r.pending) < maxPending {
 		r.pending = append(r.pending,
-			record.Missing(fmt.Sprintf("%d cycles or entries were not recorded: they came faster than they could be written",
+			record.NewLost(fmt.Sprintf("%d cycles or entries were not recorded: they came faster than they could be written",
 				r.lost), now))
 		r.lost = 0
 	}
-	batch := r.pending[:min(len(r.pending), atOnce)]
+	batch := r.pending[:min(len(r.pending), batchSize)]
 	r.mu.Unlock()
 	if len(batch) == 0 {
 		return more, nil
@@ -83,7 +83,7 @@ func (r *Recorder) counted(done int, err error) {
 	}
 }
 
-// sleep reports whether ctx is still alive after so long.
+// sleep waits, and reports whether ctx is still alive.
 func (r *Recorder) sleep(ctx context.Context, d time.Duration) bool {
 	return clock.Sleep(ctx, r.o.Clock, d) == nil
 }

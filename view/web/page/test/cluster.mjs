@@ -43,7 +43,7 @@ try {
   await tab.getByLabel("these were deleted").fill("nodepool/general-purpose");
   await tab.getByRole("button", { name: "Forecast" }).click();
   const told = tab.getByRole("region", { name: "Forecast" });
-  await told.getByText("NodePool general-purpose goes").waitFor();
+  await told.getByText("NodePool general-purpose is deleted").waitFor();
   await told.getByText(/Unschedulable \(\d+\)/).waitFor();
   await tab.getByLabel("these were deleted").fill("");
   await tab.getByLabel("these had so many pods").fill("deployment/web=400");
@@ -53,7 +53,7 @@ try {
   await picture("real-whatif");
   await tab.getByLabel("these had so many pods").fill("deployment/no-such=4");
   await tab.getByRole("button", { name: "Forecast" }).click();
-  await tab.getByRole("alert").getByText("there is none of that name").waitFor();
+  await tab.getByRole("alert").getByText("not found").waitFor();
   assert.deepEqual(wrong.filter((w) => !/status of 422/.test(w)), [], "errors that the browser saw");
   console.log("ok: matrix, why, decisions, savings and what if of a real cluster");
 } finally {

@@ -21,18 +21,18 @@ import (
 // statusCondition is a condition of a NodeClaim.
 type statusCondition = status.Condition
 
-// flying is a node on its way.
-type flying struct {
+// inFlight is a node that is being launched.
+type inFlight struct {
 	at        time.Time // when pods can run on it
 	candidate model.OfferingKey
 }
 
-// launch makes the NodeClaim of a launch, and says what comes; nothing if its pool is gone.
-func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) Machine {
+// launch creates the NodeClaim of a launch and describes its node, which has no name if its pool no longer exists.
+func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) Node {
 	np := a.pools[l.Pool]
 	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	if np == nil || at < 0 {
-		return Machine{}
+		return Node{}
 	}
 	e := translate.Expected{Candidate: l.Chosen, Price: l.Chosen.Price}
 	var chosen *model.InstanceType
@@ -54,41 +54,41 @@ func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) 
 		replaces.waits[claim.Name] = true
 	}
 	a.put(claim)
-	a.flying[claim.Name] = &flying{at: a.now().Add(a.boot), candidate: l.Chosen.OfferingKey}
-	return Machine{
+	a.inFlight[claim.Name] = &inFlight{at: a.now().Add(a.boot), candidate: l.Chosen.OfferingKey}
+	return Node{
 		Name: claim.Name, Pool: l.Pool, Type: l.Chosen.Type, Zone: l.Chosen.Zone, CapacityType: l.Chosen.CapacityType,
 		DollarsPerHour: l.Chosen.Price.Dollars(),
 	}
 }
 
-// uidOf is the UID of what a forecast makes.
+// uidOf is the UID of an object that the forecast creates.
 func uidOf(name string) types.UID { return types.UID("forecast-" + name) }
 
-// machines has machines come that are ready now, and those go that are left by all pods.
-func (r *run) machines() bool {
+// advanceNodes initializes nodes whose boot time has passed, and terminates drained ones.
+func (r *run) advanceNodes() bool {
 	busy := false
-	var offered *model.Snapshot // does not change with the machines that come: a snapshot for each would be quadratic
-	for _, name := range slices.Sorted(maps.Keys(r.flying)) {
-		if f := r.flying[name]; !f.at.After(r.now()) {
+	var offered *model.Snapshot // new nodes do not change it; a snapshot for each would be quadratic
+	for _, name := range slices.Sorted(maps.Keys(r.inFlight)) {
+		if f := r.inFlight[name]; !f.at.After(r.now()) {
 			if offered == nil {
 				offered = r.cluster.Snapshot()
 			}
-			delete(r.flying, name)
-			r.ready(r.claims[name], f, offered)
+			delete(r.inFlight, name)
+			r.initialize(r.claims[name], f, offered)
 			busy = true
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.leaving)) {
-		if !r.leaving[name].After(r.now()) {
-			r.gone(name)
+	for _, name := range slices.Sorted(maps.Keys(r.terminating)) {
+		if !r.terminating[name].After(r.now()) {
+			r.terminate(name)
 			busy = true
 		}
 	}
 	return busy
 }
 
-// ready makes the Node of a claim, of a type that its pool is offered in a snapshot.
-func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot) {
+// initialize creates the Node of a claim with an instance type that a snapshot offers its pool.
+func (r *run) initialize(claim *karpv1.NodeClaim, f *inFlight, offered *model.Snapshot) {
 	if claim == nil || claim.DeletionTimestamp != nil {
 		return
 	}
@@ -141,7 +141,7 @@ func (r *run) ready(claim *karpv1.NodeClaim, f *flying, offered *model.Snapshot)
 	r.put(node)
 }
 
-// setTrue sets a condition, and leaves one alone that is true already for the same reason.
+// setTrue sets a condition that is not true yet.
 func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
 	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions),
 		func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
@@ -151,7 +151,7 @@ func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
 	}
 }
 
-// typeOf is an instance type as the claim's pool is offered it.
+// typeOf is an instance type as it is offered to the claim's pool.
 func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.InstanceType {
 	for i := range s.Pools {
 		if s.Pools[i].Name != claim.Labels[karpv1.NodePoolLabelKey] {
@@ -166,7 +166,7 @@ func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.Insta
 	return model.InstanceType{Name: name}
 }
 
-// expectedOf is what a machine on its way was bought as, as far as its labels say.
+// expectedOf is the offering of a node that is being launched, as far as its labels tell.
 func (r *run) expectedOf(claim *karpv1.NodeClaim) model.OfferingKey {
 	s := r.cluster.Snapshot()
 	for i := range s.Nodes {
@@ -187,12 +187,12 @@ func (r *run) nodeOf(claim *karpv1.NodeClaim) *corev1.Node {
 	return nil
 }
 
-// gone takes a machine away.
-func (r *run) gone(name string) {
+// terminate deletes a node and its claim.
+func (r *run) terminate(name string) {
 	claim := r.claims[name]
-	delete(r.leaving, name)
+	delete(r.terminating, name)
 	delete(r.draining, name)
-	delete(r.flying, name)
+	delete(r.inFlight, name)
 	if claim == nil {
 		return
 	}
@@ -208,10 +208,10 @@ func (r *run) gone(name string) {
 	}
 	delete(r.claims, name)
 	r.cluster.Delete(claim)
-	r.last = r.now()
+	r.lastChange = r.now()
 }
 
-// measuredBoot is the median time that machines of the cluster took; 0 if none tells.
+// measuredBoot is the median boot time of the cluster's nodes; 0 if it is unknown.
 func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 	var took []time.Duration
 	for _, c := range claims {
@@ -229,8 +229,8 @@ func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 	return took[len(took)/2]
 }
 
-func machineOf(n *model.Node) Machine {
-	return Machine{
+func nodeOfModel(n *model.Node) Node {
+	return Node{
 		Name: n.Name, Pool: n.Pool, Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType,
 		DollarsPerHour: n.Price.Dollars(),
 	}

@@ -42,7 +42,7 @@ func TestWhoGoesFirst(t *testing.T) {
 		pod("not a number", "g", 10*time.Second, true, "x"),
 		pod("not ready", "h", 9*time.Hour, false, "9"), pod("waits", "", 9*time.Hour, false, "9"),
 	}
-	firstToGo(now, pods)
+	sortByDeletionOrder(now, pods)
 	var got []string
 	for _, p := range pods {
 		got = append(got, p.Name)

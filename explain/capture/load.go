@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// take takes in one object of a dump, and gives the latest time that it tells.
-func (c *Cluster) take(i manifest.Item) (time.Time, error) {
+// addItem adds an object of a dump and returns the latest time in it.
+func (c *Cluster) addItem(i manifest.Item) (time.Time, error) {
 	n, err := i.Name()
 	if err != nil {
 		return time.Time{}, err
@@ -26,7 +26,7 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 			"line %d: %s stands below the end of the capture; keep captures in files of their own", i.Line, n)
 	}
 	if n.APIVersion == captureVersion && (n.Kind == captureKind || n.Kind == endKind || n.Kind == offersKind) {
-		return c.takeOwn(i, n)
+		return c.addHeader(i, n)
 	}
 	o, err := i.Object()
 	switch {
@@ -39,10 +39,10 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("line %d: %s without metadata.name", i.Line, n.Kind)
 	}
 	c.dumped.objects++
-	if c.dumped.bytes += int64(len(i.JSON)); c.dumped.bytes > c.o.MostDump {
+	if c.dumped.bytes += int64(len(i.JSON)); c.dumped.bytes > c.o.MaxDump {
 		return time.Time{}, fmt.Errorf(
 			"line %d: there are more than %d MiB of objects that decisions depend on, %d of them; "+
-				"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MostDump>>20,
+				"nodeless capture writes what is needed alone, which is a small part of it", i.Line, c.o.MaxDump>>20,
 			c.dumped.objects)
 	}
 	if _, err := translate.LeanPod(o); err != nil {
@@ -50,7 +50,7 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 	}
 	o.SetManagedFields(nil)
 	if _, pod := o.(*corev1.Pod); pod { // there are many: no more is kept of each than a capture has
-		o = Harmless(o)
+		o = Redact(o)
 	}
 	switch {
 	case decides(o):
@@ -62,21 +62,21 @@ func (c *Cluster) take(i manifest.Item) (time.Time, error) {
 		c.dumped.skipped[n.Kind]++
 		return time.Time{}, nil
 	}
-	return newestOf(o), nil
+	return latestTime(o), nil
 }
 
-// takeOwn takes in what a capture says of itself.
-func (c *Cluster) takeOwn(i manifest.Item, n manifest.Named) (time.Time, error) {
+// addHeader reads what a capture says about itself.
+func (c *Cluster) addHeader(i manifest.Item, n manifest.Named) (time.Time, error) {
 	d := c.dumped
 	if n.Kind == offersKind {
 		var f offers
 		if err := json.Unmarshal(i.JSON, &f); err != nil {
 			return time.Time{}, fmt.Errorf("line %d: Offers: %w", i.Line, err)
 		}
-		d.offers[f.Class] = c.renamed(f)
+		d.offers[f.Class] = c.resourcesRenumbered(f)
 		return time.Time{}, nil
 	}
-	var s stamp
+	var s header
 	if err := json.Unmarshal(i.JSON, &s); err != nil {
 		return time.Time{}, fmt.Errorf("line %d: %s: %w", i.Line, n.Kind, err)
 	}
@@ -98,8 +98,8 @@ func (c *Cluster) takeOwn(i manifest.Item, n manifest.Named) (time.Time, error) 
 	return s.At, nil
 }
 
-// renamed gives amounts of resources the places that they have in this process.
-func (c *Cluster) renamed(f offers) []model.InstanceType {
+// resourcesRenumbered gives resources the indexes that they have in this process.
+func (c *Cluster) resourcesRenumbered(f offers) []model.InstanceType {
 	move := func(r *model.Resources) {
 		var out model.Resources
 		for i, name := range f.ResourceNames {
@@ -116,8 +116,8 @@ func (c *Cluster) renamed(f offers) []model.InstanceType {
 	return f.Types
 }
 
-// newestOf is the latest time that an object tells: a dump is no older.
-func newestOf(o client.Object) time.Time {
+// latestTime is the latest time in an object: the dump is not older.
+func latestTime(o client.Object) time.Time {
 	at := o.GetCreationTimestamp().Time
 	later := func(t time.Time) {
 		if t.After(at) {

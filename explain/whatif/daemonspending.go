@@ -15,11 +15,11 @@ type DaemonPending struct {
 	DaemonSet string `json:"daemonSet"` // namespace/name
 	Node      string `json:"node"`
 	Why       string `json:"why"`
-	Then      string `json:"then"` // what Nodeless does about it, and what somebody can do
+	Then      string `json:"then"` // what Nodeless does about it, and what you can do
 	Before    bool   `json:"before,omitempty"`
 }
 
-// daemonsPending are those that wait in the end.
+// daemonsPending returns the DaemonSet pods that are pending in the end.
 func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 	out := []DaemonPending{}
 	for i := range s.Nodes {
@@ -30,14 +30,14 @@ func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 		for _, l := range n.MissingDaemons {
 			out = append(out, DaemonPending{
 				DaemonSet: l.DaemonSet, Node: n.Name, Why: shortOf(s, n),
-				Then: r.aboutCrowded(s, n, l.DaemonSet),
+				Then: r.crowdedAction(s, n, l.DaemonSet),
 			})
 		}
 	}
 	return out
 }
 
-// shortOf says of which resources a node has too little for the pods that it has and those that wait for it.
+// shortOf says which resources a node lacks for its pods and those that wait for it.
 func shortOf(s *model.Snapshot, n *model.Node) string {
 	var short []string
 	for i, left := range n.Free() {
@@ -51,8 +51,8 @@ func shortOf(s *model.Snapshot, n *model.Node) string {
 	return "the node is short of " + strings.Join(short, " and ")
 }
 
-// aboutCrowded says what becomes of a node without room for a DaemonSet's pod.
-func (r *run) aboutCrowded(s *model.Snapshot, n *model.Node, daemonSet string) string {
+// crowdedAction says what happens to a node without room for a DaemonSet's pod.
+func (r *run) crowdedAction(s *model.Snapshot, n *model.Node, daemonSet string) string {
 	then := ""
 	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool })
 	switch {

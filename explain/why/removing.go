@@ -29,11 +29,11 @@ func (q *nodeQuestion) removing() {
 			q.say("deadline", until)
 		}
 	}
-	q.leaving()
+	q.podsLeft()
 	q.progress()
 }
 
-// command says how far the command is that removes nodes.
+// command says how far the command is that removes the node.
 func (q *nodeQuestion) command(c *translate.Command) {
 	q.sayf("disruption", "%s, started %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since),
 		strings.Join(victims(*c), ", "))
@@ -61,7 +61,7 @@ func (q *nodeQuestion) command(c *translate.Command) {
 	}
 }
 
-// commands is how many are in progress.
+// commands counts the commands in progress.
 func (q *nodeQuestion) commands() int {
 	ids := map[string]bool{}
 	for _, claim := range q.c.State.Claims() {
@@ -72,8 +72,8 @@ func (q *nodeQuestion) commands() int {
 	return len(ids)
 }
 
-// leaving says which pods are left on a node that is being removed, and what blocks their eviction.
-func (q *nodeQuestion) leaving() {
+// podsLeft says which pods are left on a node that is being removed, and what blocks their eviction.
+func (q *nodeQuestion) podsLeft() {
 	n := q.n
 	var pods, kept []string
 	for _, pod := range q.c.State.PodsOnNode(n.Name) {

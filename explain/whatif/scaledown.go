@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// firstToGo orders the pods of a Deployment by who goes first when there are to be fewer, as the ReplicaSet
-// controller does (pkg/controller ActivePodsWithRanks of Kubernetes 1.36): who waits, is not ready, has the lowest
-// deletion cost, shares a node with most others, was ready for the shortest time, in powers of two, and then who has
-// the lower UID. How often containers were restarted is not looked at.
-func firstToGo(now time.Time, pods []*corev1.Pod) {
+// sortByDeletionOrder sorts the pods of a Deployment by which are deleted first on scale-down, as the ReplicaSet controller
+// does (ActivePodsWithRanks in pkg/controller of Kubernetes 1.36): pods that are unscheduled, not running or not ready,
+// then by deletion cost, by the number of pods on their node, by the time since they became ready, in powers of two, and
+// by UID. Container restarts are not considered.
+func sortByDeletionOrder(now time.Time, pods []*corev1.Pod) {
 	on := map[string]int{}
 	for _, pod := range pods {
 		on[pod.Spec.NodeName]++
@@ -32,7 +32,7 @@ func firstToGo(now time.Time, pods []*corev1.Pod) {
 	})
 }
 
-// compareFlags has false before true.
+// compareFlags sorts false before true.
 func compareFlags(x, y bool) int {
 	switch {
 	case x == y:
@@ -43,7 +43,7 @@ func compareFlags(x, y bool) int {
 	return 1
 }
 
-// youngerFirst compares ages in powers of two; of about equal ones the UIDs decide, of equal ones nothing.
+// youngerFirst compares ages in powers of two; if they are about equal, the UIDs decide.
 func youngerFirst(now, s, t time.Time, x, y *corev1.Pod) int {
 	if s.Equal(t) {
 		return 0

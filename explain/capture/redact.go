@@ -12,34 +12,33 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// harmless are the annotations that decisions depend on, by what they begin with. All others are left out: anything
-// may be in them.
-var harmless = []string{
+// allowedAnnotations are the prefixes of annotations that decisions depend on. All others are removed, since they
+// may contain anything.
+var allowedAnnotations = []string{
 	"karpenter.sh/", "karpenter.k8s.aws/", "nodeless.sh/", "controller.kubernetes.io/pod-deletion-cost",
 	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class",
 	"deployment.kubernetes.io/revision",
 }
 
-// LeftOut stands for what a capture does not tell.
-const LeftOut = "left out by nodeless capture"
+// Redacted replaces removed text.
+const Redacted = "left out by nodeless capture"
 
-// Harmless is a copy of an object without what may be secret and decides nothing: annotations of others, images,
-// commands, environment, the names of secrets and configurations, user data, parameters of storage, addresses and
-// messages.
-func Harmless(o client.Object) client.Object {
+// Redact copies an object without what may be secret and decides nothing: other annotations, images, commands,
+// environment, names of secrets and configurations, user data, parameters of storage, addresses and messages.
+func Redact(o client.Object) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)
-	o.SetAnnotations(harmlessOf(o.GetAnnotations()))
+	o.SetAnnotations(keptAnnotations(o.GetAnnotations()))
 	switch o := o.(type) {
 	case *corev1.Pod:
-		harmlessSpec(&o.Spec)
-		harmlessStatus(o)
+		redactSpec(&o.Spec)
+		redactStatus(o)
 	case *appsv1.DaemonSet:
-		o.Spec.Template.Annotations = harmlessOf(o.Spec.Template.Annotations)
-		harmlessSpec(&o.Spec.Template.Spec)
+		o.Spec.Template.Annotations = keptAnnotations(o.Spec.Template.Annotations)
+		redactSpec(&o.Spec.Template.Spec)
 	case *appsv1.Deployment:
-		o.Spec.Template.Annotations = harmlessOf(o.Spec.Template.Annotations)
-		harmlessSpec(&o.Spec.Template.Spec)
+		o.Spec.Template.Annotations = keptAnnotations(o.Spec.Template.Annotations)
+		redactSpec(&o.Spec.Template.Spec)
 		for i := range o.Status.Conditions {
 			o.Status.Conditions[i].Message = ""
 		}
@@ -50,21 +49,21 @@ func Harmless(o client.Object) client.Object {
 		}
 	case *ec2v1.EC2NodeClass:
 		if o.Spec.UserData != nil {
-			left := LeftOut
+			left := Redacted
 			o.Spec.UserData = &left
 		}
 	case *storagev1.StorageClass:
 		o.Parameters, o.MountOptions = nil, nil
 	case *corev1.PersistentVolume:
-		harmlessVolume(&o.Spec)
+		redactVolume(&o.Spec)
 	}
 	return o
 }
 
-func harmlessOf(annotations map[string]string) map[string]string {
+func keptAnnotations(annotations map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range annotations {
-		for _, start := range harmless {
+		for _, start := range allowedAnnotations {
 			if strings.HasPrefix(key, start) {
 				if out == nil {
 					out = map[string]string{}
@@ -76,7 +75,7 @@ func harmlessOf(annotations map[string]string) map[string]string {
 	return out
 }
 
-func harmlessSpec(spec *corev1.PodSpec) {
+func redactSpec(spec *corev1.PodSpec) {
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
 	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil,
@@ -96,9 +95,9 @@ func harmlessSpec(spec *corev1.PodSpec) {
 	spec.Volumes = volumes
 }
 
-// harmlessStatus leaves what tells that the pod has its place, is ready or over, and what it still holds while it is
-// resized.
-func harmlessStatus(pod *corev1.Pod) {
+// redactStatus keeps what tells whether the pod has a node, is ready or has ended, and what it still holds while it
+// is being resized.
+func redactStatus(pod *corev1.Pod) {
 	was := &pod.Status
 	for i := range was.Conditions {
 		was.Conditions[i].Message = ""
@@ -115,7 +114,7 @@ func harmlessStatus(pod *corev1.Pod) {
 	pod.Status = now
 }
 
-func harmlessVolume(spec *corev1.PersistentVolumeSpec) {
+func redactVolume(spec *corev1.PersistentVolumeSpec) {
 	source := corev1.PersistentVolumeSource{AWSElasticBlockStore: spec.AWSElasticBlockStore, Local: spec.Local}
 	if spec.CSI != nil {
 		source.CSI = &corev1.CSIPersistentVolumeSource{Driver: spec.CSI.Driver, VolumeHandle: spec.CSI.VolumeHandle}

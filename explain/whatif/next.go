@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// next is when something may change by the clock alone; zero if nothing will.
+// next is the next time at which something may change by itself; zero if nothing will.
 func (r *run) next() time.Time {
 	s := r.cluster.Snapshot()
 	var next time.Time
@@ -22,24 +22,24 @@ func (r *run) next() time.Time {
 	}
 	due, _ := cycle.NextDue(s)
 	add(due)
-	add(r.again)
-	for _, f := range r.flying {
+	add(r.retryAt)
+	for _, f := range r.inFlight {
 		add(f.at)
 	}
-	for _, at := range r.leaving {
+	for _, at := range r.terminating {
 		add(at)
 	}
 	for i := range s.Nodes {
 		add(s.Nodes[i].NominatedUntil)
 	}
-	if r.byTheClock(s) {
-		add(r.now().Truncate(probe).Add(probe))
+	if r.waitsForSchedule(s) {
+		add(r.now().Truncate(budgetPoll).Add(budgetPoll))
 	}
 	return next
 }
 
-// byTheClock reports whether a drifted machine waits for a budget or a window that goes by the time of day.
-func (r *run) byTheClock(s *model.Snapshot) bool {
+// waitsForSchedule reports whether a drifted node waits for a budget or a window with a schedule.
+func (r *run) waitsForSchedule(s *model.Snapshot) bool {
 	waits := map[string]bool{}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Drifted != "" && !n.Deleting {

@@ -13,16 +13,17 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// CannotWorkError says why NodePools and node classes could launch nothing as a change leaves them. There is no
-// forecast of such a change: whatever figure it gave would be that of a cluster that gets no nodes.
+// CannotWorkError says why NodePools and node classes could launch nothing after a change. Such a change gets no
+// forecast: its figures would be those of a cluster that gets no nodes.
 type CannotWorkError struct{ Why []string }
 
 func (e *CannotWorkError) Error() string {
 	return "this change cannot work: " + strings.Join(e.Why, "; ")
 }
 
-// cannotWork looks for classes and pools that a change applies, and for pools of such classes that could launch before.
-func (r *run) cannotWork(ctx context.Context, a *applied, before *run) error {
+// cannotWork checks the classes and pools that a change applies, and pools of such classes that could launch nodes
+// before.
+func (r *run) cannotWork(ctx context.Context, a *changedObjects, before *run) error {
 	var e CannotWorkError
 	bad := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(a.classes)) {
@@ -42,7 +43,7 @@ func (r *run) cannotWork(ctx context.Context, a *applied, before *run) error {
 			continue // it waits for the gate, which the outcome says
 		}
 		class := np.Spec.Template.Spec.NodeClassRef.Name
-		if bad[class] || r.Cluster.Going(class) || !a.pools[p.Name] && !a.classes[class] {
+		if bad[class] || r.Cluster.ClassDeleting(class) || !a.pools[p.Name] && !a.classes[class] {
 			continue
 		}
 		if why := cannotLaunch(p, &r.Policy); why != "" && (a.pools[p.Name] || why != was[p.Name]) {
@@ -69,8 +70,8 @@ func (r *run) usedBy(class string) string {
 	return fmt.Sprintf(" (it is the class of NodePool %s)", strings.Join(pools, ", "))
 }
 
-// cannotLaunch is why no pod at all could have a node of the pool, "" if some could: whatever pods ask for, and
-// whatever is left of its limits.
+// cannotLaunch says why no pod at all could get a node of the pool, "" if some could, whatever its limits and taints
+// are.
 func cannotLaunch(p *model.Pool, policy *model.Policy) string {
 	open := *p
 	open.Taints, open.Limits = nil, model.Limits{}

@@ -6,41 +6,42 @@ import (
 	"time"
 )
 
-// priceOf is what a machine costs that came: what the cloud gave, else what was chosen.
-func priceOf(r *Record, b Bought) float64 {
+// priceOf is the price of a launched node: of what the cloud gave, else of what was chosen.
+func priceOf(r *Record, b LaunchedNode) float64 {
 	if o := r.Outcome(Ready, b.Claim); o != nil && o.Offer != nil && o.Offer.DollarsPerHour > 0 {
 		return o.Offer.DollarsPerHour
 	}
 	return b.Chosen.DollarsPerHour
 }
 
-// launched is a machine that may not have been needed had others stayed.
-type launched struct {
+// laterLaunch is a node that might not have been needed if removed nodes had stayed.
+type laterLaunch struct {
 	at    time.Time
 	pool  string
 	price float64
 }
 
-// launchesOf are the machines that a decision launched for pods that waited; those of a command that was undone came
-// for nothing, and are for such pods from then on.
-func launchesOf(r *Record) []launched {
+// laterLaunches returns the nodes that a decision launched for pending pods. Replacements of an abandoned command
+// count as such from the time at which it was abandoned.
+func laterLaunches(r *Record) []laterLaunch {
 	at := r.Time
-	switch undone := r.Outcome(Undone, ""); {
+	switch undone := r.Outcome(Kept, ""); {
 	case r.Kind == Launch:
 	case r.Kind == Replace && undone != nil:
 		at = undone.Time
 	default:
 		return nil
 	}
-	var out []launched
-	for _, b := range r.Comes {
-		out = append(out, launched{at, b.Pool, priceOf(r, b)})
+	var out []laterLaunch
+	for _, b := range r.Launched {
+		out = append(out, laterLaunch{at, b.Pool, priceOf(r, b)})
 	}
 	return out
 }
 
-// take sets each launch against the machines of its pool that were gone by then, the oldest first.
-func take(credits []*credit, launches []launched) {
+// deductLaunches sets each launch against removed nodes of the same pool, the node removed first being charged
+// first.
+func deductLaunches(credits []*credit, launches []laterLaunch) {
 	byPool := map[string][]*credit{}
 	for _, c := range credits {
 		byPool[c.pool] = append(byPool[c.pool], c)
@@ -48,7 +49,7 @@ func take(credits []*credit, launches []launched) {
 	for _, open := range byPool {
 		slices.SortStableFunc(open, func(a, b *credit) int { return a.since.Compare(b.since) })
 	}
-	slices.SortStableFunc(launches, func(a, b launched) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(launches, func(a, b laterLaunch) int { return a.at.Compare(b.at) })
 	for _, l := range launches {
 		left := l.price
 		open := byPool[l.pool]
@@ -63,7 +64,7 @@ func take(credits []*credit, launches []launched) {
 			if part := min(left, c.left); part > 0 && l.at.Before(c.end) {
 				c.left -= part
 				left -= part
-				c.taken = append(c.taken, launched{l.at, l.pool, part})
+				c.launches = append(c.launches, laterLaunch{l.at, l.pool, part})
 			}
 		}
 	}
@@ -76,8 +77,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// counts writes equal words once, such as "2 m5.large".
-func counts(words []string) []string {
+// countedWords writes equal words once, such as "2 m5.large".
+func countedWords(words []string) []string {
 	n := map[string]int{}
 	for _, w := range words {
 		n[w]++

@@ -12,65 +12,66 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// mostPods of a machine that goes are named.
-const mostPods = 256
+// maxPods of a removed node are named.
+const maxPods = 256
 
-// ours reports whether a claim is of a NodePool: a pod's own microVM is nobody's decision here.
-func ours(claim *karpv1.NodeClaim) bool { return claim.Labels[karpv1.NodePoolLabelKey] != "" }
+// ofNodePool reports whether a claim belongs to a NodePool. The microVM of a pod does not, and no decision is about
+// it.
+func ofNodePool(claim *karpv1.NodeClaim) bool { return claim.Labels[karpv1.NodePoolLabelKey] != "" }
 
-// see takes in what the watch shows of NodeClaims.
-func (r *Recorder) see(old, now client.Object) {
+// observe handles changes of NodeClaims.
+func (r *Recorder) observe(old, now client.Object) {
 	at := r.o.Clock.Now()
 	claim, there := now.(*karpv1.NodeClaim)
 	if now == nil || !there {
-		if gone, ok := old.(*karpv1.NodeClaim); ok && ours(gone) {
+		if gone, ok := old.(*karpv1.NodeClaim); ok && ofNodePool(gone) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.add(r.tracker.Went(gone.Name, "", at))
+			r.add(r.tracker.Deleted(gone.Name, "", at))
 		}
 		return
 	}
-	if !ours(claim) {
+	if !ofNodePool(claim) {
 		return
 	}
 	if was, ok := old.(*karpv1.NodeClaim); ok && was.UID != claim.UID { // another one has taken the name in between
 		r.mu.Lock()
-		r.add(r.tracker.Went(was.Name, "", at))
+		r.add(r.tracker.Deleted(was.Name, "", at))
 		r.mu.Unlock()
 	}
-	s := r.seen(claim)
+	s := r.stateOf(claim)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.add(r.tracker.See(s, at))
-	if s.Leaves {
-		r.stir() // what nobody has told of in a while is written down then
+	r.add(r.tracker.Observe(s, at))
+	if s.Leaving {
+		r.wakeUp() // removals that no cycle reports are recorded later
 	}
 }
 
-// seen is what a claim says of itself.
-func (r *Recorder) seen(claim *karpv1.NodeClaim) record.Seen {
-	s := record.Seen{Claim: claim.Name, Node: claim.Status.NodeName}
+// stateOf describes a claim.
+func (r *Recorder) stateOf(claim *karpv1.NodeClaim) record.ClaimState {
+	s := record.ClaimState{Claim: claim.Name, Node: claim.Status.NodeName}
 	for _, c := range claim.Status.Conditions {
 		if c.Type == karpv1.ConditionTypeInitialized && c.Status == "True" {
 			s.Ready = c.LastTransitionTime.Time
 		}
 	}
 	_, _, interrupted := translate.Interrupted(claim)
-	s.Leaves = claim.DeletionTimestamp != nil || interrupted
-	if s.Leaves {
-		s.Method, _ = because(claim, "")
+	s.Leaving = claim.DeletionTimestamp != nil || interrupted
+	if s.Leaving {
+		s.Method, _ = deletionReason(claim, "")
 		s.Why = translate.Departure(claim, r.o.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), r.o.Clock.Now())
 	}
-	s.Look = func() record.Machine { return r.machine(claim) }
+	s.Describe = func() record.RemovedNode { return r.removedNode(claim) }
 	return s
 }
 
-// machine is what is known of the machine of a claim.
-func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
+// removedNode describes the node of a claim.
+func (r *Recorder) removedNode(claim *karpv1.NodeClaim) record.RemovedNode {
 	if n, ok := r.o.State.Machine(claim.Name); ok && n.Type != "" {
-		return record.MachineOf(&n, mostPods)
+		return record.NewRemovedNode(&n, maxPods)
 	}
-	return record.Machine{
+	return record.RemovedNode{
 		Claim: claim.Name, Node: claim.Status.NodeName, Pool: claim.Labels[karpv1.NodePoolLabelKey],
 		Offer: record.Offer{
 			Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone],
@@ -79,7 +80,7 @@ func (r *Recorder) machine(claim *karpv1.NodeClaim) record.Machine {
 	}
 }
 
-// reasons are what controller/nodeclaim deletes claims for, and what is said of it.
+// reasons maps the words with which controller/nodeclaim deletes claims to methods and sentences.
 var reasons = map[string][2]string{
 	"expired":               {"Expired", "it is older than its expireAfter"},
 	"insufficient_capacity": {"NoCapacity", "the cloud had no capacity for it"},
@@ -94,8 +95,8 @@ var reasons = map[string][2]string{
 	"unhealthy":             {"Unhealthy", "its Node was unhealthy for too long (node repair)"},
 }
 
-// because says for which reason a claim goes, by the word of whoever deleted it, "" if that is not known.
-func because(claim *karpv1.NodeClaim, word string) (method, why string) {
+// deletionReason says why a claim is deleted, given the deleter's word, which may be "".
+func deletionReason(claim *karpv1.NodeClaim, word string) (method, why string) {
 	if known, ok := reasons[word]; ok {
 		return known[0], known[1]
 	}
