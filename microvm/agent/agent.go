@@ -60,8 +60,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, v1alpha1.AddToScheme(s)
 }
 
-// Record reads what the cluster has decided about a host.
-func Record(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.MicroVMHost, error) {
+// GetHost reads what the cluster has decided about a host.
+func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.MicroVMHost, error) {
 	scheme, err := Scheme()
 	if err != nil {
 		return nil, err

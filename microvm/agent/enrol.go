@@ -34,7 +34,7 @@ type Enrolment struct {
 // maxName is the length limit of a host's name: with the prefix, it is the name of a namespace.
 var maxName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
 
-// check returns what is wrong with an enrolment.
+// check validates an enrolment.
 func (e Enrolment) check() error {
 	if wrong := validation.IsDNS1123Label(e.Host); len(wrong) > 0 || len(e.Host) > maxName {
 		return fmt.Errorf("host name %q: give at most %d letters, digits and dashes: %s", e.Host, maxName,

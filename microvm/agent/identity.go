@@ -33,7 +33,7 @@ import (
 // again.
 const Lifetime = 24 * time.Hour
 
-// Claims are what a service account's token says about itself.
+// Claims are the claims of a service account's token.
 type Claims struct {
 	Host              string // "" if the token is not a host's
 	Issued, Expires   time.Time
@@ -41,11 +41,11 @@ type Claims struct {
 	NotYet, IsExpired bool
 }
 
-// skew is how far clocks may differ before an error says so.
+// skew is the tolerated difference between clocks.
 const skew = time.Minute
 
-// Read decodes a token. It does not verify it; the API server does.
-func Read(token string, now time.Time) (Claims, error) {
+// ParseToken decodes a token. It does not verify it; the API server does.
+func ParseToken(token string, now time.Time) (Claims, error) {
 	parts := strings.Split(strings.TrimSpace(token), ".")
 	var said struct {
 		Subject string  `json:"sub"`
@@ -96,8 +96,8 @@ type Identity struct {
 
 func (i *Identity) tokenFile() string { return filepath.Join(i.Dir, "token") }
 
-// Known returns the identity in a directory, nil if there is none or it has expired.
-func Known(dir string, now time.Time) (*Identity, error) {
+// LoadIdentity returns the identity in a directory, nil if there is none or it has expired.
+func LoadIdentity(dir string, now time.Time) (*Identity, error) {
 	i := &Identity{Dir: dir}
 	token, err := os.ReadFile(i.tokenFile())
 	if errors.Is(err, os.ErrNotExist) {
@@ -106,7 +106,7 @@ func Known(dir string, now time.Time) (*Identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("identity of this host: %w", err)
 	}
-	claims, err := Read(string(token), now)
+	claims, err := ParseToken(string(token), now)
 	if err != nil {
 		return nil, fmt.Errorf("token in %s: %w", i.tokenFile(), err)
 	}
@@ -124,7 +124,7 @@ func Known(dir string, now time.Time) (*Identity, error) {
 // Join exchanges the token with which a host joins for one of its own, which it stores in a directory. The first token
 // becomes invalid.
 func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*Identity, error) {
-	claims, err := Read(join.BearerToken, now)
+	claims, err := ParseToken(join.BearerToken, now)
 	if err == nil {
 		err = claims.check(now)
 	}
@@ -154,7 +154,7 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(i.tokenFile()))
 	}
-	return Known(dir, now)
+	return LoadIdentity(dir, now)
 }
 
 // save writes the kubeconfig.
@@ -182,7 +182,7 @@ func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, fmt.Errorf("get a token of its own: %w", err)
 	}
-	claims, err := Read(got.Status.Token, time.Now())
+	claims, err := ParseToken(got.Status.Token, time.Now())
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -192,11 +192,11 @@ func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 // due returns when to renew a token.
 func due(c Claims) time.Time { return c.Issued.Add(c.Expires.Sub(c.Issued) / 5 * 4) }
 
-// Keep renews the token in time until ctx is done.
-func (i *Identity) Keep(ctx context.Context, log *slog.Logger) {
+// KeepFresh renews the token in time until ctx is done.
+func (i *Identity) KeepFresh(ctx context.Context, log *slog.Logger) {
 	at := time.Now()
 	if token, err := os.ReadFile(i.tokenFile()); err == nil {
-		if claims, err := Read(string(token), at); err == nil {
+		if claims, err := ParseToken(string(token), at); err == nil {
 			at = due(claims)
 		}
 	}

@@ -39,7 +39,7 @@ func TestATokenForJoiningIsLookedAtFirst(t *testing.T) {
 		"an unreadable one": {"a.%%.c", noon, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			claims, err := Read(c.token, c.now)
+			claims, err := ParseToken(c.token, c.now)
 			if err == nil {
 				err = claims.check(c.now)
 			}
@@ -51,7 +51,7 @@ func TestATokenForJoiningIsLookedAtFirst(t *testing.T) {
 			}
 		})
 	}
-	claims, _ := Read(token(its), noon)
+	claims, _ := ParseToken(token(its), noon)
 	if got := due(claims); !got.Equal(noon.Add(48 * time.Minute)) {
 		t.Errorf("it is renewed at %s", got)
 	}

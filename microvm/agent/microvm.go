@@ -30,7 +30,7 @@ func (a *Agent) microVM(ctx context.Context, id string) (time.Duration, error) {
 	}
 	before := vm.DeepCopy()
 	if vm.Status.Address == "" && !vm.Status.Ended {
-		a.begin(ctx, vm)
+		a.start(ctx, vm)
 	}
 	if vm.Status.Address != "" {
 		if err := a.follow(ctx, vm); err != nil {
@@ -60,8 +60,8 @@ func (a *Agent) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// begin starts a microVM, and records its address or why it has none.
-func (a *Agent) begin(ctx context.Context, vm *v1alpha1.MicroVM) {
+// start starts a microVM, and records its address or why it has none.
+func (a *Agent) start(ctx context.Context, vm *v1alpha1.MicroVM) {
 	if vm.Spec.StopGraceSeconds != nil {
 		vm.Status.Ended = true // before it began
 		return

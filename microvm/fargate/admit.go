@@ -16,7 +16,7 @@ import (
 type Admission struct {
 	Choice
 	Size    Size    // zero if the pod is too large
-	Refusal Refusal // as far as it is known before volumes are looked up
+	Refusal Refusal // without the volumes, which are looked up later
 	// Warnings are for whoever created the pod or its workload: whole sentences without a full stop.
 	Warnings []string
 }
@@ -45,10 +45,10 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 		say("the first by name of several that select the pod; the others are %s; label %s chooses",
 			strings.Join(a.Others, ", "), ProfileLabel)
 	}
-	for _, w := range adjusted(pod) {
+	for _, w := range adjustments(pod) {
 		say("%s", w)
 	}
-	for _, w := range beyond(pod, a.Size) {
+	for _, w := range excessiveLimits(pod, a.Size) {
 		say("%s", w)
 	}
 	return a
@@ -78,8 +78,8 @@ func asked(pod *corev1.Pod) string {
 		resource.NewQuantity(r.MemoryBytes, resource.BinarySI))
 }
 
-// adjusted returns which fields of a pod are overwritten, and which are ignored.
-func adjusted(pod *corev1.Pod) []string {
+// adjustments returns which fields of a pod are overwritten, and which are ignored.
+func adjustments(pod *corev1.Pod) []string {
 	var out []string
 	if s := pod.Spec.SchedulerName; s != "" && s != corev1.DefaultSchedulerName && s != SchedulerName {
 		out = append(out, fmt.Sprintf("adjusted schedulerName from %s to %s", s, SchedulerName))
@@ -120,8 +120,8 @@ var honoured = []string{
 	corev1.LabelOSStable,
 }
 
-// beyond returns which limits exceed the microVM's size.
-func beyond(pod *corev1.Pod, size Size) []string {
+// excessiveLimits returns which limits exceed the microVM's size.
+func excessiveLimits(pod *corev1.Pod, size Size) []string {
 	var out []string
 	for c := range containers(pod) {
 		if cpu := c.Resources.Limits.Cpu(); cpu.MilliValue() > size.MilliCPU {
@@ -157,8 +157,8 @@ func (a *Admission) Apply(pod *corev1.Pod, loggingState string) {
 // systemNamespace holds a cluster's own pods.
 const systemNamespace = "kube-system"
 
-// Advise returns advice for the author of a profile, in whole sentences; none if all is well. None of it is an error: a
-// cluster can run its system pods in microVMs if somebody wants that.
+// Advise returns advice for the author of a profile, in whole sentences. None of it is an error: running a
+// cluster's system pods in microVMs is permitted.
 func Advise(spec *v1alpha1.FargateProfileSpec) []string {
 	var out []string
 	if spec.Engine == v1alpha1.EngineNamespace {

@@ -75,8 +75,8 @@ func (s *LogSection) NeedsAWS() bool {
 	return slices.Contains(outputsOfAWS, name)
 }
 
-// ParseLogging parses the data of the ConfigMap aws-logging. Its error is a sentence without a full stop that says what
-// Fargate does not accept, and where.
+// ParseLogging parses the data of the ConfigMap aws-logging. Its error is a sentence without a full stop that names
+// what Fargate does not accept, and where.
 func ParseLogging(data map[string]string) ([]LogSection, error) {
 	size := 0
 	for _, text := range data {
@@ -189,7 +189,7 @@ func checkSection(s *LogSection) error {
 	return nil
 }
 
-// LogState says whether the logs of a pod are routed, and why not.
+// LogState is whether the logs of a pod are routed, and why not.
 type LogState struct {
 	Annotation string // value of the annotation Logging
 	Enabled    bool

@@ -29,7 +29,7 @@ func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 	}
 	slices.SortFunc(matching, func(a, b *v1alpha1.FargateProfile) int { return strings.Compare(a.Name, b.Name) })
 	wanted := pod.Labels[ProfileLabel]
-	if wanted == "" && len(matching) == 0 || never(pod) {
+	if wanted == "" && len(matching) == 0 || excluded(pod) {
 		return Choice{}
 	}
 	if wanted == "" {
@@ -57,8 +57,9 @@ func chosen(matching []*v1alpha1.FargateProfile, at int) Choice {
 	return c
 }
 
-// never reports whether no profile may select a pod: it opted out, belongs to a DaemonSet or to its Node, or is bound.
-func never(pod *corev1.Pod) bool {
+// excluded reports whether no profile may select a pod: it opted out, belongs to a DaemonSet or to its Node, or is
+// bound.
+func excluded(pod *corev1.Pod) bool {
 	if pod.Annotations[ComputeType] == ComputeTypeEC2 || pod.Spec.NodeName != "" {
 		return true
 	}

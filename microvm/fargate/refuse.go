@@ -36,15 +36,15 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 			parts = append(parts, prefix+strings.Join(entries, separator))
 		}
 	}
-	add("fields not supported: ", ", ", badFields(pod, restricted))
+	add("fields not supported: ", ", ", unsupportedFields(pod, restricted))
 	if restricted {
-		add("invalid SecurityContext fields: ", ",", badSecurity(pod))
+		add("invalid SecurityContext fields: ", ",", forbiddenSecurity(pod))
 		if usesHostPorts(pod) {
 			parts = append(parts, "port contains HostIP or HostPort")
 		}
 	}
-	add("volumes not supported: ", ", ", badVolumes(pod, storage, able, restricted))
-	add("resources not supported: ", ", ", badResources(pod)) // Fargate's own words for this are unknown
+	add("volumes not supported: ", ", ", unsupportedVolumes(pod, storage, able, restricted))
+	add("resources not supported: ", ", ", unsupportedResources(pod)) // Fargate's own words for this are unknown
 	if len(parts) > 0 {
 		where := "a microVM"
 		if restricted {
@@ -62,8 +62,8 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 	return Refusal{}
 }
 
-// badFields returns the fields of the pod that are not supported.
-func badFields(pod *corev1.Pod, restricted bool) []string {
+// unsupportedFields returns the fields of the pod that are not supported.
+func unsupportedFields(pod *corev1.Pod, restricted bool) []string {
 	var out []string
 	for _, f := range []struct {
 		name string
@@ -96,8 +96,8 @@ var RuntimeCapabilities = []corev1.Capability{
 	"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 }
 
-// badSecurity returns an entry for each container that requests more than Fargate allows, repeated for each.
-func badSecurity(pod *corev1.Pod) []string {
+// forbiddenSecurity returns an entry for each container that requests more than Fargate allows, repeated for each.
+func forbiddenSecurity(pod *corev1.Pod) []string {
 	var privileged, added []string
 	for c := range containers(pod) {
 		s := c.SecurityContext
@@ -132,8 +132,8 @@ func usesHostPorts(pod *corev1.Pod) bool {
 	return false
 }
 
-// badResources returns the requested resources other than CPU, memory and ephemeral storage, sorted.
-func badResources(pod *corev1.Pod) []string {
+// unsupportedResources returns the requested resources other than CPU, memory and ephemeral storage, sorted.
+func unsupportedResources(pod *corev1.Pod) []string {
 	var out []string
 	for c := range containers(pod) {
 		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {

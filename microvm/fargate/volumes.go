@@ -70,14 +70,14 @@ func kindOf(v *corev1.Volume) string {
 	return otherKind
 }
 
-// badVolumes returns an entry for each volume that cannot be mounted, in the pod's order.
-func badVolumes(pod *corev1.Pod, storage Storage, able Abilities, restricted bool) []string {
+// unsupportedVolumes returns an entry for each volume that cannot be mounted, in the pod's order.
+func unsupportedVolumes(pod *corev1.Pod, storage Storage, able Abilities, restricted bool) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		switch kind := kindOf(v); {
 		case kind == PVC:
-			if why := badClaim(pod, v, storage, able, restricted); why != "" {
+			if why := unsupportedClaim(pod, v, storage, able, restricted); why != "" {
 				out = append(out, v.Name+" not supported because: "+why)
 			}
 		case restricted && !slices.Contains(onFargate, kind), !slices.Contains(able.Volumes, kind):
@@ -87,8 +87,8 @@ func badVolumes(pod *corev1.Pod, storage Storage, able Abilities, restricted boo
 	return out
 }
 
-// badClaim returns why the volume of a PersistentVolumeClaim cannot be mounted, "" if it can.
-func badClaim(pod *corev1.Pod, v *corev1.Volume, storage Storage, able Abilities, restricted bool) string {
+// unsupportedClaim returns why the volume of a PersistentVolumeClaim cannot be mounted, "" if it can.
+func unsupportedClaim(pod *corev1.Pod, v *corev1.Volume, storage Storage, able Abilities, restricted bool) string {
 	name := pod.Name + "-" + v.Name // of the claim created for a generic ephemeral volume
 	if v.PersistentVolumeClaim != nil {
 		name = v.PersistentVolumeClaim.ClaimName

@@ -46,7 +46,7 @@ func (t *nodeTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// node returns the Node as which a request is to be made, "" if it is unknown.
+// node returns the Node to impersonate for a request, "" if it is unknown.
 func (t *nodeTripper) node(r *http.Request) string {
 	_, path, _ := strings.Cut(r.URL.Path, "/api/v1/namespaces/")
 	parts := strings.Split(path, "/")

@@ -17,18 +17,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// bringUp starts a microVM. It retries until it succeeds or the microVM is to end, and says in the pod's status why the
-// pod is not running yet. The steps:
+// bringUp starts a microVM. It retries until it succeeds or the microVM has to end, and explains in the pod's
+// status why the pod is not running yet. The steps:
 //
 //  1. Wait for the binding, if pods' objects are read as their Nodes.
 //  2. Pull the images.
 //  3. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
-//  4. Boot the guest; from then on follow reports what becomes of it.
+//  4. Boot the guest, which follow watches from then on.
 func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
 	m.mu.Unlock()
-	defer m.h.watchers.Notify(m.record.ID) // the pod may have ended by this
+	defer m.h.watchers.Notify(m.record.ID) // this may have ended the pod
 	if m.h.o.AsNode != nil && !m.awaitBinding() {
 		return
 	}
@@ -70,11 +70,11 @@ func (m *microVM) bringUp() {
 	}
 }
 
-// bindingPause is the interval at which awaitBinding looks for the binding.
+// bindingPause is the interval at which awaitBinding checks for the binding.
 const bindingPause = 50 * time.Millisecond
 
 // awaitBinding waits until the pod is bound: before that, its Node may not read what the pod refers to. It returns
-// false if the microVM is to end first.
+// false if the microVM has to end first.
 func (m *microVM) awaitBinding() bool {
 	for {
 		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
@@ -153,7 +153,8 @@ func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	}
 }
 
-// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether that is news.
+// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether that changes
+// the status.
 func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
 	waiting := map[string]corev1.ContainerStateWaiting{}
 	for c := range containers(pod) {
@@ -162,13 +163,13 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 		}
 	}
 	m.mu.Lock()
-	news := !maps.Equal(m.waiting, waiting)
+	changed := !maps.Equal(m.waiting, waiting)
 	m.waiting = waiting
 	m.mu.Unlock()
-	if news {
+	if changed {
 		m.h.watchers.Notify(m.record.ID)
 	}
-	return news
+	return changed
 }
 
 // run boots the guest.
@@ -199,7 +200,7 @@ func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 	r := m.record
 	m.mu.Unlock()
 	if err := m.h.records.save(r); err != nil {
-		return nil, fmt.Errorf("note the microVM: %w", err)
+		return nil, fmt.Errorf("record the microVM: %w", err)
 	}
 	vm, err := m.h.vms.Run(m.ctx, w)
 	if err != nil {

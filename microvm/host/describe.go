@@ -24,8 +24,8 @@ import (
 // maxPods is the kubelet's limit with which large nodes are commonly run.
 const maxPods = 250
 
-// nodeCapacity returns the default capacity: all CPUs and three quarters of the memory. Disk space is taken as it is
-// written.
+// nodeCapacity returns the default capacity: all CPUs and three quarters of the memory. Disk space is not
+// reserved.
 func nodeCapacity() (fargate.Size, error) {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
@@ -107,7 +107,7 @@ func (h *Host) Any() bool {
 }
 
 // kubeletAt returns where the kubelet API of a microVM's Node is served: at the loopback address with the same last
-// three bytes as the microVM's (ADR 18), or where Options.Kubelets says.
+// three bytes as the microVM's (ADR 18), or as Options.Kubelets determines.
 func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
 	if h.o.Kubelets != nil {
 		return h.o.Kubelets.At(microVM)

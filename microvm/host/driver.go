@@ -45,7 +45,7 @@ func driver(o Options) (vmm.Driver, error) {
 	}
 	kernel, err := vmm.FindKernel(o.Kernel)
 	if err != nil {
-		return nil, fmt.Errorf("%w%s", err, otherwise)
+		return nil, fmt.Errorf("%w%s", err, namespaceAdvice)
 	}
 	programs, err := programs.Programs()
 	if err != nil {
@@ -58,12 +58,12 @@ func driver(o Options) (vmm.Driver, error) {
 	return q, nil
 }
 
-// otherwise says what a host without virtual machines can do.
-const otherwise = "; a machine that cannot have virtual machines can run pods of profiles with engine: Namespace, " +
-	"without any security boundary, when it is started with --engine namespace"
+// namespaceAdvice is what a host without virtual machines can do.
+const namespaceAdvice = "; a machine that cannot have virtual machines can run pods of profiles with engine: " +
+	"Namespace, without any security boundary, when it is started with --engine namespace"
 
-// reapUnfinished ends guests that a killed process was probing with or making templates of.
-func reapUnfinished(dir string) error {
+// removeUnfinished ends guests that a killed process was probing with or making templates of.
+func removeUnfinished(dir string) error {
 	for _, below := range []string{qemuDir, namespacesDir} {
 		of := filepath.Join(dir, below)
 		if _, err := os.Stat(of); err != nil {
@@ -91,11 +91,11 @@ func templateDir(dir string) string {
 	if info, err := os.Stat(shm); err != nil || !info.IsDir() {
 		return ""
 	}
-	return filepath.Join(shm, fmt.Sprintf("nodeless-%d-%s", os.Getuid(), short(dir)))
+	return filepath.Join(shm, fmt.Sprintf("nodeless-%d-%s", os.Getuid(), shortHash(dir)))
 }
 
-// short returns a name of eight hexadecimal digits that follows from a directory.
-func short(dir string) string {
+// shortHash returns a name of eight hexadecimal digits that follows from a directory.
+func shortHash(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
@@ -184,7 +184,7 @@ func Sweep(ctx context.Context, dir string) (ended int, err error) {
 	if ended, err = sandbox.Sweep(ctx, dir); err != nil {
 		return ended, err
 	}
-	if err := reapUnfinished(dir); err != nil {
+	if err := removeUnfinished(dir); err != nil {
 		return ended, err
 	}
 	if t := templateDir(dir); t != "" {

@@ -65,15 +65,15 @@ type Options struct {
 	// Driver returns the driver of the virtual machines. It is called again later while the driver cannot run any.
 	// Default: the driver of Engine, in Dir.
 	Driver func() (vmm.Driver, error)
-	// Kernel is where the default Driver looks for a guest kernel; "" looks where FindKernel does.
+	// Kernel is the guest kernel of the default Driver; "" has vmm.FindKernel choose one.
 	Kernel string
-	// Images says where images are found and how they are pulled.
+	// Images configures the image cache and the pulls.
 	Images image.Options
 	// Wanted returns when microVMs may be needed. Until then no guest is booted to probe the host. Default: at once.
 	Wanted func(context.Context) error
 
-	// Pods lists and watches the pods that may run here. Default: all pods of fargate-scheduler, which Kube has to be
-	// allowed to see.
+	// Pods lists and watches the pods that may run here. Default: all pods of fargate-scheduler, which Kube must be
+	// allowed to read.
 	Pods cache.ListerWatcher
 	// Kubelets says where the kubelet API of each microVM is served; nil serves on loopback, for an API server on this
 	// instance (ADR 18).
@@ -85,8 +85,8 @@ type Options struct {
 
 	// Links connects the microVMs; nil is user mode, with the addresses of UserPrefix.
 	Links sandbox.Network
-	// Resolve sets in told how the pod resolves names; nil leaves the network's own name server.
-	Resolve func(pod *corev1.Pod, told *wire.Network)
+	// Resolve sets in network how the pod resolves names; nil leaves the network's own name server.
+	Resolve func(pod *corev1.Pod, network *wire.Network)
 	// Services returns a pod's environment variables of the Services in its namespace, as NAME=value; nil adds none.
 	Services func(pod *corev1.Pod) []string
 	// Dial connects the log router to its outputs; nil dials from this instance.
@@ -96,7 +96,7 @@ type Options struct {
 	Pauses Pauses
 }
 
-// Pauses are the intervals between attempts and between looks.
+// Pauses are intervals between attempts and between periodic tasks.
 type Pauses struct {
 	FirstPull, MaxPull time.Duration // image pulls; 10 s, doubled up to 5 minutes
 	Config             time.Duration // reads of what a pod refers to; 2 s
@@ -129,7 +129,7 @@ type Host struct {
 	capacity fargate.Size
 	router   *logs.Router
 
-	ctx     context.Context // of what goes on in the background
+	ctx     context.Context // of background work
 	cancel  context.CancelFunc
 	work    sync.WaitGroup // microVMs that come up or are followed
 	changed signal.Signal  // what running pods refer to may have changed
@@ -140,7 +140,7 @@ type Host struct {
 	watchers microvm.Watchers
 }
 
-// state is what is known of the host.
+// state is the state of the host as a whole.
 type state struct {
 	resumed bool // the microVMs of an earlier process are taken over
 	probed  bool
@@ -194,7 +194,7 @@ func New(o Options) (_ *Host, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := reapUnfinished(o.Dir); err != nil {
+	if err := removeUnfinished(o.Dir); err != nil {
 		return nil, err
 	}
 	if h.images, err = image.Open(filepath.Join(o.Dir, "images"), o.Images); err != nil {

@@ -120,13 +120,13 @@ func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.
 	}}, nil
 }
 
-// statusOf returns what is known of a container, also between two virtual machines of its pod.
+// statusOf returns the status of a container, also between two virtual machines of its pod.
 func (k Kubelet) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
 	m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID })
 	if m == nil {
 		return nil
 	}
-	return containerOf(m.account(m.current()).Pod, container)
+	return containerOf(m.observe(m.current()).Pod, container)
 }
 
 func containerOf(pod wire.PodStatus, name string) *wire.ContainerStatus {

@@ -35,8 +35,8 @@ func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 		if strings.HasPrefix(i.Name, bridgeName(dir)) {
 			continue
 		}
-		own, _ := i.Addrs() // the interface may be gone by now
-		if meets(prefix, own) {
+		own, _ := i.Addrs() // fails if the interface has gone
+		if overlapsAny(prefix, own) {
 			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the "+
 				"host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr",
 				prefix, i.Name)
@@ -45,7 +45,7 @@ func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 	return bridge(dir, prefix)
 }
 
-func meets(prefix netip.Prefix, own []net.Addr) bool {
+func overlapsAny(prefix netip.Prefix, own []net.Addr) bool {
 	for _, a := range own {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Masked().Overlaps(prefix) {
 			return true
@@ -66,7 +66,7 @@ func bridge(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 	return b, a.Tap.Close()
 }
 
-func bridgeName(dir string) string { return "nl" + short(dir) }
+func bridgeName(dir string) string { return "nl" + shortHash(dir) }
 
 func bridgePrefix(dir string) (netip.Prefix, error) {
 	file := filepath.Join(dir, "network")
@@ -92,12 +92,12 @@ func bridgePrefix(dir string) (netip.Prefix, error) {
 // the next one that overlaps none of this instance's networks.
 func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
 	const blocks = 48 * 16
-	b, _ := hex.DecodeString(short(dir)) // always hexadecimal
+	b, _ := hex.DecodeString(shortHash(dir)) // always hexadecimal
 	start := binary.BigEndian.Uint32(b)
 	for i := range uint32(blocks) {
 		n := (start + i) % blocks
 		prefix := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(202 + n/16), byte(n % 16 * 16), 0}), 20)
-		if !meets(prefix, own) {
+		if !overlapsAny(prefix, own) {
 			return prefix, nil
 		}
 	}

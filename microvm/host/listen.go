@@ -18,7 +18,7 @@ import (
 // Ports for the kubelet API: below those that Linux gives to outgoing connections, and away from a kubelet's own.
 const (
 	firstPort = 20000
-	portsFor  = 10000
+	portRange = 10000
 	portTries = 100
 )
 
@@ -51,9 +51,9 @@ func portsToTry(dir, file string) []uint16 {
 			out = append(out, uint16(port))
 		}
 	}
-	start, _ := strconv.ParseUint(short(dir), 16, 32) // always hexadecimal
+	start, _ := strconv.ParseUint(shortHash(dir), 16, 32) // always hexadecimal
 	for i := range uint64(portTries) {
-		out = append(out, uint16(firstPort+(start+i)%portsFor))
+		out = append(out, uint16(firstPort+(start+i)%portRange))
 	}
 	return out
 }

@@ -23,10 +23,10 @@ import (
 // file write.
 const LogRouterDir = "log-router"
 
-// farewellLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
-const farewellLimit = 5 * time.Second
+// drainLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
+const drainLimit = 5 * time.Second
 
-// watchOne watches a single object, and calls changed when it may have changed.
+// watchOne returns an informer of a single object, which calls changed after each change.
 func watchOne(
 	client cache.Getter, resource, namespace, name string, object runtime.Object, changed func(),
 ) (cache.SharedIndexInformer, error) {
@@ -38,7 +38,7 @@ func watchOne(
 	return informer, err
 }
 
-// followLogging keeps the log router configured as the ConfigMap aws-logging says, until ctx is done.
+// followLogging configures the log router by the ConfigMap aws-logging until ctx is done.
 func (h *Host) followLogging(ctx context.Context) {
 	changed := signal.New()
 	client := h.o.Kube.CoreV1().RESTClient()
@@ -106,7 +106,7 @@ func (m *microVM) routeLogs(vm *sandbox.VM) {
 	}
 	route := m.h.router.Add(logs.Pod{
 		ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource,
-		Tell: func(warning bool, reason, message string) {
+		Report: func(warning bool, reason, message string) {
 			kind := corev1.EventTypeNormal
 			if warning {
 				kind = corev1.EventTypeWarning
@@ -145,7 +145,7 @@ func (m *microVM) endRoute() {
 	if route == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(m.h.ctx, farewellLimit)
+	ctx, cancel := context.WithTimeout(m.h.ctx, drainLimit)
 	defer cancel()
 	route.End(ctx)
 }

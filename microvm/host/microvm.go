@@ -20,12 +20,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// microVM is the microVM of one pod, from Start until nothing of it is left.
+// microVM is the microVM of one pod, from Start until it is removed.
 type microVM struct {
 	h      *Host
 	ctx    context.Context // of bringUp; ends when the microVM stops or is removed, or the host is closed
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when nothing of it is left
+	gone   chan struct{} // closed when it is removed
 
 	mu       sync.Mutex
 	up       chan struct{} // closed when bringUp has ended; replaced when it starts again
@@ -38,7 +38,7 @@ type microVM struct {
 	pushed   map[string]uint64       // hashes of the volumes that the guest has, by name
 	earlier  map[string]wire.Earlier // the containers' ends in earlier virtual machines; nil before the first
 	began    time.Time               // when the virtual machine was started
-	restarts int                     // in a row, of virtual machines that did not live long
+	restarts int                     // in a row, of short-lived virtual machines
 	stopped  bool                    // it must not come up again
 	removing bool
 	samples  [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
@@ -75,7 +75,7 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	}
 	if err := h.records.save(r); err != nil {
 		h.o.Links.Release(place)
-		return netip.Addr{}, fmt.Errorf("note the microVM: %w", err)
+		return netip.Addr{}, fmt.Errorf("record the microVM: %w", err)
 	}
 	m := newMicroVM(h, r)
 	m.pod = spec.Pod.DeepCopy()
@@ -217,9 +217,9 @@ func (h *Host) Status(_ context.Context, id string) (microvm.Status, error) {
 	return m.status(m.current()), nil
 }
 
-// status returns the status of the pod, which is nil if it is unknown by now.
+// status returns the status of the pod, which is nil if the API server no longer has it.
 func (m *microVM) status(pod *corev1.Pod) microvm.Status {
-	a := m.account(pod)
+	a := m.observe(pod)
 	out := microvm.Status{Ended: a.Ended}
 	if pod != nil {
 		out.Pod = podspec.Status(pod, a)
@@ -232,7 +232,7 @@ func (h *Host) Watch(ctx context.Context, changed func(id string)) {
 	h.watchers.Watch(ctx, changed, h.ids)
 }
 
-// forget drops a microVM of which nothing is left.
+// forget drops a microVM that has been removed.
 func (h *Host) forget(m *microVM) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

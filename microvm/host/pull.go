@@ -11,7 +11,7 @@ import (
 )
 
 // pull pulls the images of a pod one after the other, as a kubelet does, and returns them by container. It returns
-// false if the microVM is to end first.
+// false if the microVM has to end first.
 func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	got := map[string]*image.Image{}
 	for c := range containers(pod) {
@@ -32,7 +32,7 @@ func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	return got, true
 }
 
-// pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM is to end first.
+// pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM has to end first.
 func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 	event := func(kind, reason, format string, args ...any) {
 		m.h.event(pod, c.Name, kind, reason, fmt.Sprintf(format, args...))

@@ -18,8 +18,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// record is what the next process has to know of a microVM beside what the API server and the virtual machine say. It
-// holds no content of the pod.
+// record is what the next process needs to know of a microVM and cannot learn from the API server and the virtual
+// machine. It holds no content of the pod.
 type record struct {
 	ID              string
 	Namespace, Name string // of the pod

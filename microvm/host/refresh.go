@@ -34,7 +34,8 @@ func hasFiles(pod *corev1.Pod) bool {
 // pushLimit is how long a guest may take to write its files.
 const pushLimit = 10 * time.Second
 
-// updateVolumes sends the guest of a running pod the volumes that have changed. What cannot be read now stays as it is.
+// updateVolumes sends the guest of a running pod the volumes that have changed. Volumes that cannot be read now stay
+// unchanged.
 func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	vm, s := m.running()
 	if vm == nil || s.Pod.Done {

@@ -13,9 +13,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// longLife is how long a virtual machine has to have run for its end to count as the first one again, as with a
-// kubelet's containers.
-const longLife = 10 * time.Minute
+// resetAfter is the run time of a virtual machine after which the back-off of restarts begins anew, as with a kubelet's
+// containers.
+const resetAfter = 10 * time.Minute
 
 // shouldRestart reports whether a pod outlives the end of its virtual machine. Like a pod after a restart of its node,
 // it runs again in a new one, unless its containers must never restart or the pod is over.
@@ -35,7 +35,7 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	}
 	m.earlier = podspec.Earlier(pod, s.Pod, time.Now())
 	m.up = make(chan struct{})
-	if time.Since(m.began) > longLife {
+	if time.Since(m.began) > resetAfter {
 		m.restarts = 0
 	}
 	m.restarts++
@@ -65,9 +65,9 @@ func (p Pauses) restartDelay(n int) time.Duration {
 	return time.Duration(min(float64(p.MaxPull), float64(p.FirstPull)*math.Exp2(float64(n-2))))
 }
 
-// account returns what is known of the pod, which is nil if it is unknown by now. Between two virtual machines that is
-// what became of the containers in the first one, and why they wait.
-func (m *microVM) account(pod *corev1.Pod) podspec.Account {
+// observe returns the state of the pod's microVM. The pod is nil if the API server no longer has it. Between two
+// virtual machines, the state is what became of the containers in the first one, and why they wait.
+func (m *microVM) observe(pod *corev1.Pod) podspec.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := podspec.Account{Waiting: m.waiting, ImageIDs: map[string]string{}}
@@ -83,24 +83,24 @@ func (m *microVM) account(pod *corev1.Pod) podspec.Account {
 			}
 		}
 		if !a.Ended && m.earlier != nil {
-			a.Pod = m.between(m.earlier, pod)
+			a.Pod = m.waitingStatus(m.earlier, pod)
 		}
 		return a
 	}
 	s, _ := m.vm.Status()
 	switch {
 	case !m.stopped && shouldRestart(pod, s):
-		a.Pod = m.between(podspec.Earlier(pod, s.Pod, time.Now()), pod)
+		a.Pod = m.waitingStatus(podspec.Earlier(pod, s.Pod, time.Now()), pod)
 	case s.Phase != sandbox.Ended && len(s.Pod.Containers) == 0 && m.earlier != nil:
-		a.Pod = m.between(m.earlier, pod)
+		a.Pod = m.waitingStatus(m.earlier, pod)
 	default:
 		a.Pod, a.Ended, a.Failure = s.Pod, s.Phase == sandbox.Ended, s.Failure
 	}
 	return a
 }
 
-// between returns the status of containers that wait for their new virtual machine. m.mu is held.
-func (m *microVM) between(earlier map[string]wire.Earlier, pod *corev1.Pod) (out wire.PodStatus) {
+// waitingStatus returns the status of containers that wait for their new virtual machine. m.mu is held.
+func (m *microVM) waitingStatus(earlier map[string]wire.Earlier, pod *corev1.Pod) (out wire.PodStatus) {
 	if pod == nil {
 		return out
 	}

@@ -63,7 +63,7 @@ func newGuard(client kubernetes.Interface, clientCA []byte) (*guard, error) {
 func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool {
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
 	if err != nil || !ok {
-		// Without the cause, which would help somebody who guesses.
+		// The cause is left out: it would help an attacker.
 		http.Error(w, "Unauthorized: show a client certificate of the cluster, or a token", http.StatusUnauthorized)
 		return false
 	}
@@ -71,7 +71,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool 
 	for _, a := range attributes(who.User, r, node) {
 		decision, reason, err := g.authorizer.Authorize(r.Context(), a)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("ask the API server whether %s may: %v", who.User.GetName(), err),
+			http.Error(w, fmt.Sprintf("ask the API server about the rights of %s: %v", who.User.GetName(), err),
 				http.StatusInternalServerError)
 			return false
 		}

@@ -95,8 +95,8 @@ func (s *Signer) issue(ctx context.Context, node string, at netip.Addr) (*tls.Ce
 	if err != nil {
 		return nil, err
 	}
-	request, err := cert.MakeCSR(key, &pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
-		[]string{node}, []net.IP{at.AsSlice()})
+	subject := &pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
+	request, err := cert.MakeCSR(key, subject, []string{node}, []net.IP{at.AsSlice()})
 	if err != nil {
 		return nil, err
 	}

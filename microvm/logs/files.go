@@ -20,7 +20,7 @@ const (
 	maxFiles     = 256
 )
 
-// files are the files below the router's directory. No name leads out of it, not even through a link.
+// files are the files below the router's directory, which no name or link can leave.
 type files struct {
 	root *os.Root
 	most int64

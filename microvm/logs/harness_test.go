@@ -128,7 +128,7 @@ func (b *bench) begin() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.route = b.router.Add(Pod{ID: "microvm-1", Log: b.log, Source: source, Tell: b.tell})
+	b.route = b.router.Add(Pod{ID: "microvm-1", Log: b.log, Source: source, Report: b.tell})
 }
 
 func source(container string) *pipeline.Source {

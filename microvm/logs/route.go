@@ -13,13 +13,13 @@ import (
 
 const positionsDir = "positions"
 
-// Route routes the logs of one pod: a lane for each output.
+// Route routes the logs of one pod: a sender for each output.
 type Route struct {
 	router *Router
 	pod    Pod
 
 	mu        sync.Mutex
-	lanes     []*lane
+	senders   []*sender
 	ended     bool
 	positions []position // of the current outputs, or of the last ones
 
@@ -36,7 +36,7 @@ func (t *Route) file() string {
 	return filepath.Join(t.router.o.Dir, positionsDir, t.pod.ID+".json")
 }
 
-func (t *Route) tell(warning bool, reason, message string) { t.pod.Tell(warning, reason, message) }
+func (t *Route) report(warning bool, reason, message string) { t.pod.Report(warning, reason, message) }
 
 // recall reads the positions that an earlier process has left.
 func (t *Route) recall() {
@@ -64,18 +64,18 @@ func (t *Route) save() {
 	}
 }
 
-// note takes over the positions of the lanes. t.mu is held.
+// note takes over the positions of the senders. t.mu is held.
 func (t *Route) note() {
-	if len(t.lanes) == 0 {
+	if len(t.senders) == 0 {
 		return // keep those of the last outputs for when there are some again
 	}
 	t.positions = t.positions[:0:0]
-	for _, l := range t.lanes {
+	for _, l := range t.senders {
 		t.positions = append(t.positions, position{l.out.ID, l.position()})
 	}
 }
 
-// configure replaces the lanes by those of a pipeline.
+// configure replaces the senders by those of a pipeline.
 func (t *Route) configure(p *pipeline.Pipeline) {
 	t.stop()
 	t.mu.Lock()
@@ -85,8 +85,8 @@ func (t *Route) configure(p *pipeline.Pipeline) {
 	}
 	from := inherit(t.positions, p.Outputs)
 	for i, out := range p.Outputs {
-		l := newLane(t, p, out, from[i])
-		t.lanes = append(t.lanes, l)
+		l := newSender(t, p, out, from[i])
+		t.senders = append(t.senders, l)
 		t.router.running.Go(l.run)
 	}
 }
@@ -111,34 +111,34 @@ func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
 	return out
 }
 
-// stop ends the lanes and records where they are.
+// stop ends the senders and records where they are.
 func (t *Route) stop() {
 	t.mu.Lock()
-	lanes := t.lanes
+	senders := t.senders
 	t.mu.Unlock()
-	for _, l := range lanes {
+	for _, l := range senders {
 		l.cancel()
 	}
-	for _, l := range lanes {
+	for _, l := range senders {
 		<-l.done
 	}
-	if len(lanes) > 0 {
+	if len(senders) > 0 {
 		t.save()
 	}
 	t.mu.Lock()
-	t.lanes = nil
+	t.senders = nil
 	t.mu.Unlock()
 }
 
 // End sends what is left, until ctx is done, and forgets the pod.
 func (t *Route) End(ctx context.Context) {
 	t.mu.Lock()
-	lanes := t.lanes
+	senders := t.senders
 	t.mu.Unlock()
-	for _, l := range lanes {
+	for _, l := range senders {
 		l.drain()
 	}
-	for _, l := range lanes {
+	for _, l := range senders {
 		select {
 		case <-l.done:
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-// Package logs routes the logs of containers in microVMs as the ConfigMap aws-logging says (package pipeline). The logs
+// Package logs routes the logs of containers in microVMs by the ConfigMap aws-logging (package pipeline). The logs
 // that the host stores for kubectl are the buffer: each output of each pod reads them at its own pace and continues
 // where it was after a restart of the process. No container waits for an output. Lines that are dropped before an
 // output accepted them are counted and reported.
@@ -62,7 +62,7 @@ type Router struct {
 	o        Options
 	files    *files
 	safe     *http.Client
-	insecure *http.Client // does not judge certificates
+	insecure *http.Client // does not verify certificates
 
 	mu      sync.Mutex
 	state   fargate.LogState
@@ -102,7 +102,7 @@ func New(o Options) (*Router, error) {
 				//nolint:gosec // insecure only with tls.verify Off
 				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
 			},
-			// passwords go where they were meant to
+			// a redirect must not receive passwords
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -123,7 +123,7 @@ func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 			if state.Enabled {
 				message = "The log router follows the changed ConfigMap aws-logging: " + message
 			}
-			route.tell(!state.Enabled, state.Reason, message)
+			route.report(!state.Enabled, state.Reason, message)
 		}
 	}
 }
@@ -134,8 +134,8 @@ type Pod struct {
 	Log Log
 	// Source describes a container, nil if it cannot do so now. It is called again and again, since labels change.
 	Source func(container string) *pipeline.Source
-	// Tell reports what a user should know.
-	Tell func(warning bool, reason, message string)
+	// Report reports what a user should know.
+	Report func(warning bool, reason, message string)
 }
 
 // Add routes a pod's logs until the Route ends.

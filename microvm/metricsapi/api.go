@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -65,17 +66,25 @@ func newHandler(s Source) http.Handler {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, document) })
 	}
 	a := api{s}
-	mux.HandleFunc("GET "+root+"/nodes", a.nodes)
-	mux.HandleFunc("GET "+root+"/nodes/{name}", a.nodes)
-	mux.HandleFunc("GET "+root+"/pods", a.pods)
-	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods", a.pods)
-	mux.HandleFunc("GET "+root+"/namespaces/{namespace}/pods/{name}", a.pods)
+	for path, serve := range map[string]func(http.ResponseWriter, *http.Request, query){
+		"/nodes": a.nodes, "/nodes/{name}": a.nodes, "/pods": a.pods, "/namespaces/{namespace}/pods": a.pods,
+		"/namespaces/{namespace}/pods/{name}": a.pods,
+	} {
+		mux.HandleFunc("GET "+root+path, func(w http.ResponseWriter, r *http.Request) {
+			q, err := readQuery(r)
+			if err != nil {
+				fail(w, apierrors.NewBadRequest(err.Error()))
+				return
+			}
+			serve(w, r, q)
+		})
+	}
 	return mux
 }
 
 type api struct{ source Source }
 
-// query says which objects a request selects.
+// query selects objects.
 type query struct {
 	labels labels.Selector
 	fields fields.Selector
@@ -88,12 +97,9 @@ func readQuery(r *http.Request) (q query, err error) {
 	if q.fields, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err != nil {
 		return q, fmt.Errorf("fieldSelector: %w", err)
 	}
-	for _, f := range []struct{ value, field string }{
-		{r.PathValue("name"), "metadata.name"},
-		{r.PathValue("namespace"), "metadata.namespace"},
-	} {
-		if f.value != "" {
-			q.fields = fields.AndSelectors(q.fields, fields.OneTermEqualSelector(f.field, f.value))
+	for _, field := range []string{"name", "namespace"} {
+		if value := r.PathValue(field); value != "" {
+			q.fields = fields.AndSelectors(q.fields, fields.OneTermEqualSelector("metadata."+field, value))
 		}
 	}
 	return q, nil
@@ -101,17 +107,11 @@ func readQuery(r *http.Request) (q query, err error) {
 
 func (q query) wants(o metav1.Object) bool {
 	return q.labels.Matches(labels.Set(o.GetLabels())) && q.fields.Matches(fields.Set{
-		"metadata.name":      o.GetName(),
-		"metadata.namespace": o.GetNamespace(),
+		"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace(),
 	})
 }
 
-func (a api) nodes(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuery(r)
-	if err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-		return
-	}
+func (a api) nodes(w http.ResponseWriter, r *http.Request, q query) {
 	list := metrics.NodeMetricsList{TypeMeta: kind("NodeMetricsList"), Items: []metrics.NodeMetrics{}}
 	for _, n := range a.source.Nodes() {
 		if !q.wants(n) {
@@ -132,12 +132,7 @@ func (a api) nodes(w http.ResponseWriter, r *http.Request) {
 	oneOrAll(w, r, list, list.Items)
 }
 
-func (a api) pods(w http.ResponseWriter, r *http.Request) {
-	q, err := readQuery(r)
-	if err != nil {
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-		return
-	}
+func (a api) pods(w http.ResponseWriter, r *http.Request, q query) {
 	list := metrics.PodMetricsList{TypeMeta: kind("PodMetricsList"), Items: []metrics.PodMetrics{}}
 	for _, n := range a.source.Nodes() {
 		for _, p := range a.source.Pods(n.Name) {
@@ -173,8 +168,7 @@ func (a api) podMetrics(p *corev1.Pod, summary *stats.Summary) (metrics.PodMetri
 		}
 	}
 	m.ObjectMeta = metav1.ObjectMeta{
-		Name: p.Name, Namespace: p.Namespace, Labels: p.Labels,
-		CreationTimestamp: m.Timestamp,
+		Name: p.Name, Namespace: p.Namespace, Labels: p.Labels, CreationTimestamp: m.Timestamp,
 	}
 	return m, len(m.Containers) > 0
 }
@@ -203,16 +197,17 @@ func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T
 		answer(w, http.StatusOK, items[0])
 	default:
 		what := strings.Split(strings.TrimPrefix(r.URL.Path, root+"/"), "/")[0]
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound,
-			fmt.Sprintf("no metrics of %s %q: it does not run on a microVM of this host, or was not measured yet", what, name))
+		missing := apierrors.NewNotFound(metrics.Resource(what), name)
+		missing.ErrStatus.Message = fmt.Sprintf("no metrics of %s %q: it does not run on a microVM of this host, or was not "+
+			"measured yet", what, name)
+		fail(w, missing)
 	}
 }
 
-func fail(w http.ResponseWriter, code int32, reason metav1.StatusReason, message string) {
-	answer(w, int(code), metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-	})
+func fail(w http.ResponseWriter, err *apierrors.StatusError) {
+	status := err.Status()
+	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	answer(w, int(status.Code), status)
 }
 
 func answer(w http.ResponseWriter, code int, value any) {

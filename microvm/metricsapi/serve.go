@@ -63,18 +63,13 @@ func Run(ctx context.Context, kubeconfig string, s Source) error {
 	}
 	<-ctx.Done()
 	<-stopped
-	// A registration without a server would keep every namespace from being deleted.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if err := a.ApiregistrationV1().APIServices().Delete(last, apiService, metav1.DeleteOptions{}); err != nil &&
-		!apierrors.IsNotFound(err) {
-		return fmt.Errorf("metrics API: take back its registration: %w", err)
-	}
-	return nil
+	return Unregister(last, config)
 }
 
-// Unregister removes the registration of a killed process: without a server, it would keep every namespace from being
-// deleted.
+// Unregister removes our registration, such as that of a killed process: without a server, it would keep every
+// namespace from being deleted.
 func Unregister(ctx context.Context, config *rest.Config) error {
 	a, err := aggregator.NewForConfig(config)
 	if err != nil {
@@ -85,7 +80,7 @@ func Unregister(ctx context.Context, config *rest.Config) error {
 		err = a.ApiregistrationV1().APIServices().Delete(ctx, apiService, metav1.DeleteOptions{})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("metrics API: take back the registration of an earlier process: %w", err)
+		return fmt.Errorf("metrics API: remove its registration: %w", err)
 	}
 	return nil
 }
@@ -108,8 +103,8 @@ func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan st
 	if err := serving.ApplyTo(&info); err != nil {
 		return nil, 0, nil, err
 	}
-	authentication, authorization := options.NewDelegatingAuthenticationOptions(),
-		options.NewDelegatingAuthorizationOptions()
+	authentication := options.NewDelegatingAuthenticationOptions()
+	authorization := options.NewDelegatingAuthorizationOptions()
 	authentication.RemoteKubeConfigFile, authorization.RemoteKubeConfigFile = kubeconfig, kubeconfig
 	var who server.AuthenticationInfo
 	var may server.AuthorizationInfo
@@ -123,10 +118,7 @@ func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan st
 	handler := filters.WithAuthorization(newHandler(s), may.Authorizer, codecs)
 	handler = filters.WithAuthentication(handler, who.Authenticator, filters.Unauthorized(codecs), nil,
 		who.RequestHeaderConfig)
-	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{
-		APIPrefixes:          sets.NewString("apis"),
-		GrouplessAPIPrefixes: sets.NewString(),
-	})
+	handler = filters.WithRequestInfo(handler, &request.RequestInfoFactory{APIPrefixes: sets.NewString("apis")})
 	stopped, _, err = info.Serve(filters.WithAuditInit(handler), stopTimeout, ctx.Done())
 	ca, _ = serving.ServerCert.GeneratedCert.CurrentCertKeyContent()
 	return stopped, int32(l.Addr().(*net.TCPAddr).Port), ca, err
@@ -153,8 +145,7 @@ func register(ctx context.Context, client kubernetes.Interface, a aggregator.Int
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	// Ours, of a killed process.
-	there, err := api.Get(ctx, apiService, metav1.GetOptions{})
+	there, err := api.Get(ctx, apiService, metav1.GetOptions{}) // a killed process has left it
 	if err != nil {
 		return err
 	}

@@ -53,14 +53,15 @@ type Options struct {
 	At    netip.AddrPort
 	// Reached are addresses of pods outside of microVMs that this instance reaches all the same.
 	Reached []netip.Prefix
-	// Domain of the cluster; default cluster.local.
-	Domain string
 	// ResolvConf is the file with the instance's own name servers; default /etc/resolv.conf.
 	ResolvConf string
 	// Every is the interval at which the instance's interfaces and firewall are checked; default 10 s.
 	Every time.Duration
 	Log   *slog.Logger // default: slog.Default
 }
+
+// domain of the cluster, as kubelets and the API server have it by default.
+const domain = "cluster.local"
 
 // Net is the network. Run makes it.
 type Net struct {
@@ -87,7 +88,7 @@ type Net struct {
 
 // New returns a network.
 func New(o Options) *Net {
-	o.Domain, o.ResolvConf = cmp.Or(o.Domain, "cluster.local"), cmp.Or(o.ResolvConf, "/etc/resolv.conf")
+	o.ResolvConf = cmp.Or(o.ResolvConf, "/etc/resolv.conf")
 	o.Every, o.Log = cmp.Or(o.Every, 10*time.Second), cmp.Or(o.Log, slog.Default())
 	n := &Net{
 		o: o, name: o.Bridge.Name(), pods: o.Bridge.Prefix(), host: o.Bridge.Address(), kernel: kernel{"/proc"},
@@ -145,7 +146,7 @@ func (n *Net) open(ctx context.Context) (err error) {
 	if err := n.o.Bridge.AddRoute(n.o.Services); err != nil {
 		return err
 	}
-	zone := clusterdns.Zone{Domain: n.o.Domain + ".", Ranges: []netip.Prefix{n.o.Services, n.pods}}
+	zone := clusterdns.Zone{Domain: domain + ".", Ranges: []netip.Prefix{n.o.Services, n.pods}}
 	if n.dns, err = clusterdns.Listen(ctx, n.host, zone, n.snapshot.Load,
 		clusterdns.NewResolvers(n.o.ResolvConf, n.host)); err != nil {
 		return err

@@ -34,8 +34,8 @@ const (
 // manager is the label value of the slices that this program writes.
 const manager = "nodeless.sh"
 
-// dnsService returns the Service of the cluster's DNS. It has no selector: until somebody gives it one, its endpoints are
-// in a slice of ours.
+// dnsService returns the Service of the cluster's DNS. It has no selector: until somebody gives it one, its endpoints
+// are in a slice of ours.
 func dnsService(address netip.Addr) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: kubeDNS.Namespace, Name: kubeDNS.Name,

@@ -28,12 +28,12 @@ func (n *Net) Resolve(pod *corev1.Pod, network *wire.Network) {
 	}
 	c := n.resolvConf(pod)
 	network.Nameservers, network.Searches, network.Options = c.Nameservers, c.Searches, c.Options
-	network.Domain = podspec.HostDomain(pod, n.o.Domain)
+	network.Domain = podspec.HostDomain(pod, domain)
 }
 
 // resolvConf returns the content of a pod's resolv.conf.
 func (n *Net) resolvConf(pod *corev1.Pod) podspec.ResolvConf {
-	r := podspec.Resolver{Domain: n.o.Domain, Host: hostResolvConf(n.o.ResolvConf, n.host)}
+	r := podspec.Resolver{Domain: domain, Host: hostResolvConf(n.o.ResolvConf, n.host)}
 	if s := n.snapshot.Load().Find(kubeDNS); s != nil {
 		for _, ip := range s.IPs {
 			r.Cluster = append(r.Cluster, ip.String())

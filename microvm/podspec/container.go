@@ -41,7 +41,7 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	if err != nil {
 		return out, err
 	}
-	security := effective(t.pod.Spec.SecurityContext, c.SecurityContext)
+	security := effectiveSecurity(t.pod.Spec.SecurityContext, c.SecurityContext)
 	process, err := img.Process(image.Container{
 		Command: expanded(c.Command, expand), Args: expanded(c.Args, expand),
 		Env:        append([]string{"HOSTNAME=" + hostname(t.pod)}, env...),
@@ -130,8 +130,8 @@ func expanded(words []string, expand func(string) string) []string {
 	return out
 }
 
-// effective returns a container's security context, completed with the pod's.
-func effective(pod *corev1.PodSecurityContext, container *corev1.SecurityContext) corev1.SecurityContext {
+// effectiveSecurity returns a container's security context, completed with the pod's.
+func effectiveSecurity(pod *corev1.PodSecurityContext, container *corev1.SecurityContext) corev1.SecurityContext {
 	var out corev1.SecurityContext
 	if container != nil {
 		out = *container

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -27,25 +28,20 @@ func Earlier(pod *corev1.Pod, told wire.PodStatus, now time.Time) map[string]wir
 	}{{pod.Status.InitContainerStatuses, true}, {pod.Status.ContainerStatuses, false}} {
 		for i := range list.statuses {
 			if c := &list.statuses[i]; known[c.Name] == nil {
-				out[c.Name] = over(pod, list.init, earlierByStatus(c, now))
+				out[c.Name] = final(pod, list.init, earlierByStatus(c, now))
 			}
 		}
 	}
-	for i := range pod.Spec.InitContainers {
-		if s := known[pod.Spec.InitContainers[i].Name]; s != nil {
-			out[s.Name] = over(pod, true, earlierByAccount(s))
-		}
-	}
-	for i := range pod.Spec.Containers {
-		if s := known[pod.Spec.Containers[i].Name]; s != nil {
-			out[s.Name] = over(pod, false, earlierByAccount(s))
+	for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+		if s := known[c.Name]; s != nil {
+			out[s.Name] = final(pod, kind == podutil.InitContainers, earlierByAccount(s))
 		}
 	}
 	return out
 }
 
-// over sets whether a container does not run again.
-func over(pod *corev1.Pod, init bool, e wire.Earlier) wire.Earlier {
+// final sets whether a container does not run again.
+func final(pod *corev1.Pod, init bool, e wire.Earlier) wire.Earlier {
 	e.Over = !init && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && e.LastExit != nil && e.LastExit.Code == 0
 	return e
 }
@@ -75,8 +71,7 @@ func earlierByStatus(c *corev1.ContainerStatus, now time.Time) wire.Earlier {
 	switch {
 	case c.State.Running != nil:
 		exit = &wire.Exit{
-			Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time,
-			Finished: now,
+			Code: 137, Reason: unknown, Message: lostMessage, Started: c.State.Running.StartedAt.Time, Finished: now,
 		}
 	case c.State.Terminated != nil:
 		exit = exitOf(c.State.Terminated)

@@ -64,8 +64,8 @@ type Options struct {
 // The kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
 var backoff = wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// Spec translates a pod for its guest. The host adds what is its own: identity, disks, addresses. Errors name what of
-// the pod cannot be translated; see ErrMissing.
+// Spec translates a pod for its guest. The host adds what is its own: identity, disks, addresses. Errors name the part
+// of the pod that cannot be translated; see ErrMissing.
 func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	out := wire.Pod{
 		Hostname: hostname(pod), RestartPolicy: wire.RestartPolicy(pod.Spec.RestartPolicy), Backoff: backoff,
@@ -118,7 +118,7 @@ func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, er
 	return out, nil
 }
 
-// hostname returns a pod's host name, at most 63 characters of it.
+// hostname returns a pod's host name, cut to 63 characters.
 func hostname(pod *corev1.Pod) string {
 	name := cmp.Or(pod.Spec.Hostname, pod.Name)
 	return name[:min(len(name), 63)]

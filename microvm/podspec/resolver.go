@@ -10,7 +10,7 @@ import (
 // ResolvConf is the content of a resolv.conf(5).
 type ResolvConf struct{ Nameservers, Searches, Options []string }
 
-// Resolver says where pods resolve names.
+// Resolver determines how pods resolve names.
 type Resolver struct {
 	// Cluster are the name servers of the cluster's Domain. Without any, every pod asks the host's.
 	Cluster []string
@@ -58,7 +58,7 @@ func (r Resolver) ResolvConf(pod *corev1.Pod) ResolvConf {
 	return l
 }
 
-// asksCluster reports whether the pod asks the cluster's DNS. A pod in the host's network has to say so explicitly.
+// asksCluster reports whether the pod asks the cluster's DNS. A pod in the host's network has to request it explicitly.
 func asksCluster(pod *corev1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSClusterFirstWithHostNet:

@@ -7,11 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
 
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Account is what is known of a pod's microVM.
+// Account is the observed state of a pod's microVM.
 type Account struct {
 	Pod wire.PodStatus // the guest's report; empty before the first
 	// Ended is set when the virtual machine is gone.
@@ -25,7 +27,7 @@ type Account struct {
 	Waiting map[string]corev1.ContainerStateWaiting
 }
 
-// creating is the state of a container of which nothing is known yet.
+// creating is the state of a container before the guest's first report.
 var creating = corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 
 // initializing is the state of a container that waits for the init containers.
@@ -39,17 +41,16 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 		told[a.Pod.Containers[i].Name] = &a.Pod.Containers[i]
 	}
 	var out corev1.PodStatus
-	for i := range pod.Spec.InitContainers {
-		out.InitContainerStatuses = append(out.InitContainerStatuses, containerStatus(pod, &pod.Spec.InitContainers[i], told,
-			a, initializing))
-	}
 	otherwise := creating
 	if len(pod.Spec.InitContainers) > 0 {
 		otherwise = initializing
 	}
-	for i := range pod.Spec.Containers {
-		out.ContainerStatuses = append(out.ContainerStatuses, containerStatus(pod, &pod.Spec.Containers[i], told,
-			a, otherwise))
+	for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+		list := &out.ContainerStatuses
+		if kind == podutil.InitContainers {
+			list = &out.InitContainerStatuses
+		}
+		*list = append(*list, containerStatus(pod, c, told, a, otherwise))
 	}
 	out.Phase = phase(pod, &out, a)
 	if a.Failure != "" && out.Phase == corev1.PodFailed {
@@ -63,8 +64,7 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire.ContainerStatus, a Account,
 	otherwise corev1.ContainerStateWaiting,
 ) corev1.ContainerStatus {
-	no := false
-	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: &no}
+	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: ptr.To(false)}
 	s := told[c.Name]
 	if s == nil {
 		waiting, known := a.Waiting[c.Name]
@@ -75,15 +75,14 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 		return out
 	}
 	out.RestartCount, out.Ready = int32(s.Restarts), s.Ready
-	started := s.State == wire.Running && s.StartupDone
-	out.Started = &started
+	out.Started = ptr.To(s.State == wire.Running && s.StartupDone)
 	last, previous := Runs(s)
 	if last >= 0 {
 		out.ContainerID = containerID(pod, c.Name, last)
 	}
 	switch s.State {
 	case wire.Running:
-		out.State.Running = &corev1.ContainerStateRunning{StartedAt: second(s.Started)}
+		out.State.Running = &corev1.ContainerStateRunning{StartedAt: truncated(s.Started)}
 	case wire.Terminated:
 		out.State.Terminated = terminated(s.Exit)
 		out.State.Terminated.ContainerID = out.ContainerID
@@ -124,13 +123,13 @@ func terminated(e *wire.Exit) *corev1.ContainerStateTerminated {
 		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}
 	}
 	return &corev1.ContainerStateTerminated{
-		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message, StartedAt: second(e.Started),
-		FinishedAt: second(e.Finished),
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message,
+		StartedAt: truncated(e.Started), FinishedAt: truncated(e.Finished),
 	}
 }
 
-// second truncates a time as the API does, so that a status is equal when it is read back.
-func second(t time.Time) metav1.Time {
+// truncated truncates a time as the API does, so that a status is equal when it is read back.
+func truncated(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}
 	}
@@ -197,13 +196,10 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, a Account) {
 	}
 	gates := ready
 	for _, gate := range pod.Spec.ReadinessGates {
-		met := false
-		for _, c := range pod.Status.Conditions {
-			met = met || c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
-		}
-		gates = gates && met
+		c := conditions.OfPod(pod, gate.ConditionType)
+		gates = gates && c != nil && c.Status == corev1.ConditionTrue
 	}
-	over := s.Phase == corev1.PodSucceeded || s.Phase == corev1.PodFailed
+	over := podutil.IsPodPhaseTerminal(s.Phase)
 	add := func(t corev1.PodConditionType, yes bool, reason string) {
 		c := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue}
 		if !yes {

@@ -43,8 +43,7 @@ func (h *Hosts) approve(ctx context.Context) {
 		}
 	}
 	if _, err := seen.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    add,
-		UpdateFunc: func(_, o any) { add(o) },
+		AddFunc: add, UpdateFunc: func(_, o any) { add(o) },
 	}); err != nil {
 		return // fails only when stopped
 	}
@@ -76,7 +75,7 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 		Type: certificates.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodelessPodNode",
 		Message: "the node of a pod on host " + requester(csr),
 	}
-	why, err := h.wrong(ctx, csr)
+	why, err := h.denial(ctx, csr)
 	if err != nil {
 		return err
 	}
@@ -98,8 +97,8 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 	return nil
 }
 
-// wrong returns why a request is not for a Node of the requesting host, "" if it is.
-func (h *Hosts) wrong(ctx context.Context, csr *certificates.CertificateSigningRequest) (string, error) {
+// denial returns why a request is not for a Node of the requesting host, "" if it is.
+func (h *Hosts) denial(ctx context.Context, csr *certificates.CertificateSigningRequest) (string, error) {
 	name := requester(csr)
 	host := h.host(name)
 	if host == nil {
@@ -127,11 +126,11 @@ func (h *Hosts) wrong(ctx context.Context, csr *certificates.CertificateSigningR
 	if len(request.IPAddresses) != 1 || !address.IsValid() || request.IPAddresses[0].String() != address.String() {
 		return fmt.Sprintf("it is for other addresses than the host's, %s", address), nil
 	}
-	return h.notItsNode(ctx, name, node, address.String())
+	return h.nodeDenial(ctx, name, node, address.String())
 }
 
-// notItsNode returns why a Node is not a host's, or its address somebody else's.
-func (h *Hosts) notItsNode(ctx context.Context, host, node, address string) (string, error) {
+// nodeDenial returns why a Node is not a host's, or that another Node has the address; "" if all is well.
+func (h *Hosts) nodeDenial(ctx context.Context, host, node, address string) (string, error) {
 	var nodes corev1.NodeList
 	if err := h.o.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", errors.New("the cache ends")

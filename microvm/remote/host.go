@@ -23,12 +23,12 @@ type Host struct {
 	o    *Options
 	name string
 
-	mu       sync.Mutex
-	object   v1alpha1.MicroVMHost
-	heard    time.Time // by our clock: the host's may be wrong
-	added    bool
-	news     chan struct{} // closed when a microVM changes
-	watchers microvm.Watchers
+	mu        sync.Mutex
+	object    v1alpha1.MicroVMHost
+	heartbeat time.Time // by our clock: the host's may be wrong
+	added     bool
+	news      chan struct{} // closed when a microVM changes
+	watchers  microvm.Watchers
 }
 
 func newHost(o *Options, name string) *Host {
@@ -45,8 +45,8 @@ func (h *Host) update(object *v1alpha1.MicroVMHost) bool {
 	if object.Status.Heartbeat != nil && (was.Status.Heartbeat == nil ||
 		!object.Status.Heartbeat.Equal(was.Status.Heartbeat)) {
 		now := h.o.Clock.Now()
-		back = now.Sub(h.heard) > h.o.Away
-		h.heard = now
+		back = now.Sub(h.heartbeat) > h.o.Away
+		h.heartbeat = now
 	}
 	a, b := was.Status, object.Status
 	a.Heartbeat, b.Heartbeat = nil, nil
@@ -81,8 +81,8 @@ func (h *Host) Describe() microvm.Description {
 		Kernel:    s.KernelVersion,
 		Capacity:  fargate.Size{MilliCPU: s.Capacity.Cpu().MilliValue(), MemoryBytes: s.Capacity.Memory().Value()},
 		MaxPods:   int(s.Capacity.Pods().Value()),
-		Abilities: fargate.DefaultAbilities(), Unschedulable: h.object.Spec.Unschedulable, Ready: s.Ready, Starting: s.Starting,
-		Message: s.Message,
+		Abilities: fargate.DefaultAbilities(), Unschedulable: h.object.Spec.Unschedulable, Ready: s.Ready,
+		Starting: s.Starting, Message: s.Message,
 	}
 	if k, err := h.kubelets(); err == nil {
 		d.Address, d.Kubelet = k.Host, k.At
@@ -90,9 +90,9 @@ func (h *Host) Describe() microvm.Description {
 	switch {
 	case s.Heartbeat == nil:
 		d.Ready, d.Starting, d.Message = false, false, "it has not joined yet"
-	case h.o.Clock.Now().Sub(h.heard) > h.o.Away:
+	case h.o.Clock.Now().Sub(h.heartbeat) > h.o.Away:
 		if d.Ready || d.Starting { // otherwise the host itself has said why
-			d.Message = fmt.Sprintf("nothing has been heard of it since %s", h.heard.UTC().Format(time.RFC3339))
+			d.Message = fmt.Sprintf("nothing has been heard of it since %s", h.heartbeat.UTC().Format(time.RFC3339))
 		}
 		d.Ready, d.Starting = false, false
 	}
@@ -131,14 +131,14 @@ func (h *Host) List(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// tellAway marks silent hosts as away in their MicroVMHosts, since they cannot do so themselves, until ctx is done.
-func (h *Hosts) tellAway(ctx context.Context) {
+// markAway marks silent hosts as away in their MicroVMHosts, since they cannot do so themselves, until ctx is done.
+func (h *Hosts) markAway(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.mu.Lock()
 		hosts := slices.Collect(maps.Values(h.known))
 		h.mu.Unlock()
 		for _, host := range hosts {
-			if err := host.writeAway(ctx); err != nil && ctx.Err() == nil {
+			if err := host.reportAway(ctx); err != nil && ctx.Err() == nil {
 				h.o.Log.Warn("cannot mark a microVM host as away; retrying", "host", host.name, "error", err)
 			}
 		}
@@ -146,8 +146,8 @@ func (h *Hosts) tellAway(ctx context.Context) {
 	}
 }
 
-// writeAway corrects a host's last report if nothing has been heard from it since.
-func (h *Host) writeAway(ctx context.Context) error {
+// reportAway corrects a host's last report if nothing has been heard from it since.
+func (h *Host) reportAway(ctx context.Context) error {
 	d := h.Describe()
 	h.mu.Lock()
 	object := h.object.DeepCopy()

@@ -48,8 +48,8 @@ type Options struct {
 
 // Hosts are the hosts that have joined.
 type Hosts struct {
-	o    Options
-	left *workqueue.Queue // MicroVMs whose host may have been removed from the cluster, as namespace/name
+	o       Options
+	orphans *workqueue.Queue // MicroVMs whose host may have been removed from the cluster, as namespace/name
 
 	joined chan struct{} // closed when there is a host
 	once   sync.Once     // of closing it
@@ -63,28 +63,28 @@ func New(ctx context.Context, o Options) (*Hosts, error) {
 	o.Away, o.Log = cmp.Or(o.Away, 25*time.Second), cmp.Or(o.Log, slog.Default())
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.Real{})
 	h := &Hosts{
-		o: o, left: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{},
+		o: o, orphans: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{},
 	}
-	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.sawHost); err != nil {
+	if err := informer.Watch(ctx, o.Cache, &v1alpha1.MicroVMHost{}, h.hostChanged); err != nil {
 		return nil, err
 	}
-	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, informer.Latest(h.sawVM))
+	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, informer.Latest(h.vmChanged))
 }
 
 // Run does what only one process of the cluster may do, until ctx is done.
 func (h *Hosts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
-	wg.Go(func() { h.left.Run(ctx, 1, h.release) })
+	wg.Go(func() { h.orphans.Run(ctx, 1, h.release) })
 	wg.Go(func() { h.approve(ctx) })
-	wg.Go(func() { h.tellAway(ctx) })
+	wg.Go(func() { h.markAway(ctx) })
 	wg.Wait()
 	return nil
 }
 
-func (h *Hosts) sawHost(_, now client.Object) {
+func (h *Hosts) hostChanged(_, now client.Object) {
 	host, ok := now.(*v1alpha1.MicroVMHost)
 	if !ok { // the object is gone
-		h.sweep()
+		h.removeGone()
 		return
 	}
 	if host.Namespace != v1alpha1.HostNamespace(host.Name) {
@@ -110,8 +110,8 @@ func (h *Hosts) sawHost(_, now client.Object) {
 	}
 }
 
-// sweep forgets the hosts that are no longer in the cluster.
-func (h *Hosts) sweep() {
+// removeGone forgets the hosts that are no longer in the cluster.
+func (h *Hosts) removeGone() {
 	var list v1alpha1.MicroVMHostList
 	if err := h.o.Cache.List(context.Background(), &list); err != nil {
 		return // the cache has stopped
@@ -134,17 +134,17 @@ func (h *Hosts) sweep() {
 			return // the cache has stopped
 		}
 		for i := range vms.Items {
-			h.left.Add(client.ObjectKeyFromObject(&vms.Items[i]).String())
+			h.orphans.Add(client.ObjectKeyFromObject(&vms.Items[i]).String())
 		}
 	}
 }
 
-func (h *Hosts) sawVM(vm client.Object) {
+func (h *Hosts) vmChanged(vm client.Object) {
 	name, _ := strings.CutPrefix(vm.GetNamespace(), v1alpha1.HostNamespace(""))
 	if host := h.host(name); host != nil {
 		host.notify(vm.GetName())
 	} else {
-		h.left.Add(client.ObjectKeyFromObject(vm).String()) // release ignores one that is gone
+		h.orphans.Add(client.ObjectKeyFromObject(vm).String()) // release ignores one that is gone
 	}
 }
 

@@ -70,7 +70,7 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 		case vm.Status.Address == "":
 			return false, nil
 		}
-		ip, err = h.own(vm.Status.Address)
+		ip, err = h.checkAddress(vm.Status.Address)
 		return true, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -79,8 +79,8 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 	return ip, err
 }
 
-// own returns an address if it belongs to the host: a host must not speak for others' addresses.
-func (h *Host) own(address string) (netip.Addr, error) {
+// checkAddress returns an address if it belongs to the host: a host must not speak for others' addresses.
+func (h *Host) checkAddress(address string) (netip.Addr, error) {
 	h.mu.Lock()
 	pods, err := netip.ParsePrefix(h.object.Spec.PodCIDR)
 	h.mu.Unlock()
@@ -111,8 +111,8 @@ func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// podFor returns a pod as its host gets it: without the metadata that others maintain, and without its status, which the
-// host reports.
+// podFor returns a pod as its host gets it: without the metadata that others maintain, and without its status, which
+// the host reports.
 func podFor(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Generation: pod.Generation,

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
@@ -53,16 +53,16 @@ func (a *api) deleteClaim(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// setCondition sets a condition. Its transition time stays if its status does.
-func setCondition(status *corev1.PodStatus, c corev1.PodCondition, now metav1.Time) {
+// setCondition sets a condition of a pod. Its transition time stays if its status does.
+func setCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) {
 	c.LastTransitionTime = now
-	i := slices.IndexFunc(status.Conditions, func(have corev1.PodCondition) bool { return have.Type == c.Type })
-	if i < 0 {
-		status.Conditions = append(status.Conditions, c)
+	have := conditions.OfPod(pod, c.Type)
+	if have == nil {
+		pod.Status.Conditions = append(pod.Status.Conditions, c)
 		return
 	}
-	if have := &status.Conditions[i]; have.Status == c.Status && !have.LastTransitionTime.IsZero() {
+	if have.Status == c.Status && !have.LastTransitionTime.IsZero() {
 		c.LastTransitionTime = have.LastTransitionTime
 	}
-	status.Conditions[i] = c
+	*have = c
 }

@@ -42,12 +42,12 @@ func (s *Scheduler) watch(ctx context.Context) error {
 		object client.Object
 		seen   func(old, now client.Object)
 	}{
-		{&corev1.Pod{}, s.sawPod},
-		{&karpv1.NodeClaim{}, s.sawClaim},
-		{&corev1.Node{}, s.sawNode},
-		{&v1alpha1.FargateProfile{}, s.sawProfile},
-		{&corev1.PersistentVolumeClaim{}, s.sawVolume},
-		{&corev1.PersistentVolume{}, s.sawVolume},
+		{&corev1.Pod{}, s.podChanged},
+		{&karpv1.NodeClaim{}, s.claimChanged},
+		{&corev1.Node{}, s.nodeChanged},
+		{&v1alpha1.FargateProfile{}, s.profileChanged},
+		{&corev1.PersistentVolumeClaim{}, s.volumeChanged},
+		{&corev1.PersistentVolume{}, s.volumeChanged},
 	} {
 		if err := informer.Watch(ctx, s.o.Cache, h.object, h.seen); err != nil {
 			return err
@@ -67,7 +67,7 @@ func newest(old, now client.Object) client.Object {
 // podUID returns the UID of the pod that a NodeClaim or Node is for, "" if it is not one of ours.
 func podUID(o client.Object) types.UID { return types.UID(o.GetLabels()[labelPod]) }
 
-func (s *Scheduler) sawPod(old, now client.Object) {
+func (s *Scheduler) podChanged(old, now client.Object) {
 	pod, ok := newest(old, now).(*corev1.Pod)
 	if !ok || !isOurs(pod) {
 		return
@@ -77,7 +77,7 @@ func (s *Scheduler) sawPod(old, now client.Object) {
 		s.pods.update(pod.UID, func(p *record) { p.key = key })
 	} else {
 		s.api.wrote.Forget(pod.UID)
-		if s.pods.podGone(pod.UID) { // its NodeClaim goes by UID, since another pod may have the name
+		if s.pods.podGone(pod.UID) { // its NodeClaim is deleted by UID, since another pod may have the name
 			s.work.add(string(pod.UID))
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Scheduler) sawPod(old, now client.Object) {
 	s.work.addProfile(pod.Labels[fargate.ProfileLabel])
 }
 
-func (s *Scheduler) sawClaim(old, now client.Object) {
+func (s *Scheduler) claimChanged(old, now client.Object) {
 	claim, ok := newest(old, now).(*karpv1.NodeClaim)
 	if !ok || podUID(claim) == "" {
 		return
@@ -100,7 +100,7 @@ func (s *Scheduler) sawClaim(old, now client.Object) {
 	s.work.addProfile(claim.Labels[fargate.ProfileLabel])
 }
 
-func (s *Scheduler) sawNode(old, now client.Object) {
+func (s *Scheduler) nodeChanged(old, now client.Object) {
 	uid, name := podUID(newest(old, now)), ""
 	if uid == "" {
 		return
@@ -112,8 +112,8 @@ func (s *Scheduler) sawNode(old, now client.Object) {
 	s.work.addPod(uid)
 }
 
-// sawProfile queues the waiting pods of a profile whose spec changes, which Fargate never does.
-func (s *Scheduler) sawProfile(old, now client.Object) {
+// profileChanged queues the waiting pods of a profile whose spec changes, which Fargate never does.
+func (s *Scheduler) profileChanged(old, now client.Object) {
 	if old != nil && now != nil && old.GetGeneration() == now.GetGeneration() {
 		return // a change of the status
 	}
@@ -122,8 +122,8 @@ func (s *Scheduler) sawProfile(old, now client.Object) {
 	s.work.addWaiting(func(pod *corev1.Pod) bool { return pod.Labels[fargate.ProfileLabel] == name })
 }
 
-// sawVolume queues the waiting pods that have volumes.
-func (s *Scheduler) sawVolume(old, now client.Object) {
+// volumeChanged queues the waiting pods that have volumes.
+func (s *Scheduler) volumeChanged(old, now client.Object) {
 	before, ok1 := old.(*corev1.PersistentVolumeClaim)
 	after, ok2 := now.(*corev1.PersistentVolumeClaim)
 	if ok1 && ok2 && before.Spec.VolumeName == after.Spec.VolumeName && before.Status.Phase == after.Status.Phase {

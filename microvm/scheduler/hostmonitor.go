@@ -32,8 +32,8 @@ const pollInterval = 5 * time.Second
 
 func (m *hostMonitor) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		for name, h := range m.hosts.all() {
-			if err := m.check(ctx, name, h.Describe()); err != nil && ctx.Err() == nil {
+		for name, d := range m.hosts.describe() {
+			if err := m.check(ctx, name, d); err != nil && ctx.Err() == nil {
 				m.o.Log.Warn("the Nodes of a microVM host are not up to date; retrying", "host", name, "error", err)
 			}
 		}

@@ -2,23 +2,19 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // hosts are the registered hosts, and those that are not registered any more but still have pods.
 type hosts struct {
+	o       *Options
 	pods    *records
-	clock   clock.Clock
-	grace   time.Duration
 	changed func(id string) // called for each microVM that changes, with "" for a host
 
 	mu     sync.Mutex
@@ -26,7 +22,7 @@ type hosts struct {
 	byName map[string]*hostRecord
 }
 
-// hostRecord is what is remembered of one host.
+// hostRecord is the state of one host.
 type hostRecord struct {
 	microvm.Host                    // nil if the host is not registered
 	unwatch      context.CancelFunc // nil before Run
@@ -100,23 +96,19 @@ func (h *hosts) get(name string) microvm.Host {
 	return nil
 }
 
-// of returns the host on which a pod has room, nil if it is not registered.
-func (h *hosts) of(p record) microvm.Host {
+// reserved returns the host on which a pod has room, nil if it is not registered.
+func (h *hosts) reserved(p record) microvm.Host {
 	if p.claim == nil {
 		return nil
 	}
 	return h.get(p.claim.host)
 }
 
-// all returns the hosts by name; an absent one for each that is not registered any more and still has pods.
-func (h *hosts) all() map[string]microvm.Host {
-	out := map[string]microvm.Host{}
-	for _, r := range h.pods.reservations() {
-		out[r.host] = absent{r.host}
-	}
+// registered returns the registered hosts by name.
+func (h *hosts) registered() map[string]microvm.Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	maps.DeleteFunc(h.byName, func(name string, r *hostRecord) bool { return r.Host == nil && out[name] == nil })
+	out := map[string]microvm.Host{}
 	for name, r := range h.byName {
 		if r.Host != nil {
 			out[name] = r.Host
@@ -125,8 +117,27 @@ func (h *hosts) all() map[string]microvm.Host {
 	return out
 }
 
-// observe remembers whether a host is ready. It returns since when the host is lost, zero if it is not, and whether
-// that is news.
+// describe returns the descriptions of all hosts by name, also of those that are not registered any more and still have
+// pods. It forgets hosts that are neither.
+func (h *hosts) describe() map[string]microvm.Description {
+	out := map[string]microvm.Description{}
+	for _, r := range h.pods.reservations() {
+		out[r.host] = microvm.Description{Name: r.host, Message: "it is not registered with the cluster any more"}
+	}
+	for name, host := range h.registered() {
+		out[name] = host.Describe()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.byName, func(name string, r *hostRecord) bool {
+		_, described := out[name]
+		return r.Host == nil && !described
+	})
+	return out
+}
+
+// observe records whether a host is ready. It returns since when the host is lost, zero if it is not, and whether its
+// readiness has changed.
 func (h *hosts) observe(name string, ready bool) (lostSince time.Time, news bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -136,7 +147,7 @@ func (h *hosts) observe(name string, ready bool) (lostSince time.Time, news bool
 	case ready:
 		r.lostSince = time.Time{}
 	case news:
-		r.lostSince = h.clock.Now()
+		r.lostSince = h.o.Clock.Now()
 	}
 	return r.lostSince, news
 }
@@ -146,49 +157,15 @@ func (h *hosts) givenUp(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.byName[name]
-	return r != nil && !r.lostSince.IsZero() && h.clock.Now().Sub(r.lostSince) >= h.grace
+	return r != nil && !r.lostSince.IsZero() && h.o.Clock.Now().Sub(r.lostSince) >= h.o.HostGrace
 }
 
 func (h *hosts) abilities() fargate.Abilities {
-	all := h.all()
+	all := h.describe()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if d := all[name].Describe(); d.Ready {
+		if d := all[name]; d.Ready {
 			return d.Abilities
 		}
 	}
 	return fargate.DefaultAbilities()
 }
-
-// absent stands for a host that is not registered with the cluster any more.
-type absent struct{ name string }
-
-// Describe implements microvm.Host.
-func (a absent) Describe() microvm.Description {
-	return microvm.Description{Name: a.name, Message: "it is not registered with the cluster any more"}
-}
-
-func (a absent) err() error {
-	return fmt.Errorf("host %s is not registered with the cluster any more", a.name)
-}
-
-// Start implements microvm.Host.
-func (a absent) Start(context.Context, microvm.Spec) (netip.Addr, error) {
-	return netip.Addr{}, a.err()
-}
-
-// Status implements microvm.Host.
-func (a absent) Status(context.Context, string) (microvm.Status, error) {
-	return microvm.Status{}, microvm.ErrUnknown
-}
-
-// Stop implements microvm.Host.
-func (a absent) Stop(context.Context, string, int64) error { return a.err() }
-
-// Remove implements microvm.Host.
-func (a absent) Remove(context.Context, string) error { return microvm.ErrUnknown }
-
-// List implements microvm.Host.
-func (a absent) List(context.Context) ([]string, error) { return nil, nil }
-
-// Watch implements microvm.Host.
-func (a absent) Watch(ctx context.Context, _ func(string)) { <-ctx.Done() }

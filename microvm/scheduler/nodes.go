@@ -46,16 +46,15 @@ func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName st
 	return nil
 }
 
-// leases returns the Nodes whose leases are to be kept: those of hosts that are ready, or that start while their
+// leases returns the Nodes whose leases are renewed: those of hosts that are ready, or that start while their
 // microVMs run on.
 func (n *nodes) leases() []lease.Node {
-	alive := map[string]bool{}
-	for name, h := range n.hosts.all() {
-		d := h.Describe()
-		alive[name] = d.Ready || d.Starting
+	hosts := n.hosts.describe()
+	wanted := func(p record) bool {
+		return p.node != "" && p.claim != nil && (hosts[p.claim.host].Ready || hosts[p.claim.host].Starting)
 	}
 	var out []lease.Node
-	for _, p := range n.pods.each(func(p record) bool { return p.node != "" && p.claim != nil && alive[p.claim.host] }) {
+	for _, p := range n.pods.each(wanted) {
 		node := &corev1.Node{}
 		err := n.o.Cache.Get(context.Background(), client.ObjectKey{Name: p.node}, node, client.UnsafeDisableDeepCopy)
 		if err == nil {

@@ -32,13 +32,13 @@ type placer struct {
 func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	r := p.pods.get(pod.UID)
 	if r.claim != nil {
-		p.pods.settled(pod.UID)
+		p.pods.stopWaiting(pod.UID)
 		return 0, p.join(ctx, pod, r)
 	}
 	if left := r.retryAt.Sub(p.o.Clock.Now()); left > 0 {
 		return left, nil
 	}
-	// Before anything is looked up: each later change queues the pod again.
+	// This comes before all look-ups, so that each later change queues the pod again.
 	p.pods.update(pod.UID, func(r *record) { r.waiting = r.key != types.NamespacedName{} })
 	profile, refusal, err := p.judge(ctx, pod)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if why != "" {
 		return 0, p.refuse(ctx, pod, fargate.Refusal{Reason: corev1.PodReasonUnschedulable, Message: why})
 	}
-	p.pods.settled(pod.UID)
+	p.pods.stopWaiting(pod.UID)
 	p.reportLogging(ctx, pod, profile)
 	err = p.o.Client.Create(ctx, newClaim(pod, profile.Name, host, size))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -84,10 +84,7 @@ func (p *placer) judge(ctx context.Context, pod *corev1.Pod) (*v1alpha1.FargateP
 func (p *placer) reserve(
 	profile *v1alpha1.FargateProfile, pod *corev1.Pod, size fargate.Size,
 ) (host microvm.Description, why string) {
-	described := map[string]microvm.Description{}
-	for name, h := range p.hosts.all() {
-		described[name] = h.Describe()
-	}
+	described := p.hosts.describe()
 	p.pods.reserve(pod.UID, func(others []reservation) *reservation {
 		if why = overLimit(profile, others, size); why != "" {
 			return nil
@@ -132,14 +129,14 @@ func overLimit(profile *v1alpha1.FargateProfile, others []reservation, size farg
 }
 
 // refuse writes, once, why a pod gets no microVM now: as an event and PodScheduled=False, like Fargate. The pod is
-// looked at again when something changes that may have been the cause.
+// queued again when something changes that may have been the cause.
 func (p *placer) refuse(ctx context.Context, pod *corev1.Pod, r fargate.Refusal) error {
 	c := conditions.OfPod(pod, corev1.PodScheduled)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == r.Reason && c.Message == r.Message {
 		return nil
 	}
 	before := pod.DeepCopy()
-	setCondition(&pod.Status, corev1.PodCondition{
+	setCondition(pod, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: r.Reason, Message: r.Message,
 	}, metav1.NewTime(p.o.Clock.Now()))
 	if err := p.api.patchPod(ctx, before, pod); err != nil {
@@ -169,7 +166,7 @@ func (p *placer) join(ctx context.Context, pod *corev1.Pod, r record) error {
 	claim := &karpv1.NodeClaim{}
 	err := p.o.Cache.Get(ctx, client.ObjectKey{Name: fargate.ClaimName(pod.UID)}, claim)
 	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
-		return nil // it appears or goes, and that is an event
+		return nil // it appears or disappears, which is an event
 	}
 	if err != nil {
 		return fmt.Errorf("read NodeClaim of pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -178,7 +175,7 @@ func (p *placer) join(ctx context.Context, pod *corev1.Pod, r record) error {
 	case r.node == "" && r.address.IsValid():
 		return p.nodes.create(ctx, claim, r.claim.host, r.address)
 	case r.node == "" && claim.Status.ProviderID != "": // an earlier process started it
-		host := p.hosts.of(r)
+		host := p.hosts.reserved(r)
 		if host == nil {
 			return nil // hostMonitor ends it
 		}

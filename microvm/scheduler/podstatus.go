@@ -23,13 +23,13 @@ type podStatus struct {
 	nodes *nodes
 }
 
-// stopSlack is how much longer than its grace a microVM may take to end its pod before it is removed as it is.
+// stopSlack is how much longer than the grace period a microVM may take to end its pod before it is removed.
 const stopSlack = 30 * time.Second
 
 // report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left
 // until then, 0 if there is no deadline.
 func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	host := s.hosts.of(s.pods.get(pod.UID))
+	host := s.hosts.reserved(s.pods.get(pod.UID))
 	if host == nil {
 		return 0, nil // hostMonitor decides
 	}
@@ -38,7 +38,7 @@ func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration,
 	}
 	if follower, ok := host.(microvm.Follower); ok {
 		if err := follower.Follow(ctx, vmID(pod.UID), pod); err != nil {
-			return 0, fmt.Errorf("tell the host of pod %s/%s what is new: %w", pod.Namespace, pod.Name, err)
+			return 0, fmt.Errorf("update the host of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}
 	status, err := host.Status(ctx, vmID(pod.UID))
@@ -66,7 +66,7 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 	to.ObservedGeneration = pod.Generation
 	for _, c := range reported.Conditions {
 		if c.Type != corev1.PodScheduled {
-			setCondition(to, c, now)
+			setCondition(pod, c, now)
 		}
 	}
 	if to.StartTime == nil {
@@ -84,7 +84,7 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 
 // end stops a pod that is being deleted, and removes it from the API when nothing of it runs any more.
 func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	id, host := vmID(pod.UID), s.hosts.of(s.pods.get(pod.UID))
+	id, host := vmID(pod.UID), s.hosts.reserved(s.pods.get(pod.UID))
 	if pod.Spec.NodeName == "" || host == nil {
 		return 0, s.api.deletePod(ctx, pod)
 	}

@@ -72,8 +72,7 @@ func (s *profiles) usage(profile string) corev1.ResourceList {
 func (s *profiles) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHost}
 	var good, bad []string
-	for name, h := range s.hosts.all() {
-		d := h.Describe()
+	for name, d := range s.hosts.describe() {
 		switch why := wrongEngine(d.Engine, spec.Engine); {
 		case !d.Ready:
 			bad = append(bad, name+": "+d.Message)

@@ -86,7 +86,7 @@ func (p *provider) instance(uid types.UID, d microvm.Description) cloud.Instance
 
 // terminate removes a microVM; it returns ErrNotFound when that is done.
 func (p *provider) terminate(ctx context.Context, id string) error {
-	for name, h := range p.hosts.all() {
+	for name, h := range p.hosts.registered() {
 		err := h.Remove(ctx, id)
 		if err != nil && !errors.Is(err, microvm.ErrUnknown) && !p.hosts.givenUp(name) {
 			return fmt.Errorf("remove %s from host %s: %w", id, name, err)
@@ -96,7 +96,7 @@ func (p *provider) terminate(ctx context.Context, id string) error {
 }
 
 func (p *provider) get(ctx context.Context, id string) (cloud.Instance, error) {
-	for name, h := range p.hosts.all() {
+	for name, h := range p.hosts.registered() {
 		_, err := h.Status(ctx, id)
 		switch {
 		case err == nil:
@@ -110,7 +110,7 @@ func (p *provider) get(ctx context.Context, id string) (cloud.Instance, error) {
 
 func (p *provider) list(ctx context.Context) ([]cloud.Instance, error) {
 	var out []cloud.Instance
-	for name, h := range p.hosts.all() {
+	for name, h := range p.hosts.registered() {
 		ids, err := h.List(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("list microVMs of host %s: %w", name, err)

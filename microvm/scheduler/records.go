@@ -13,13 +13,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// record is what is remembered of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be
-// learned again from the API server and the hosts.
+// record is the state of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be restored
+// from the API server and the hosts.
 type record struct {
 	key       types.NamespacedName // of the pod; zero before it is seen and after it is gone
 	waiting   bool                 // no host has been found yet
 	failures  int                  // attempts in a row to start the microVM that failed
-	retryAt   time.Time            // not before then is it tried again
+	retryAt   time.Time            // when it is tried again
 	stopGrace *int64               // the grace in seconds with which the host was told to stop the pod
 	claim     *reservation         // from the choice of a host until the NodeClaim is gone
 	address   netip.Addr           // of the microVM, once its host has returned it
@@ -32,7 +32,7 @@ type reservation struct {
 	size          fargate.Size
 }
 
-// spec returns what the host of a reservation is to run.
+// spec returns the microVM that the host of a reservation runs.
 func (r *reservation) spec(pod *corev1.Pod) microvm.Spec {
 	return microvm.Spec{ID: vmID(pod.UID), Pod: pod, Size: r.size, Profile: r.profile}
 }
@@ -83,8 +83,8 @@ func (r *records) podGone(uid types.UID) (reserved bool) {
 	return reserved
 }
 
-// settled marks a pod as one that does not wait for a host.
-func (r *records) settled(uid types.UID) { r.update(uid, func(p *record) { p.waiting = false }) }
+// stopWaiting marks a pod as one that does not wait for a host.
+func (r *records) stopWaiting(uid types.UID) { r.update(uid, func(p *record) { p.waiting = false }) }
 
 // claimed remembers the reservation that a NodeClaim stands for.
 func (r *records) claimed(claim *karpv1.NodeClaim) {

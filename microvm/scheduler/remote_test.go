@@ -111,7 +111,7 @@ func (r *remote) run() {
 	}
 	r.t.Cleanup(func() { r.stop() })
 	planetest.Eventually(r.t, "the host is ready", func(ctx context.Context) error {
-		h, err := agent.Record(ctx, r.id.REST, r.id.Host)
+		h, err := agent.GetHost(ctx, r.id.REST, r.id.Host)
 		if err == nil && !h.Status.Ready {
 			err = fmt.Errorf("status %+v", h.Status)
 		}

@@ -93,7 +93,7 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 		o.HostGrace = 50 * time.Second
 	}
 	s := &Scheduler{o: &o, pods: newRecords(), api: &api{o: &o}}
-	s.hosts = &hosts{pods: s.pods, clock: o.Clock, grace: o.HostGrace, byName: map[string]*hostRecord{}, changed: s.hostChanged}
+	s.hosts = &hosts{o: &o, pods: s.pods, byName: map[string]*hostRecord{}, changed: s.hostChanged}
 	s.work = newWork(&o, s.pods)
 	s.nodes = &nodes{&o, s.pods, s.hosts}
 	s.placer = &placer{&o, s.pods, s.hosts, s.api, s.nodes}
@@ -157,7 +157,7 @@ func (s *Scheduler) resume(ctx context.Context) error {
 	exists := map[types.UID]bool{}
 	for i := range pods.Items {
 		exists[pods.Items[i].UID] = true
-		s.sawPod(nil, &pods.Items[i])
+		s.podChanged(nil, &pods.Items[i])
 	}
 	for i := range claims.Items {
 		if uid := podUID(&claims.Items[i]); !exists[uid] {
@@ -197,10 +197,10 @@ func (s *Scheduler) pod(ctx context.Context, key string) (time.Duration, error) 
 	pod = s.api.latest(pod)
 	switch {
 	case pod.DeletionTimestamp != nil:
-		s.pods.settled(pod.UID)
+		s.pods.stopWaiting(pod.UID)
 		return s.status.end(ctx, pod)
 	case pod.Spec.NodeName != "":
-		s.pods.settled(pod.UID)
+		s.pods.stopWaiting(pod.UID)
 		return s.status.report(ctx, pod)
 	case len(pod.Spec.SchedulingGates) > 0 || terminal(pod):
 		return 0, nil

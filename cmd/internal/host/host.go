@@ -198,7 +198,7 @@ func (o *hostOptions) joinConfig() (*rest.Config, error) {
 
 // identity is who this host is: as it was told before, or by joining.
 func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
-	id, err := agent.Known(o.stateDir, time.Now())
+	id, err := agent.LoadIdentity(o.stateDir, time.Now())
 	if id != nil || err != nil {
 		return id, err
 	}
@@ -209,7 +209,7 @@ func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
 	if join == nil {
 		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have \"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
 	}
-	claims, _ := agent.Read(join.BearerToken, time.Now()) // Join says what is wrong with it
+	claims, _ := agent.ParseToken(join.BearerToken, time.Now()) // Join says what is wrong with it
 	id, err = agent.Join(ctx, join, o.stateDir, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", agent.Explain(err, join.Host, claims.Host, time.Now()))
@@ -226,7 +226,7 @@ func (o *hostOptions) run(ctx context.Context) error {
 	}
 	id.REST.UserAgent, id.REST.QPS, id.REST.Burst = "nodeless-host", 100, 200
 	explain := func(err error) error { return agent.Explain(err, id.REST.Host, id.Host, time.Now()) }
-	record, err := agent.Record(ctx, id.REST, id.Host)
+	record, err := agent.GetHost(ctx, id.REST, id.Host)
 	if err != nil {
 		return explain(err)
 	}

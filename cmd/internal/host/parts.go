@@ -33,7 +33,7 @@ func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.H
 	ctx, cancel := context.WithCancel(ctx)
 	parts := append([]func() error{
 		func() error { return vms.Run(ctx) }, func() error { return agent.Run(ctx) },
-		func() error { id.Keep(ctx, log); return nil },
+		func() error { id.KeepFresh(ctx, log); return nil },
 	}, network.parts(ctx)...)
 	ended := make(chan error, len(parts))
 	for _, part := range parts {

@@ -13,7 +13,7 @@ const (
 	annotationExclude = "fluentbit.io/exclude"
 )
 
-// newKubernetes returns the filter kubernetes, which adds what is known of the pod, and merges lines that are JSON into
+// newKubernetes returns the filter kubernetes, which adds metadata of the pod, and merges lines that are JSON into
 // their records.
 func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
 	merge, keep, labels, annotations, parse, exclude, trim := false, true, true, true, false, false, true

@@ -146,7 +146,8 @@ func (l *lokiLines) encode(records []*Record) ([]byte, error) {
 			stream = &lokiStream{Stream: named}
 			at[string(key)], streams = stream, append(streams, stream)
 		}
-		stream.Values = append(stream.Values, [2]string{strconv.FormatInt(r.Time.UnixNano(), 10), strings.ToValidUTF8(string(line), "\uFFFD")})
+		text := strings.ToValidUTF8(string(line), "\uFFFD")
+		stream.Values = append(stream.Values, [2]string{strconv.FormatInt(r.Time.UnixNano(), 10), text})
 	}
 	return jsonLine(map[string]any{"streams": streams})
 }

@@ -123,8 +123,8 @@ func Available() error {
 	return nil
 }
 
-// OthersDropping returns the chains of other tables that the pods' packets pass and whose policy is to drop: their rules
-// must accept these packets.
+// OthersDropping returns the chains of other tables that the pods' packets pass and whose policy is to drop: their
+// rules must accept these packets.
 func OthersDropping(own string) (names []string, err error) {
 	c, err := connect()
 	var chains []*nftables.Chain

@@ -1,9 +1,9 @@
-// Package ruleset is the firewall of pods in microVMs: their way out (NAT), Service VIPs and node ports (DNAT), and what
-// they must not reach. All of it is one nftables table of our own, which is replaced as a whole and atomically; other
-// tables are never touched.
+// Package ruleset is the firewall of pods in microVMs: their way out (NAT), Service VIPs and node ports (DNAT), and
+// what they must not reach. All of it is one nftables table of our own, which is replaced as a whole and atomically;
+// other tables are never touched.
 //
-// New writes the table in nft's language, so that its content is tested and read without a kernel; Program compiles that
-// text and sends it over netlink, without the nft program.
+// New writes the table in nft's language, so that its content is tested and read without a kernel; Program compiles
+// that text and sends it over netlink, without the nft program.
 package ruleset
 
 import (

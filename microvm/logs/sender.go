@@ -12,15 +12,15 @@ import (
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
-// Limits of what a lane has in memory at once.
+// Limits of what a sender has in memory at once.
 const (
 	batchRecords = 1000
 	batchBytes   = 512 << 10
 )
 
-// lane carries a pod's lines to one output, a batch at a time: it reads lines (fill), sends them until the output has
+// sender carries a pod's lines to one output, a batch at a time: it reads lines (fill), sends them until the output has
 // accepted or refused each (send), and then records how far it is (advance). Only the batch is in memory.
-type lane struct {
+type sender struct {
 	route  *Route
 	pipe   *pipeline.Pipeline
 	out    *pipeline.Output
@@ -34,20 +34,20 @@ type lane struct {
 	sent map[string]int64 // by container
 
 	// Used by run only.
-	tails   map[string]Tail
-	batch   []*pipeline.Record
-	taken   map[string]int64 // the value of sent after the batch
-	tries   int              // to send the batch
-	failing bool
-	refused int64 // lines that were given up
-	told    int64 // lost lines that were reported
-	toldAt  time.Time
-	savedAt time.Time
-	dirty   bool
+	tails      map[string]Tail
+	batch      []*pipeline.Record
+	taken      map[string]int64 // the value of sent after the batch
+	tries      int              // to send the batch
+	failing    bool
+	refused    int64 // lines that were given up
+	reported   int64 // lost lines that were reported
+	reportedAt time.Time
+	savedAt    time.Time
+	dirty      bool
 }
 
-func newLane(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[string]int64) *lane {
-	l := &lane{
+func newSender(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[string]int64) *sender {
+	l := &sender{
 		route: t, pipe: p, out: out, done: make(chan struct{}), last: make(chan struct{}), sent: map[string]int64{},
 		taken: map[string]int64{}, tails: map[string]Tail{},
 	}
@@ -57,17 +57,17 @@ func newLane(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[stri
 	return l
 }
 
-// drain lets the lane end when it has sent everything.
-func (l *lane) drain() { l.once.Do(func() { close(l.last) }) }
+// drain lets the sender end when it has sent everything.
+func (l *sender) drain() { l.once.Do(func() { close(l.last) }) }
 
-// position returns how far the lane is.
-func (l *lane) position() map[string]int64 {
+// position returns how far the sender is.
+func (l *sender) position() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.sent)
 }
 
-func (l *lane) run() {
+func (l *sender) run() {
 	defer close(l.done)
 	defer l.cancel()
 	defer func() {
@@ -83,7 +83,7 @@ func (l *lane) run() {
 			l.fail(err)
 		} else if len(l.batch) == 0 {
 			l.advance()
-			l.tellLost(draining)
+			l.reportLost(draining)
 			if draining || !l.idle(logged) {
 				return
 			}
@@ -94,7 +94,7 @@ func (l *lane) run() {
 		} else {
 			l.fail(err)
 		}
-		l.tellLost(false)
+		l.reportLost(false)
 		if clock.Sleep(l.ctx, clock.Real{}, retry) != nil {
 			break
 		}
@@ -103,11 +103,11 @@ func (l *lane) run() {
 	if l.draining() {
 		l.refused += l.left()
 	}
-	l.tellLost(true)
+	l.reportLost(true)
 }
 
 // left returns how many lines will not be sent any more.
-func (l *lane) left() int64 {
+func (l *sender) left() int64 {
 	n := int64(len(l.batch))
 	for _, tail := range l.tails {
 		for {
@@ -120,7 +120,7 @@ func (l *lane) left() int64 {
 	return n
 }
 
-func (l *lane) draining() bool {
+func (l *sender) draining() bool {
 	select {
 	case <-l.last:
 		return true
@@ -129,8 +129,8 @@ func (l *lane) draining() bool {
 	}
 }
 
-// idle waits until there is something to send, and then briefly for more. It returns false if the lane is to end.
-func (l *lane) idle(logged <-chan struct{}) bool {
+// idle waits until there is something to send, and then briefly for more. It returns false if the sender has to end.
+func (l *sender) idle(logged <-chan struct{}) bool {
 	o := &l.route.router.o
 	save := time.NewTimer(o.Save)
 	defer save.Stop()
@@ -153,9 +153,9 @@ func (l *lane) idle(logged <-chan struct{}) bool {
 }
 
 // fill reads lines until the batch is full or there are no more.
-func (l *lane) fill() error {
+func (l *sender) fill() error {
 	if len(l.batch) > 0 {
-		return nil // it has to be sent again first
+		return nil // this is sent again first
 	}
 	bytes := 0
 	for _, container := range l.route.pod.Log.Containers() {
@@ -190,7 +190,7 @@ func (l *lane) fill() error {
 }
 
 // advance records that everything taken has been dealt with.
-func (l *lane) advance() {
+func (l *sender) advance() {
 	l.mu.Lock()
 	if !maps.Equal(l.sent, l.taken) {
 		l.sent, l.dirty = maps.Clone(l.taken), true
@@ -201,7 +201,7 @@ func (l *lane) advance() {
 	}
 }
 
-func (l *lane) save() {
+func (l *sender) save() {
 	l.route.save()
 	l.savedAt, l.dirty = time.Now(), false
 }
@@ -209,8 +209,8 @@ func (l *lane) save() {
 // lostEvery is the interval at which lost lines are reported.
 const lostEvery = time.Minute
 
-// send sends the batch and keeps what is to be sent again.
-func (l *lane) send() error {
+// send sends the batch and keeps the records to send again.
+func (l *sender) send() error {
 	ctx, cancel := lingering(l.ctx, linger)
 	again, refused, err := l.route.router.deliver(ctx, l.out, l.batch)
 	cancel()
@@ -226,17 +226,17 @@ func (l *lane) send() error {
 	l.tries = 0
 	if err == nil && l.failing {
 		l.failing = false
-		l.route.tell(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
-		l.tellLost(true)
+		l.route.report(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
+		l.reportLost(true)
 	}
 	l.advance()
 	if refused > 0 || err != nil {
-		l.tellLost(false)
+		l.reportLost(false)
 	}
 	return nil
 }
 
-// linger is how long the lane waits for a request under way before it ends: giving up at once would send the same
+// linger is how long the sender waits for a request under way before it ends: giving up at once would send the same
 // records again.
 const linger = 2 * time.Second
 
@@ -248,29 +248,29 @@ func lingering(parent context.Context, d time.Duration) (context.Context, contex
 }
 
 // fail reports, once, that the output accepts nothing.
-func (l *lane) fail(err error) {
+func (l *sender) fail(err error) {
 	if l.failing || l.ctx.Err() != nil {
 		return
 	}
 	l.failing = true
-	l.route.tell(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
+	l.route.report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
 		"the pod's log is stored (%s)", l.out, l.out.To, err, stored))
 }
 
 // stored is how much of a container's log the host keeps.
 const stored = "up to 20 MiB of each container's last two runs"
 
-// tellLost reports from time to time how many lines did not reach the output; at the end, that includes the waiting
+// reportLost reports from time to time how many lines did not reach the output; at the end, that includes the waiting
 // ones.
-func (l *lane) tellLost(end bool) {
+func (l *sender) reportLost(end bool) {
 	lost := l.refused
 	for _, tail := range l.tails {
 		lost += tail.Lost()
 	}
-	if lost == l.told || !end && time.Since(l.toldAt) < lostEvery {
+	if lost == l.reported || !end && time.Since(l.reportedAt) < lostEvery {
 		return
 	}
-	l.told, l.toldAt = lost, time.Now()
-	l.route.tell(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
+	l.reported, l.reportedAt = lost, time.Now()
+	l.route.report(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
 		"forgotten before they could be sent", lost, l.out))
 }
