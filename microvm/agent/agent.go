@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +47,7 @@ type Options struct {
 // Agent reports for a host.
 type Agent struct {
 	o      Options
-	client client.WithWatch
+	client client.Client
 	cache  cache.Cache
 	queue  *workqueue.Queue // IDs of microVMs
 	news   signal.Signal    // the host's description has changed
@@ -54,18 +56,16 @@ type Agent struct {
 	stopped map[string]int64 // the graces passed to Host.Stop, by ID
 }
 
-// Scheme returns the scheme of Nodeless's own kinds.
-func Scheme() (*runtime.Scheme, error) {
-	s := runtime.NewScheme()
-	return s, v1alpha1.AddToScheme(s)
+// scheme holds Kubernetes' kinds and Nodeless's own.
+var scheme = runtime.NewScheme()
+
+func init() {
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 }
 
 // GetHost reads what the cluster has decided about a host.
 func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.MicroVMHost, error) {
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, err
@@ -77,14 +77,11 @@ func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.Micr
 // New returns an Agent.
 func New(o Options) (*Agent, error) {
 	o.Every, o.Log = cmp.Or(o.Every, 5*time.Second), cmp.Or(o.Log, slog.Default())
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
 	a := &Agent{
 		o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: signal.New(), stopped: map[string]int64{},
 	}
-	if a.client, err = client.NewWithWatch(o.REST, client.Options{Scheme: scheme}); err != nil {
+	var err error
+	if a.client, err = client.New(o.REST, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
 	a.cache, err = cache.New(o.REST, cache.Options{

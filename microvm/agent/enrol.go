@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,13 +57,6 @@ func (e Enrolment) check() error {
 // joins, once, within the TTL. An earlier unused token becomes invalid.
 func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 	if err := e.check(); err != nil {
-		return "", err
-	}
-	scheme, err := Scheme()
-	if err == nil {
-		err = clientgoscheme.AddToScheme(scheme)
-	}
-	if err != nil {
 		return "", err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})

@@ -24,13 +24,8 @@ type Peers struct {
 
 // NewPeers returns the peers of a host. Run learns them.
 func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
-	p := &Peers{self: host, changed: signal.New()}
-	p.cache, err = cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
-	return p, err
+	c, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	return &Peers{self: host, cache: c, changed: signal.New()}, err
 }
 
 // Run watches until ctx is done.

@@ -17,10 +17,6 @@ import (
 
 // Pods lists and watches the pods of a host: those in its MicroVMs. The host may not read others.
 func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
-	scheme, err := Scheme()
-	if err != nil {
-		return nil, err
-	}
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("pods of host %s: %w", host, err)

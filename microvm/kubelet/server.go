@@ -53,19 +53,18 @@ func New(o Options) (*Server, error) {
 		return nil, fmt.Errorf("kubelet API: %w", err)
 	}
 	s := &Server{backend: o.Backend, guard: g, certs: o.Certificates, mux: http.NewServeMux()}
-	s.ofPod("/containerLogs/{namespace}/{pod}/{container}", s.logs, http.MethodGet)
+	s.ofPod("GET /containerLogs/{namespace}/{pod}/{container}", s.logs)
 	for _, uid := range []string{"", "/{uid}"} {
-		s.ofPod("/exec/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("exec", s.exec), http.MethodGet,
-			http.MethodPost)
-		s.ofPod("/attach/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("attach", s.attach), http.MethodGet,
-			http.MethodPost)
-		s.ofPod("/portForward/{namespace}/{pod}"+uid, s.unlessRefused("port-forward", s.portForward), http.MethodGet,
-			http.MethodPost)
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			s.ofPod(method+" /exec/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("exec", s.exec))
+			s.ofPod(method+" /attach/{namespace}/{pod}"+uid+"/{container}", s.unlessRefused("attach", s.attach))
+			s.ofPod(method+" /portForward/{namespace}/{pod}"+uid, s.unlessRefused("port-forward", s.portForward))
+		}
 	}
 	s.ofNode("/stats/summary", s.stats)
 	s.ofNode("/metrics/resource", s.metrics)
-	s.ofNode("/pods", s.pods)
-	s.ofNode("/runningpods/", s.runningPods)
+	s.ofNode("/pods", s.pods(func(*corev1.Pod) bool { return true }))
+	s.ofNode("/runningpods/", s.pods(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }))
 	s.ofNode("/healthz", s.healthz)
 	return s, nil
 }
@@ -119,8 +118,11 @@ func (s *Server) nodeAt(local net.Addr) (netip.AddrPort, string, bool) {
 	return at, node, ok
 }
 
+// nodeHandler serves a path about a node.
+type nodeHandler func(w http.ResponseWriter, r *http.Request, node string)
+
 // ofNode serves a path about the node at which the request arrives.
-func (s *Server) ofNode(path string, serve func(w http.ResponseWriter, r *http.Request, node string)) {
+func (s *Server) ofNode(path string, serve nodeHandler) {
 	s.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		at, node, ok := s.nodeAt(local)
@@ -136,29 +138,27 @@ func (s *Server) ofNode(path string, serve func(w http.ResponseWriter, r *http.R
 
 // ofPod serves a path about a pod, by the rights on its node. Only an authorized caller learns that a pod does not
 // exist.
-func (s *Server) ofPod(path string, serve podHandler, methods ...string) {
-	for _, method := range methods {
-		s.mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
-			namespace, name, uid, container := r.PathValue("namespace"), r.PathValue("pod"), r.PathValue("uid"),
-				r.PathValue("container")
-			pod, ok := s.backend.Pod(namespace, name)
-			node := ""
-			if ok {
-				node = pod.Spec.NodeName
-			}
-			if !s.guard.admit(w, r, node) {
-				return
-			}
-			switch {
-			case !ok || uid != "" && uid != string(pod.UID):
-				http.Error(w, fmt.Sprintf("pod %q does not exist", namespace+"/"+name), http.StatusNotFound)
-			case container != "" && !hasContainer(pod, container):
-				http.Error(w, fmt.Sprintf("container %q not found in pod %q", container, namespace+"/"+name), http.StatusNotFound)
-			default:
-				serve(w, r, pod)
-			}
-		})
-	}
+func (s *Server) ofPod(pattern string, serve podHandler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		namespace, name := r.PathValue("namespace"), r.PathValue("pod")
+		uid, container := r.PathValue("uid"), r.PathValue("container")
+		pod, ok := s.backend.Pod(namespace, name)
+		node := ""
+		if ok {
+			node = pod.Spec.NodeName
+		}
+		if !s.guard.admit(w, r, node) {
+			return
+		}
+		switch {
+		case !ok || uid != "" && uid != string(pod.UID):
+			http.Error(w, fmt.Sprintf("pod %q does not exist", namespace+"/"+name), http.StatusNotFound)
+		case container != "" && !hasContainer(pod, container):
+			http.Error(w, fmt.Sprintf("container %q not found in pod %q", container, namespace+"/"+name), http.StatusNotFound)
+		default:
+			serve(w, r, pod)
+		}
+	})
 }
 
 func hasContainer(pod *corev1.Pod, name string) bool {
@@ -183,22 +183,17 @@ func (s *Server) stats(w http.ResponseWriter, r *http.Request, node string) {
 	writeJSON(w, summary)
 }
 
-func (s *Server) pods(w http.ResponseWriter, _ *http.Request, node string) {
-	s.writePods(w, node, func(*corev1.Pod) bool { return true })
-}
-
-func (s *Server) runningPods(w http.ResponseWriter, _ *http.Request, node string) {
-	s.writePods(w, node, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })
-}
-
-func (s *Server) writePods(w http.ResponseWriter, node string, want func(*corev1.Pod) bool) {
-	list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
-	for _, p := range s.backend.Pods(node) {
-		if want(p) {
-			list.Items = append(list.Items, *p)
+// pods serves a list of the wanted pods.
+func (s *Server) pods(want func(*corev1.Pod) bool) nodeHandler {
+	return func(w http.ResponseWriter, _ *http.Request, node string) {
+		list := corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
+		for _, p := range s.backend.Pods(node) {
+			if want(p) {
+				list.Items = append(list.Items, *p)
+			}
 		}
+		writeJSON(w, list)
 	}
-	writeJSON(w, list)
 }
 
 func writeJSON(w http.ResponseWriter, value any) {

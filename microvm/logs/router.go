@@ -65,7 +65,6 @@ type Router struct {
 	insecure *http.Client // does not verify certificates
 
 	mu      sync.Mutex
-	state   fargate.LogState
 	pipe    *pipeline.Pipeline
 	known   bool // Configure was called
 	routes  map[string]*Route
@@ -114,7 +113,7 @@ func New(o Options) (*Router, error) {
 func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 	r.mu.Lock()
 	first := !r.known
-	r.known, r.state, r.pipe = true, state, p
+	r.known, r.pipe = true, p
 	routes := slices.Collect(maps.Values(r.routes))
 	r.mu.Unlock()
 	for _, route := range routes {

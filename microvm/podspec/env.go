@@ -80,28 +80,13 @@ func (t translation) from(from corev1.EnvFromSource) (map[string][]byte, error) 
 
 // valueFrom returns the value of one variable; there is false for an optional one that does not exist.
 func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (value string, there bool, err error) {
-	key := func(kind, object, key string, data map[string][]byte, optional *bool) (string, bool, error) {
-		v, ok := data[key]
-		if !ok && !ptr.Deref(optional, false) {
-			return "", false, missing("key", key+" in "+kind+" "+object)
-		}
-		return string(v), ok, nil
-	}
 	switch {
 	case from.ConfigMapKeyRef != nil:
 		r := from.ConfigMapKeyRef
-		data, err := t.configMap(r.Name, r.Optional)
-		if err != nil {
-			return "", false, err
-		}
-		return key("configmap", r.Name, r.Key, data, r.Optional)
+		return key(t.configMap, "configmap", r.Name, r.Key, r.Optional)
 	case from.SecretKeyRef != nil:
 		r := from.SecretKeyRef
-		data, err := t.secret(r.Name, r.Optional)
-		if err != nil {
-			return "", false, err
-		}
-		return key("secret", r.Name, r.Key, data, r.Optional)
+		return key(t.secret, "secret", r.Name, r.Key, r.Optional)
 	case from.FieldRef != nil:
 		value, err := t.field(from.FieldRef.FieldPath)
 		return value, true, err
@@ -110,6 +95,22 @@ func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (
 		return value, true, err
 	}
 	return "", false, fmt.Errorf("its source is not supported by microVMs")
+}
+
+// data reads the data of an object, nil if it does not exist and is optional.
+type data func(name string, optional *bool) (map[string][]byte, error)
+
+// key returns the value of a key; there is false for an optional one that does not exist.
+func key(read data, kind, object, key string, optional *bool) (value string, there bool, err error) {
+	all, err := read(object, optional)
+	if err != nil {
+		return "", false, err
+	}
+	v, ok := all[key]
+	if !ok && !ptr.Deref(optional, false) {
+		return "", false, missing("key", key+" in "+kind+" "+object)
+	}
+	return string(v), ok, nil
 }
 
 // field returns a field of the pod for the downward API.

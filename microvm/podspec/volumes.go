@@ -50,15 +50,19 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 }
 
 // files returns the files of an object's data: all keys, or the selected ones.
-func files(data map[string][]byte, items []corev1.KeyToPath, mode *int32, optional *bool) ([]wire.File, error) {
+func files(read data, name string, items []corev1.KeyToPath, mode *int32, optional *bool) ([]wire.File, error) {
+	all, err := read(name, optional)
+	if err != nil {
+		return nil, err
+	}
 	if len(items) == 0 {
-		for _, key := range slices.Sorted(maps.Keys(data)) {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
 			items = append(items, corev1.KeyToPath{Key: key, Path: key})
 		}
 	}
 	var out []wire.File
 	for _, item := range items {
-		content, ok := data[item.Key]
+		content, ok := all[item.Key]
 		if !ok {
 			if ptr.Deref(optional, false) {
 				continue
@@ -118,17 +122,9 @@ func (t translation) projected(v *corev1.ProjectedVolumeSource) ([]wire.File, er
 func (t translation) source(s *corev1.VolumeProjection, mode *int32) ([]wire.File, error) {
 	switch {
 	case s.ConfigMap != nil:
-		data, err := t.configMap(s.ConfigMap.Name, s.ConfigMap.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return files(data, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
+		return files(t.configMap, s.ConfigMap.Name, s.ConfigMap.Items, mode, s.ConfigMap.Optional)
 	case s.Secret != nil:
-		data, err := t.secret(s.Secret.Name, s.Secret.Optional)
-		if err != nil {
-			return nil, err
-		}
-		return files(data, s.Secret.Items, mode, s.Secret.Optional)
+		return files(t.secret, s.Secret.Name, s.Secret.Items, mode, s.Secret.Optional)
 	case s.DownwardAPI != nil:
 		return t.downward(s.DownwardAPI.Items, mode)
 	case s.ServiceAccountToken != nil:
