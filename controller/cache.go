@@ -48,7 +48,7 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
-// newCache holds what decisions need and no more of it.
+// newCache returns a cache of the parts of objects that decisions need.
 func newCache(cfg *rest.Config) (cache.Cache, error) {
 	return cache.New(cfg, cache.Options{
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
@@ -87,9 +87,9 @@ func leanTemplate(o any) (any, error) {
 	return o, nil
 }
 
-var quietOnce sync.Once
+var bridgeOnce sync.Once
 
-// quietLibraries gives controller-runtime the log, which otherwise complains that it has none.
-func quietLibraries(log *slog.Logger) {
-	quietOnce.Do(func() { ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) })
+// bridgeLogs has controller-runtime log to log; without a logger it complains.
+func bridgeLogs(log *slog.Logger) {
+	bridgeOnce.Do(func() { ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) })
 }

@@ -1,5 +1,5 @@
-// Package controller puts the rooms together: one cache, one cluster state, one decision cycle, and the controllers
-// of nodes, pools and classes, all of one process.
+// Package controller assembles the controller of a cluster from its components: one cache, one cluster state, one
+// decision cycle, and the controllers of NodeClaims, NodePools and node classes, all in one process.
 package controller
 
 import (
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,9 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -31,15 +27,16 @@ import (
 	"github.com/nodeless/nodeless/controller/nodeclaim"
 	"github.com/nodeless/nodeless/controller/status"
 	"github.com/nodeless/nodeless/explain/record/store"
+	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
-// Run controls a cluster until ctx is done, and returns nil then; or why it cannot go on.
+// Run controls a cluster until ctx is done, then returns nil. An error says why it cannot go on.
 func Run(ctx context.Context, o Options) error {
 	o, err := o.defaults()
 	if err != nil {
 		return err
 	}
-	quietLibraries(o.Log)
+	bridgeLogs(o.Log)
 	kube, err := kubernetes.NewForConfig(o.REST)
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -65,7 +62,7 @@ func Run(ctx context.Context, o Options) error {
 	return stopped(ctx, r.run(life, end, o, h))
 }
 
-// stopped is no error if it is only that ctx is done.
+// stopped returns nil for an error that only says that ctx is done.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		return nil
@@ -73,12 +70,12 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
-func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, error) {
+func build(ctx context.Context, o Options, kube kubernetes.Interface) (*components, error) {
 	version, err := kubernetesVersion(kube.Discovery())
 	if err != nil {
 		return nil, err
 	}
-	r := &rooms{registry: newRegistry(o.Version), events: record.NewBroadcaster(record.WithContext(ctx))}
+	r := &components{registry: newRegistry(o.Version), events: events.Broadcast(ctx, kube), gates: supported(o, version)}
 	if r.cache, err = newCache(o.REST); err != nil {
 		return nil, fmt.Errorf("controller: cache: %w", err)
 	}
@@ -86,10 +83,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	if err != nil {
 		return nil, fmt.Errorf("controller: client: %w", err)
 	}
-	r.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	gates := nominating(o, version)
-	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: gates.NodeOverlay, NoStatic: !gates.StaticCapacity})
+	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: r.gates.NodeOverlay, NoStatic: !r.gates.StaticCapacity})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
 		Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
@@ -98,10 +93,11 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	r.records = store.New(store.Options{
 		Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
 	})
-	classes, err := newClasses(ctx, o, kube, r.cache)
+	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
 	if err != nil {
 		return nil, err
 	}
+	classes := status.NewClasses(ctx, r.cache, kinds...)
 	provider, err := r.newProvider(ctx, o, classes, version)
 	if err != nil {
 		return nil, err
@@ -113,11 +109,10 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 		}
 		instances = r.fargate.scheduler.Multiplex(provider)
 	}
-	r.nominates = gates.Nominations
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
 		Cloud: instances, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
-		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: gates, Launches: 64 * o.Parallel,
+		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: r.gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
 		Nominate: r.applier.Nominate,
 	})
@@ -126,24 +121,23 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*rooms, e
 	}
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
-		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Overlays: gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
+		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Overlays: r.gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("controller: status: %w", err)
 	}
-	return r, r.buildGated(ctx, o, api, recorder)
-}
-
-// newClasses watches the kinds of node classes that the cluster serves.
-func newClasses(ctx context.Context, o Options, kube kubernetes.Interface, c cache.Cache) (*status.Classes, error) {
-	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
-	if err != nil {
-		return nil, err
+	if r.gates.CapacityBuffer {
+		r.buffers, err = buffers.New(ctx, buffers.Options{
+			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
 	}
-	return status.NewClasses(ctx, c, kinds...), nil
+	return r, nil
 }
 
-// newRegistry returns a registry with the metrics of the process.
+// newRegistry returns a registry with metrics of the process.
 func newRegistry(version string) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -151,8 +145,8 @@ func newRegistry(version string) *prometheus.Registry {
 	return r
 }
 
-// newProvider connects to the cloud and has its calls counted.
-func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Classes,
+// newProvider connects to the cloud and counts its calls.
+func (r *components) newProvider(ctx context.Context, o Options, classes *status.Classes,
 	version string,
 ) (cloud.Provider, error) {
 	provider, err := o.Provider(ctx, classes.Get, version)
@@ -165,22 +159,7 @@ func (r *rooms) newProvider(ctx context.Context, o Options, classes *status.Clas
 	return provider, nil
 }
 
-// buildGated builds what feature gates switch on.
-func (r *rooms) buildGated(ctx context.Context, o Options, api client.Client,
-	recorder record.EventRecorder,
-) (err error) {
-	if o.Gates.CapacityBuffer {
-		r.buffers, err = buffers.New(ctx, buffers.Options{
-			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-		})
-		if err != nil {
-			return fmt.Errorf("controller: %w", err)
-		}
-	}
-	return nil
-}
-
-// classAnnotations note on a claim the hash of its class, by which drift is found later.
+// classAnnotations returns the annotations with the hash of a claim's class, by which drift is found later.
 func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
 	return func(claim *karpv1.NodeClaim) map[string]string {
 		class := classes.Get(cluster.ClassRef(claim.Spec.NodeClassRef))
@@ -203,16 +182,14 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
 }
 
-// nominating are the gates without Nominations where the API server is older than 1.35: from then on others than
-// kube-scheduler are expected to nominate pods (feature gate NominatedNodeNameForExpectation), and a nomination is
-// gone when a pod is bound.
-func nominating(o Options, version string) gates.Gates {
+// supported returns the gates, without Nominations if the API server is older than 1.35: since then components other
+// than kube-scheduler may nominate pods (feature gate NominatedNodeNameForExpectation), and binding a pod clears its
+// nomination.
+func supported(o Options, version string) gates.Gates {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {
-		o.Log.Info("pods are not nominated to the machines that are launched for them: that takes Kubernetes 1.35 or newer", "version", version)
+		o.Log.Info("pods are not nominated to the nodes launched for them: this requires Kubernetes 1.35 or newer", "version", version)
 		o.Gates.Nominations = false
 	}
 	return o.Gates
 }
-
-const crdWait = 30 * time.Second

@@ -16,16 +16,19 @@ import (
 	"github.com/nodeless/nodeless/controller/status"
 )
 
+// crdWait is how long Run waits for the CRDs it needs.
+const crdWait = 30 * time.Second
+
 type crd struct{ groupVersion, plural string }
 
-// needed are the custom resources without which nothing can be done.
+// needed are the custom resources that the controller cannot do without.
 var needed = []crd{
 	{"karpenter.sh/v1", "nodepools"},
 	{"karpenter.sh/v1", "nodeclaims"},
 	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
 }
 
-// neededFor are those without which a gate that is on does nothing.
+// neededFor adds those that FargateProfiles and open feature gates require.
 func neededFor(g gates.Gates, profiles bool) []crd {
 	out := slices.Clone(needed)
 	if profiles {
@@ -42,8 +45,8 @@ func neededFor(g gates.Gates, profiles bool) []crd {
 	return out
 }
 
-// awaitCRDs waits a while until the API server serves what is needed; the error names what is missing and how to get
-// it.
+// awaitCRDs waits until the API server serves what is needed, crdWait at most; the error names what is missing and how
+// to install it.
 func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed []crd) error {
 	wait, cancel := context.WithTimeout(ctx, crdWait)
 	defer cancel()

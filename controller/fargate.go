@@ -21,28 +21,28 @@ import (
 	"github.com/nodeless/nodeless/microvm/scheduler"
 )
 
-// Fargate is what pods in microVMs need.
+// Fargate holds the options for pods in microVMs.
 type Fargate struct {
 	Hosts     []microvm.Host
 	HostGrace time.Duration // scheduler.Options.HostGrace
 	HostAway  time.Duration // remote.Options.Away
-	// At is where API servers reach the Listener, which the controller closes.
+	// At is where API servers reach the Listener. The controller closes the Listener.
 	At       admission.Place
 	Listener net.Listener
 }
 
-// fargateRooms are the webhook, which every replica serves, and the scheduler, which only the leader runs.
-type fargateRooms struct {
+// fargateComponents are the webhook, which every replica serves, and the scheduler, which only the leader runs.
+type fargateComponents struct {
 	webhook   *admission.Server
 	scheduler *scheduler.Scheduler
 	hosts     *remote.Hosts
-	ready     chan struct{} // closed when API servers were told where the webhook is
+	ready     chan struct{} // closed when the webhook is registered
 }
 
-func (r *rooms) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface,
+func (r *components) buildFargate(ctx context.Context, o Options, kube kubernetes.Interface,
 	api client.Client,
-) (*fargateRooms, error) {
-	f := &fargateRooms{ready: make(chan struct{})}
+) (*fargateComponents, error) {
+	f := &fargateComponents{ready: make(chan struct{})}
 	f.webhook = admission.New(admission.Options{
 		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
 		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) },
@@ -77,8 +77,8 @@ func names(hosts []microvm.Host) []string {
 	return out
 }
 
-// fargateProfiles are all there are. They must not be modified.
-func (r *rooms) fargateProfiles(ctx context.Context) []*v1alpha1.FargateProfile {
+// fargateProfiles returns all FargateProfiles. They must not be modified.
+func (r *components) fargateProfiles(ctx context.Context) []*v1alpha1.FargateProfile {
 	var list v1alpha1.FargateProfileList
 	if err := r.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache has ended
@@ -90,16 +90,17 @@ func (r *rooms) fargateProfiles(ctx context.Context) []*v1alpha1.FargateProfile 
 	return out
 }
 
-func (f *fargateRooms) serve(ctx context.Context) error {
+func (f *fargateComponents) serve(ctx context.Context) error {
 	if err := f.webhook.Run(ctx, func() { close(f.ready) }); err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}
 	return nil
 }
 
-// webhookWait is how long machines wait for the webhook: a cluster that does not let it be does not go without them.
+// webhookWait is how long the controller waits for the webhook before it acts: a cluster that refuses the webhook gets
+// nodes all the same.
 const webhookWait = 10 * time.Second
 
-func (f *fargateRooms) awaitWebhook(ctx context.Context, c clock.Clock) {
+func (f *fargateComponents) awaitWebhook(ctx context.Context, c clock.Clock) {
 	_ = clock.SleepOr(ctx, c, webhookWait, f.ready)
 }

@@ -23,14 +23,14 @@ type Options struct {
 	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
 	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		kubernetesVersion string) (cloud.Provider, error)
-	// ClassKinds are kinds of node classes besides EC2NodeClass. Those the cluster does not have when Run begins are not
-	// watched.
+	// ClassKinds are kinds of node classes besides EC2NodeClass. Kinds that the cluster does not serve when Run begins are
+	// not watched.
 	ClassKinds []status.Kind
-	Policy     model.Policy // what is a matter of choice; the gate SpotToSpotConsolidation decides SpotToSpot
+	Policy     model.Policy // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
 	Gates      gates.Gates  // which optional parts are on
 	Clock      clock.Clock  // default the real one
 	Log        *slog.Logger // default slog.Default
-	// OnDecision is called after each turn of the loop; may be nil.
+	// OnDecision is called after each decision cycle; may be nil.
 	OnDecision func(cycle.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
 	OnReady func()
@@ -40,19 +40,19 @@ type Options struct {
 	Version                       string // of this program, for karpenter_build_info
 	// Profiling serves /debug/pprof beside /metrics.
 	Profiling bool
-	// Unobserved leaves the metrics of single pods, nodes, pools and conditions out.
+	// Unobserved leaves out the metrics of single pods, nodes, pools and conditions.
 	Unobserved bool
-	// Parallel is for how many CPUs there is work at the same time; default 1.
+	// Parallel is the number of CPUs to use; default 1.
 	Parallel int
-	// ClassRefresh is how often the cloud is asked again what node classes stand for; default a minute.
+	// ClassRefresh is how often node classes are resolved again; default a minute.
 	ClassRefresh time.Duration
-	// BatchIdle and BatchMax are the time in which changes are gathered; 0 = see loop.Options.
+	// BatchIdle and BatchMax limit how long changes are gathered; 0 = the defaults of cycle.Options.
 	BatchIdle, BatchMax time.Duration
 	// LeaderElection lets one of several replicas act, by the Lease LeaderName (default DefaultLease) in LeaderNamespace
 	// (default kube-system). Identity names this replica (default the host's name).
 	LeaderElection                        bool
 	LeaderName, LeaderNamespace, Identity string
-	// Fargate has FargateProfiles acted upon; nil = they are not.
+	// Fargate has pods run in microVMs as FargateProfiles say; nil = FargateProfiles are ignored.
 	Fargate *Fargate
 	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
 	QPS float32

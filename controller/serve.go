@@ -17,11 +17,11 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// hung is how long the decision cycle may make no progress until the process counts as hung, and its kubelet starts
-// it anew. A cycle begins every ten seconds at least; the longest that were measured take three minutes.
+// hung is how long the decision cycle may make no progress before the process counts as hung and its kubelet restarts
+// it. A cycle begins at least every ten seconds; the longest ones measured take three minutes.
 const hung = 5 * time.Minute
 
-// health is what the servers tell.
+// health is the state that the servers report.
 type health struct {
 	clock    clock.Clock
 	synced   atomic.Bool
@@ -34,7 +34,7 @@ func (h *health) progressed() {
 	h.progress.Store(&now)
 }
 
-// live says why the process should be started anew; nil if there is no reason.
+// live returns why the process should be restarted, nil if it need not be.
 func (h *health) live() error {
 	if last := h.progress.Load(); last != nil {
 		if since := h.clock.Now().Sub(*last); since > hung {
@@ -79,8 +79,8 @@ func (h *health) handle(mux *http.ServeMux, metrics, probes, profiling bool) {
 	}
 }
 
-// local answers callers on this machine, or in this pod, alone. A profile holds what is in memory, and making one
-// takes a core: metrics are for everybody who reaches the port, profiles for who may forward it.
+// local answers callers on this machine, or in this pod, alone. A profile shows memory and takes a core to make:
+// metrics are for everybody who reaches the port, profiles for those who may forward it.
 func local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {

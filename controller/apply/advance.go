@@ -3,12 +3,9 @@ package apply
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -16,138 +13,114 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Advance brings every command that it finds in the cluster a step further, whoever began it: to its end if its
-// replacements are ready and it is still true, back to where it began if it cannot come to an end. Between two API
-// calls of it and of Apply a process may stop for ever: the next one finds enough to go on. It returns when it must
-// be called again at the latest, zero if that depends on changes only.
+// Advance takes every command that it finds in the cluster a step further, whoever began it: to its end when its
+// replacements are ready and it is still true, or back to where it began if it cannot be completed. The process may
+// stop between any two API calls of Apply and Advance; the next process finds enough to go on. Advance returns when it
+// must be called again at the latest; the zero time means after a change.
 func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycle.StillTrue) (cycle.Result, time.Time) {
 	f := a.find()
-	var r cycle.Result
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(a.o.Parallel)
-	do := func(step func() cycle.Result) {
-		group.Go(func() error {
-			part := step()
-			mu.Lock()
-			defer mu.Unlock()
-			r.Add(part)
-			return nil
-		})
+	var open []*activeCommand
+	for _, c := range f.commands {
+		if len(a.remaining(c)) > 0 {
+			open = append(open, c)
+		}
 	}
-	open := a.open(f.commands)
 	limit := cycle.ReplacementTimeout(len(open))
-	for _, u := range open {
-		do(func() cycle.Result { return a.advance(ctx, s, u, limit, stillTrue) })
+	var steps []func() cycle.Result
+	for _, c := range open {
+		steps = append(steps, func() cycle.Result { return a.advance(ctx, s, c, limit, stillTrue) })
 	}
-	for _, claim := range f.garbled {
-		do(func() cycle.Result { return a.heal(ctx, claim, true) })
+	cleanUp := func(claims []*karpv1.NodeClaim, malformed bool) {
+		for _, claim := range claims {
+			steps = append(steps, func() cycle.Result { return a.cleanUp(ctx, claim, malformed) })
+		}
 	}
-	for _, claim := range f.stale {
-		do(func() cycle.Result { return a.heal(ctx, claim, false) })
-	}
-	for _, claim := range a.tainted(s) {
-		do(func() cycle.Result { return a.heal(ctx, claim, false) })
-	}
-	_ = group.Wait() // r has all errors
+	cleanUp(f.malformed, true)
+	cleanUp(f.stale, false)
+	cleanUp(a.taintedWithoutCause(s), false)
+	r := parallel(a.o.Parallel, steps, func(step func() cycle.Result) cycle.Result { return step() })
 	a.log(&r)
-	return r, nextLimit(open, limit, a.o.Clock.Now())
+	return r, nextTimeout(open, limit, a.o.Clock.Now())
 }
 
-// nextLimit is when the time of a command is over next, zero if it is over for all: what could not be undone then
-// waits for a change or for the pause after an error.
-func nextLimit(open []*underway, limit time.Duration, now time.Time) time.Time {
+// nextTimeout is when the next command times out, zero if all have: those that could not be undone wait for a change,
+// or for the pause after an error.
+func nextTimeout(open []*activeCommand, limit time.Duration, now time.Time) time.Time {
 	var next time.Time
-	for _, u := range open {
-		for _, due := range []time.Time{u.Since.Add(limit), u.Since.Add(limit + cycle.MinReplacementTimeout)} {
-			if due.After(now) && (next.IsZero() || due.Before(next)) {
-				next = due
+	for _, c := range open {
+		for _, due := range []time.Time{c.Since.Add(limit), c.Since.Add(limit + cycle.MinReplacementTimeout)} {
+			if due.After(now) {
+				next = cycle.Sooner(next, due)
 			}
 		}
 	}
 	return next
 }
 
-// open are the commands of which some victim is not going yet.
-func (a *Applier) open(all []*underway) []*underway {
-	var out []*underway
-	for _, u := range all {
-		if len(a.left(u)) > 0 {
-			out = append(out, u)
-		}
-	}
-	return out
-}
-
-// advance brings one command a step further.
-func (a *Applier) advance(ctx context.Context, s *model.Snapshot, u *underway, limit time.Duration,
+// advance takes one command a step further.
+func (a *Applier) advance(ctx context.Context, s *model.Snapshot, c *activeCommand, limit time.Duration,
 	stillTrue cycle.StillTrue,
 ) cycle.Result {
-	if why, message := u.broken(a.o.Clock.Now(), limit); why != "" {
-		return a.undo(ctx, u, why, message)
+	if why, message := c.broken(a.o.Clock.Now(), limit); why != "" {
+		return a.undo(ctx, c, why, message)
 	}
-	if err := a.mark(ctx, u); err != nil {
+	if err := a.mark(ctx, c); err != nil {
 		if errors.Is(err, errChanged) {
-			return a.undo(ctx, u, "victim_changed", err.Error())
+			return a.undo(ctx, c, "victim_changed", err.Error())
 		}
-		return cycle.Result{Errors: []error{err}}
+		return failed(err)
 	}
-	if claim := u.waiting(); claim != nil {
-		a.machines.once(claim, waitingSaid, corev1.EventTypeNormal, "DisruptionWaitingReadiness",
+	if claim := c.awaited(); claim != nil {
+		a.nodes.once(claim, waitingPause, corev1.EventTypeNormal, "DisruptionWaitingReadiness",
 			"Waiting on readiness to continue disruption")
 		return cycle.Result{}
 	}
-	left := a.left(u)
-	if !a.seen(s, left) {
-		return cycle.Result{} // marked a moment ago: the next snapshot tells what is on them
+	remaining := a.remaining(c)
+	if !a.shown(s, remaining) {
+		return cycle.Result{} // marked a moment ago: the next snapshot shows which pods are on them
 	}
-	command := a.command(u, left)
+	command := a.command(c, remaining)
 	if changed := stillTrue(s, command); changed.Rule != "" {
-		a.o.Metrics.NoLongerTrue(string(u.Method), len(left))
-		return a.undo(ctx, u, "no_longer_true", reason.Undone(changed))
+		a.o.Metrics.NoLongerTrue(string(c.Method), len(remaining))
+		return a.undo(ctx, c, "no_longer_true", reason.Undone(changed))
 	}
-	return a.finish(ctx, u, command, left)
+	return a.finish(ctx, c, command, remaining)
 }
 
-// seen reports whether the snapshot is one in which these machines take no pods any more.
-func (a *Applier) seen(s *model.Snapshot, left []*karpv1.NodeClaim) bool {
-	going := map[string]bool{}
+// shown reports whether the snapshot shows that the nodes of these claims take no pods any more.
+func (a *Applier) shown(s *model.Snapshot, claims []*karpv1.NodeClaim) bool {
+	marked := map[string]bool{}
 	for i := range s.Nodes {
-		going[s.Nodes[i].Claim] = s.Nodes[i].Command != ""
+		marked[s.Nodes[i].Claim] = s.Nodes[i].Command != ""
 	}
-	for _, claim := range left {
-		if node := a.o.State.Node(claim.Status.NodeName); !going[claim.Name] || node == nil || !hasTaint(node) {
+	for _, claim := range claims {
+		if node := a.o.State.Node(claim.Status.NodeName); !marked[claim.Name] || node == nil || !isTainted(node) {
 			return false
 		}
 	}
 	return true
 }
 
-// finish asks for the end of what is left of a command's victims.
-func (a *Applier) finish(ctx context.Context, u *underway, command model.Command, left []*karpv1.NodeClaim) cycle.Result {
+// finish requests the deletion of the remaining NodeClaims of a command.
+func (a *Applier) finish(ctx context.Context, c *activeCommand, command model.Command,
+	remaining []*karpv1.NodeClaim,
+) cycle.Result {
 	byName := map[string]*karpv1.NodeClaim{}
-	for _, claim := range left {
+	for _, claim := range remaining {
 		byName[claim.Name] = claim
 	}
 	var r cycle.Result
 	for i := range command.Removals {
 		m := &command.Removals[i]
-		claim := byName[m.Claim]
-		switch err := a.delete(ctx, claim, m); {
-		case err == nil:
-			r.Removed = append(r.Removed, m.Claim)
-			a.reporter.removed(claim, a.o.State.Node(m.Node), m)
-		case apierrors.IsNotFound(err):
-			a.o.State.ForgetClaim(claim)
-		case apierrors.IsConflict(err): // the next turn looks again
-			a.refresh(ctx, claim)
+		part, conflict := a.end(ctx, byName[m.Claim], m)
+		r.Add(part)
+		if conflict { // the next cycle looks again
+			a.refresh(ctx, byName[m.Claim])
 			r.Again = true
-		default:
-			r.Errors = append(r.Errors, err)
 		}
 	}
-	if len(r.Removed) == len(left) {
-		r.Finished = append(r.Finished, u.ID)
+	if len(r.Removed) == len(remaining) {
+		r.Finished = append(r.Finished, c.ID)
 	}
 	return r
 }

@@ -1,13 +1,16 @@
-// Package apply carries a plan out: it writes to the Kubernetes API, and nowhere else. It is idempotent: the names of
-// what it creates follow from the plan's content, so that a crash and a replay create nothing twice. Where the cluster
-// has moved on it does nothing and says so: a conflict means a new plan, never a forced one.
+// Package apply carries out plans by writing to the Kubernetes API, and does nothing else. It is idempotent: the names
+// of what it creates follow from the plan's content, so that nothing is created twice after a crash. Where the cluster
+// has changed since the plan was made, it does nothing and says so: a conflict calls for a new plan and is never
+// forced.
 package apply
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -16,33 +19,31 @@ import (
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
-// Options are what an Actor needs.
+// Options are what an Applier needs.
 type Options struct {
-	// Client writes, and reads claims, one when a name is taken, all in Recall: what it reads must not come from a
-	// cache. Required.
-	Client   client.Client
-	State    *cluster.State            // required
-	Recorder events.Recorder           // default: events are dropped
-	Clock    clock.Clock               // default the real one
-	Explain  func(model.Reason) string // default engine/reason
-	Log      *slog.Logger              // default slog.Default
-	Parallel int                       // creates at the same time; default 16
-	Metrics  *metrics.Counters         // nil = nothing is counted
+	Client   client.Client     // required; must read from the API server itself
+	State    *cluster.State    // required
+	Recorder events.Recorder   // default: events are dropped
+	Clock    clock.Clock       // default the real one
+	Log      *slog.Logger      // default slog.Default
+	Parallel int               // API calls at the same time; default 16
+	Metrics  *metrics.Counters // default: metrics that are not registered
 }
 
-// Actor carries out plans. Apply is for one goroutine at a time.
+// Applier carries out plans. Apply and Advance must not be called by several goroutines at once.
 type Applier struct {
-	o        Options
-	reporter *reporter
-	machines *machineReporter
+	o     Options
+	pods  *podReporter
+	nodes *nodeReporter
 }
 
-// New is an Actor.
+var _ cycle.Applier = (*Applier)(nil)
+
+// New returns an Applier.
 func New(o Options) *Applier {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -50,20 +51,24 @@ func New(o Options) *Applier {
 	if o.Recorder == nil {
 		o.Recorder = silent{}
 	}
-	if o.Explain == nil {
-		o.Explain = reason.Pod
-	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(nil)
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 16
 	}
-	return &Applier{o: o, reporter: newReporter(o), machines: newMachineReporter(o)}
+	return &Applier{o: o, pods: newPodReporter(o), nodes: newNodeReporter(o)}
 }
 
+type silent struct{}
+
+func (silent) Event(runtime.Object, string, string, string) {}
+
 // Resync reads all NodeClaims into the cluster state. A watch may begin with a list from a cache of the API server
-// that is older than what a former leader wrote: its newest claims are missing then. This list is as new as the call.
+// that is older than what a former leader wrote, and lack the newest claims. This list is as new as the call.
 func (a *Applier) Resync(ctx context.Context) error {
 	var claims karpv1.NodeClaimList
 	if err := a.o.Client.List(ctx, &claims); err != nil {
@@ -75,33 +80,53 @@ func (a *Applier) Resync(ctx context.Context) error {
 	return nil
 }
 
-// Apply carries out the plan that was made of the snapshot. It returns when all API calls were answered.
+// Apply carries out a plan that was made from the snapshot. It returns when all API calls have been answered.
 func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) cycle.Result {
-	var r cycle.Result
-	r.Claims = a.launch(ctx, s, p.Launches, &r)
-	a.remove(ctx, s, p.Removals, &r)
-	a.begin(ctx, s, p.Commands, &r)
+	r := cycle.Result{Claims: map[string]string{}}
+	r.Add(a.launch(ctx, s, p.Launches))
+	r.Add(a.remove(ctx, s, p.Removals))
+	r.Add(a.begin(ctx, s, p.Commands))
 	a.log(&r)
-	a.machines.kept(s, p.Kept)
+	a.nodes.kept(s, p.Kept)
 	return r
 }
 
-// Report says on pods what a plan for them decided; claims are the NodeClaims by the ID of the launch they are for.
-// Nobody waits for it.
+// Report records events on the pods that a plan decided about; claims are the NodeClaims by the ID of their launch.
 func (a *Applier) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
-	a.reporter.report(s, &p, claims)
+	a.pods.report(s, &p, claims)
 }
 
-// log says what was not done.
+// log logs what was not done.
 func (a *Applier) log(r *cycle.Result) {
 	for _, refusal := range r.Refused {
-		a.o.Log.Info("part of a plan was no longer right", "object", refusal.Object, "why", refusal.Why)
+		a.o.Log.Info("part of a plan is out of date", "object", refusal.Object, "why", refusal.Why)
 	}
 	for _, err := range r.Errors {
 		a.o.Log.Warn("part of a plan failed; the next plan tries again", "error", err)
 	}
 }
 
-type silent struct{}
+// parallel calls do for every item, several at a time, and adds up the results.
+func parallel[T any](limit int, items []T, do func(T) cycle.Result) cycle.Result {
+	var r cycle.Result
+	var mu sync.Mutex
+	var group errgroup.Group
+	group.SetLimit(limit)
+	for _, item := range items {
+		group.Go(func() error {
+			part := do(item)
+			mu.Lock()
+			defer mu.Unlock()
+			r.Add(part)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in r
+	return r
+}
 
-func (silent) Event(runtime.Object, string, string, string) {}
+func refused(object, why string) cycle.Result {
+	return cycle.Result{Refused: []cycle.Refusal{{Object: object, Why: why}}}
+}
+
+func failed(err error) cycle.Result { return cycle.Result{Errors: []error{err}} }

@@ -365,7 +365,7 @@ func (r *room) boot(name string) string {
 		r.t.Fatal(err)
 	}
 	r.until("the machine is ready", func() bool {
-		m, ok := r.state.Machine(name)
+		m, ok := r.state.NodeOfClaim(name)
 		return ok && m.State == model.Initialized
 	})
 	return node.Name
@@ -381,7 +381,7 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 	before := r.state.Snapshot()
 	r.until("kube-scheduler or the test binds the pod", func() bool {
 		r.bind(node)
-		m, _ := r.state.Machine(name)
+		m, _ := r.state.NodeOfClaim(name)
 		return len(m.Pods) == 1
 	})
 	if done := r.applier.Apply(t.Context(), before, removal); len(done.Removed) != 0 || len(done.Refused) != 1 {
@@ -392,7 +392,7 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.until("the machine is empty", func() bool {
-		m, _ := r.state.Machine(name)
+		m, _ := r.state.NodeOfClaim(name)
 		return len(m.Pods) == 0
 	})
 	done := r.applier.Apply(t.Context(), r.state.Snapshot(), removal)
@@ -402,7 +402,7 @@ func TestAnEmptyMachineGoesUnlessAPodHasCome(t *testing.T) {
 	if c := r.claim(name); c.DeletionTimestamp == nil || c.Annotations[translate.AnnotationDisruption] != "Empty" {
 		t.Errorf("claim: %+v", c.ObjectMeta)
 	}
-	if m, ok := r.state.Machine(name); !ok || !m.Deleting {
+	if m, ok := r.state.NodeOfClaim(name); !ok || !m.Deleting {
 		t.Error("the next snapshot does not know that the machine goes")
 	}
 	if again := r.applier.Apply(t.Context(), r.state.Snapshot(), removal); len(again.Removed) != 0 {
@@ -421,7 +421,7 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	node := r.boot(old)
 	r.until("the pod runs there", func() bool {
 		r.bind(node)
-		m, _ := r.state.Machine(old)
+		m, _ := r.state.NodeOfClaim(old)
 		return len(m.Pods) == 1
 	})
 	if err := r.client.Delete(t.Context(), r.claim(old)); err != nil {
@@ -470,7 +470,7 @@ func TestAPodThatTheSchedulerLeavesOutIsSeen(t *testing.T) {
 		Message: "0/1 nodes are available: port taken",
 	}}
 	w.Update(pod)
-	r := newReporter(New(Options{State: w, Recorder: e}).o)
+	r := newPodReporter(New(Options{State: w, Recorder: e}).o)
 	key := model.PodKey{Namespace: "default", Name: "web", UID: "u"}
 	start := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Duration{0, 5 * time.Second, 14 * time.Second, 16 * time.Second, 20 * time.Second} {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,140 +15,129 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// errChanged means that a machine is no longer as the command believed.
+// errChanged means that a NodeClaim is no longer as the command assumed.
 var errChanged = errors.New("it has changed in the meantime")
 
-// begin starts the commands that are still right, several at a time: their replacements first, then their victims are
-// marked. From the first replacement on the command is data in the cluster, and Advance brings it to an end.
-func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command, r *cycle.Result) {
+// begin starts the commands that are still right, several at a time: it creates their replacements, then marks the
+// NodeClaims to be removed. From the first replacement on the command is data in the cluster, and Advance completes it.
+func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command) cycle.Result {
 	if len(commands) == 0 {
-		return
+		return cycle.Result{}
 	}
-	known, going := knownClaims(s), a.victimsUnderWay()
-	taken := newTally()
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(a.o.Parallel)
+	type prepared struct {
+		command translate.Command
+		orders  []order
+	}
+	var all []prepared
+	var r cycle.Result
+	known, active, taken := knownClaims(s), a.activeVictims(), newTally()
 	for i := range commands {
-		c := &commands[i]
-		record, orders, err := a.prepare(s, c, taken, going)
+		command, orders, err := a.prepare(s, &commands[i], taken, active)
 		if err != nil {
-			r.Refused = append(r.Refused, cycle.Refusal{Object: "command " + c.ID, Why: err.Error()})
+			r.Add(refused("command "+command.ID, err.Error()))
 			continue
 		}
-		group.Go(func() error {
-			part := a.start(ctx, s, record, orders, known)
-			mu.Lock()
-			defer mu.Unlock()
-			r.Add(part)
-			return nil
-		})
+		all = append(all, prepared{command, orders})
 	}
-	_ = group.Wait() // r has all errors
+	r.Add(parallel(a.o.Parallel, all, func(p prepared) cycle.Result { return a.start(ctx, p.command, p.orders, known) }))
+	return r
 }
 
-// victimsUnderWay are the commands that machines are part of, marked or not yet, by the UID of the NodeClaim. A
-// victim that could not be marked looks like any other in a snapshot: were another command begun for it each time,
-// each would launch a machine.
-func (a *Applier) victimsUnderWay() map[types.UID]string {
+// activeVictims are the IDs of the commands in progress, by the UIDs of the NodeClaims that they remove, marked or not.
+// A victim that could not be marked looks like any other NodeClaim in a snapshot; without this look another command
+// would begin for it, and launch a node, each cycle.
+func (a *Applier) activeVictims() map[types.UID]string {
 	out := map[types.UID]string{}
-	for _, u := range a.find().commands {
-		for _, claim := range a.left(u) {
-			out[claim.UID] = u.ID
+	for _, c := range a.find().commands {
+		for _, claim := range a.remaining(c) {
+			out[claim.UID] = c.ID
 		}
 	}
 	return out
 }
 
-// prepare looks at a command once more before anything of it is done: every victim must be as it was and in no other
-// command, and there must be room within the limits for all of its replacements.
+// prepare checks a command once more before anything is done: every victim must be as it was and in no other command,
+// and all replacements must fit within the limits.
 func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
-	going map[types.UID]string,
+	active map[types.UID]string,
 ) (translate.Command, []order, error) {
-	record := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
+	out := translate.Command{ID: c.ID, Method: c.Method, Launches: len(c.Launches), Since: a.o.Clock.Now().UTC()}
 	for i := range c.Removals {
 		claim, why := a.stillTrue(s, &c.Removals[i])
 		if why != "" {
-			return record, nil, fmt.Errorf("NodeClaim %s: %s", c.Removals[i].Claim, why)
+			return out, nil, fmt.Errorf("NodeClaim %s: %s", c.Removals[i].Claim, why)
 		}
-		if other := going[claim.UID]; other != "" {
-			return record, nil, fmt.Errorf("NodeClaim %s: command %s is under way for it", claim.Name, other)
+		if other := active[claim.UID]; other != "" {
+			return out, nil, fmt.Errorf("NodeClaim %s: command %s is in progress for it", claim.Name, other)
 		}
-		record.Victims = append(record.Victims, translate.Victim{Claim: claim.Name, UID: claim.UID})
+		out.Victims = append(out.Victims, translate.Victim{Claim: claim.Name, UID: claim.UID})
 	}
-	var refused cycle.Result
-	orders := a.admit(s, c.Launches, taken, &refused)
-	if len(refused.Refused) > 0 {
-		return record, nil, fmt.Errorf("%s: %s", refused.Refused[0].Object, refused.Refused[0].Why)
+	orders, refusals := a.admit(s, c.Launches, taken)
+	if len(refusals) > 0 {
+		return out, nil, fmt.Errorf("%s: %s", refusals[0].Object, refusals[0].Why)
 	}
 	for i := range orders {
-		orders[i].replaces = &record
+		orders[i].replaces = &out
 	}
-	return record, orders, nil
+	return out, orders, nil
 }
 
-// start creates the replacements of a command and marks its victims. What fails half-way is left to Advance, except
-// that a victim which has changed undoes the command at once.
-func (a *Applier) start(ctx context.Context, s *model.Snapshot, record translate.Command, orders []order,
+// start creates the replacements of a command and marks its victims. If it fails half-way, Advance goes on from there;
+// but a victim that has changed undoes the command at once.
+func (a *Applier) start(ctx context.Context, command translate.Command, orders []order,
 	known map[string]bool,
 ) cycle.Result {
-	r := cycle.Result{Claims: map[string]string{}}
+	var r cycle.Result
 	for _, o := range orders {
-		name, created, err := a.create(ctx, o, known)
-		if errors.Is(err, errTaken) {
-			r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + name, Why: err.Error()})
+		name, part := a.create(ctx, o, known)
+		r.Add(part)
+		if len(part.Refused)+len(part.Errors) > 0 {
 			return r
 		}
-		if err != nil {
-			r.Errors = append(r.Errors, err)
-			return r
-		}
-		if created {
-			r.Created = append(r.Created, name)
-		} else {
-			r.Existing = append(r.Existing, name)
-		}
-		r.Claims[o.launch.ID] = name
-		record.Replacements = append(record.Replacements, name)
+		command.Replacements = append(command.Replacements, name)
 		if claim := a.o.State.Claim(name); claim != nil {
-			a.machines.once(claim, launchingSaid, corev1.EventTypeNormal, "DisruptionLaunching",
-				"Launching NodeClaim: "+string(record.Method))
+			a.nodes.once(claim, launchingPause, corev1.EventTypeNormal, "DisruptionLaunching",
+				"Launching NodeClaim: "+string(command.Method))
 		}
 	}
-	slices.Sort(record.Replacements)
-	a.count(record)
-	a.o.Log.Info("machines go as soon as others are ready", "command", record.ID, "method", record.Method,
-		"nodeclaims", victims(record), "replacements", record.Replacements)
-	u := &underway{Command: record, replacements: a.replacements(record)}
-	err := fmt.Errorf("a machine of it: %w: it is going", errChanged)
-	if len(a.left(u)) == len(u.Victims) {
-		err = a.mark(ctx, u)
+	slices.Sort(command.Replacements)
+	a.count(command)
+	a.o.Log.Info("command begun", "command", command.ID, "method", command.Method, "nodeclaims", victims(command),
+		"replacements", command.Replacements)
+	c := &activeCommand{Command: command, replacements: a.replacements(command)}
+	err := fmt.Errorf("one of its NodeClaims: %w: it is being deleted", errChanged)
+	if len(a.remaining(c)) == len(c.Victims) {
+		err = a.mark(ctx, c)
 	}
 	switch {
 	case err == nil:
-		r.Begun = append(r.Begun, record.ID)
+		r.Begun = append(r.Begun, command.ID)
 	case errors.Is(err, errChanged):
-		r.Refused = append(r.Refused, cycle.Refusal{Object: "command " + record.ID, Why: err.Error()})
-		r.Add(a.undo(ctx, u, "victim_changed", err.Error()))
+		r.Add(refused("command "+command.ID, err.Error()))
+		r.Add(a.undo(ctx, c, "victim_changed", err.Error()))
 	default:
-		r.Errors = append(r.Errors, err)
+		r.Add(failed(err))
 	}
 	return r
 }
 
 // count counts a command that was begun.
 func (a *Applier) count(c translate.Command) {
-	how := metrics.Delete
-	if c.Launches > 0 {
-		how = metrics.Replace
-	}
 	var pools []string
 	for _, v := range c.Victims {
-		if m, ok := a.o.State.Machine(v.Claim); ok {
-			pools = append(pools, m.Pool)
+		if n, ok := a.o.State.NodeOfClaim(v.Claim); ok {
+			pools = append(pools, n.Pool)
 		}
 	}
-	a.o.Metrics.Commanded(how, string(c.Method), len(c.Victims), pools...)
+	a.o.Metrics.Commanded(decision(c), string(c.Method), len(c.Victims), pools...)
+}
+
+// decision is the word that metrics have for a command.
+func decision(c translate.Command) metrics.Decision {
+	if c.Launches > 0 {
+		return metrics.Replace
+	}
+	return metrics.Delete
 }
 
 func victims(c translate.Command) []string {

@@ -130,7 +130,7 @@ func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
 		"nothing is cheaper":    {model.Reason{Rule: model.RuleNotCheaper}, "Unconsolidatable"},
 		"it would take another": {model.Reason{Rule: model.RuleMoreNodes}, "Unconsolidatable"},
 	} {
-		if got, _ := verdictOn(&c.why); got != c.want {
+		if got, _ := keptEvent(&c.why); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

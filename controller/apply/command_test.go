@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // occupied makes a ready machine of the room with a pod of one CPU on it, and gives the claim's name.
@@ -44,7 +45,7 @@ func (r *room) occupied(name string) string {
 		r.t.Fatal(err)
 	}
 	r.until("the pod is on its machine", func() bool {
-		m, _ := r.state.Machine(claim.Name)
+		m, _ := r.state.NodeOfClaim(claim.Name)
 		return len(m.Pods) == 1
 	})
 	return claim.Name
@@ -117,10 +118,10 @@ func (r *room) marks(claim string) string {
 		out += "annotation "
 	}
 	node := &corev1.Node{}
-	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: "node-" + claim}, node); err == nil && hasTaint(node) {
+	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: "node-" + claim}, node); err == nil && isTainted(node) {
 		out += "taint "
 	}
-	if disruptionReason(c) {
+	if conditions.IsTrue(c, karpv1.ConditionTypeDisruptionReason) {
 		out += "condition "
 	}
 	if c.DeletionTimestamp != nil {
@@ -225,7 +226,7 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 				r.t.Fatal(err)
 			}
 			r.until("the world knows", func() bool {
-				m, _ := r.state.Machine(r.pool + "-a")
+				m, _ := r.state.NodeOfClaim(r.pool + "-a")
 				return len(m.Pods) == 1 && m.Pods[0].DoNotDisrupt
 			})
 		}, "no_longer_true"},

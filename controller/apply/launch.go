@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -20,55 +19,31 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// most name lengths: a claim's name becomes a label value and part of a host name.
+// A claim's name becomes a label value and part of a host name.
 const (
-	mostName = 63
-	shortID  = 10
+	maxName = 63
+	shortID = 10
 )
-
-// errTaken means that every name for a launch belongs to something else.
-var errTaken = errors.New("its names are taken")
 
 // order is a launch that may be carried out.
 type order struct {
-	launch *model.Launch
-	pool   *karpv1.NodePool
-	chosen *model.InstanceType
-	expect translate.Expected
-	// replaces is the command that the launch is part of, nil if it is part of none.
-	replaces *translate.Command
+	launch   *model.Launch
+	pool     *karpv1.NodePool
+	chosen   *model.InstanceType
+	expect   translate.Expected
+	replaces *translate.Command // that the launch is part of; nil if it is part of none
 }
 
-// launch creates the NodeClaims that are still right, several at a time, and gives their names by launch ID.
-func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch, r *cycle.Result) map[string]string {
-	claims := map[string]string{}
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(a.o.Parallel)
+// launch creates the NodeClaims that are still right, several at a time.
+func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch) cycle.Result {
 	known := knownClaims(s)
-	for _, o := range a.admit(s, launches, newTally(), r) {
-		group.Go(func() error {
-			name, created, err := a.create(ctx, o, known)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case errors.Is(err, errTaken):
-				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + name, Why: err.Error()})
-				return nil
-			case err != nil:
-				r.Errors = append(r.Errors, err)
-				return nil
-			case created:
-				r.Created = append(r.Created, name)
-			default:
-				r.Existing = append(r.Existing, name)
-			}
-			claims[o.launch.ID] = name
-			return nil
-		})
-	}
-	_ = group.Wait() // r has all errors
-	return claims
+	orders, refusals := a.admit(s, launches, newTally())
+	r := parallel(a.o.Parallel, orders, func(o order) cycle.Result {
+		_, part := a.create(ctx, o, known)
+		return part
+	})
+	r.Add(cycle.Result{Refused: refusals})
+	return r
 }
 
 // knownClaims are the NodeClaims that a plan knew.
@@ -88,10 +63,11 @@ type tally struct {
 
 func newTally() *tally { return &tally{used: map[string]model.Resources{}, count: map[string]int64{}} }
 
-// admit gives the launches whose pool still is as the plan believed, and has room for them within its limits. It
-// looks at the pool and its usage now, not at the snapshot: a plan may be older than other launches.
-func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally, r *cycle.Result) []order {
+// admit returns the launches whose pool is still as the plan assumed and has room for them within its limits. It reads
+// the pool and its usage as they are now, not in the snapshot: other launches may have come after the plan.
+func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally) ([]order, []cycle.Refusal) {
 	var out []order
+	var refusals []cycle.Refusal
 	for i := range launches {
 		l := &launches[i]
 		o, err := a.order(s, l)
@@ -100,38 +76,32 @@ func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally
 			err = a.withinLimits(o, used.Plus(taken.used[l.Pool]), nodes+taken.count[l.Pool])
 		}
 		if err != nil {
-			r.Refused = append(r.Refused, cycle.Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
+			refusals = append(refusals, cycle.Refusal{Object: "NodePool " + l.Pool, Why: err.Error()})
 			continue
 		}
 		taken.used[l.Pool] = taken.used[l.Pool].Plus(o.expect.Capacity)
 		taken.count[l.Pool]++
 		out = append(out, o)
 	}
-	return out
+	return out, refusals
 }
 
 // order looks up what a launch needs.
 func (a *Applier) order(s *model.Snapshot, l *model.Launch) (order, error) {
-	o := order{launch: l, pool: a.o.State.NodePool(l.Pool)}
+	o := order{launch: l, pool: a.o.State.NodePool(l.Pool), expect: translate.Expected{Candidate: l.Chosen}}
 	if o.pool == nil || o.pool.DeletionTimestamp != nil {
 		return o, errors.New("the NodePool is gone")
 	}
-	var offered *model.Pool
-	for i := range s.Pools {
-		if s.Pools[i].Name == l.Pool {
-			offered = &s.Pools[i]
-		}
-	}
-	if offered == nil {
+	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
+	if at < 0 {
 		return o, errors.New("the NodePool was not in the plan's snapshot")
 	}
 	candidates := map[string]bool{l.Chosen.Type: true}
 	for _, t := range l.Types {
 		candidates[t] = true
 	}
-	o.expect = translate.Expected{Candidate: l.Chosen}
-	for i := range offered.Types {
-		t := &offered.Types[i]
+	for i := range s.Pools[at].Types {
+		t := &s.Pools[at].Types[i]
 		if !candidates[t.Name] {
 			continue
 		}
@@ -165,10 +135,11 @@ func (a *Applier) withinLimits(o order, used model.Resources, nodes int64) error
 	return nil
 }
 
-// create writes the claim, and reports whether it was not there before. A twin the plan did not know is this very
-// launch, made by a former run. One it knew (another pod took its place there, or it is going) is not enough: the
-// plan wants a further machine. Then the next name is made from both, so that a replay finds the same one again.
-func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, bool, error) {
+// create writes the NodeClaim of a launch and returns its name. A twin, a claim with the same name, that the plan did
+// not know is this very launch, made by an earlier run. One that it knew, since its pods were replaced by others or
+// since it is being deleted, is not: the plan asks for a further node. The next name is then derived from both, so that
+// a repetition finds the same one again.
+func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, cycle.Result) {
 	id := o.launch.ID
 	name := claimName(o.launch.Pool, id)
 	for range 4 {
@@ -179,35 +150,36 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 			reason, command = strings.ToLower(string(c.Method)), c.ID
 			claim.Annotations[translate.AnnotationReplaces], claim.Annotations[translate.AnnotationReplacing] = c.ID, c.Text()
 		}
+		claims := map[string]string{o.launch.ID: name}
 		err := a.o.Client.Create(ctx, claim)
 		switch {
 		case err == nil:
 			a.o.State.ObserveClaim(claim)
 			a.o.Metrics.ClaimCreated(claim, reason)
-			return name, true, nil
+			return name, cycle.Result{Created: []string{name}, Claims: claims}
 		case !apierrors.IsAlreadyExists(err):
-			return name, false, fmt.Errorf("create NodeClaim %s: %w", name, err)
+			return name, failed(fmt.Errorf("create NodeClaim %s: %w", name, err))
 		}
 		twin := &karpv1.NodeClaim{}
 		if err := a.o.Client.Get(ctx, types.NamespacedName{Name: name}, twin); err != nil {
 			if apierrors.IsNotFound(err) {
 				continue // it has just gone: the name is free
 			}
-			return name, false, fmt.Errorf("read NodeClaim %s: %w", name, err)
+			return name, failed(fmt.Errorf("read NodeClaim %s: %w", name, err))
 		}
 		a.o.State.ObserveClaim(twin)
 		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[translate.AnnotationLaunch] == o.launch.ID &&
 			twin.Annotations[translate.AnnotationReplaces] == command {
-			return name, false, nil
+			return name, cycle.Result{Existing: []string{name}, Claims: claims}
 		}
 		sum := sha256.Sum256([]byte(id + " " + string(twin.UID)))
 		id = hex.EncodeToString(sum[:])
 		name = claimName(o.launch.Pool, id)
 	}
-	return name, false, errTaken
+	return name, refused("NodeClaim "+name, "its names are taken")
 }
 
-// claimName is <pool>-<start of the launch's ID>, in what a label value may hold.
+// claimName returns <pool>-<start of the launch's ID>, in the characters of a label value.
 func claimName(pool, id string) string {
 	id = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -219,8 +191,8 @@ func claimName(pool, id string) string {
 		sum := sha256.Sum256([]byte(id))
 		id = hex.EncodeToString(sum[:])
 	}
-	if most := mostName - 1 - shortID; len(pool) > most {
-		pool = strings.TrimRight(pool[:most], "-.")
+	if limit := maxName - 1 - shortID; len(pool) > limit {
+		pool = strings.TrimRight(pool[:limit], "-.")
 	}
 	return pool + "-" + id[:shortID]
 }

@@ -3,41 +3,42 @@ package apply
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// tries is how often a write is made again after a conflict: others write to the same objects all the time.
-const tries = 4
+// writes repeats a write after a conflict at once, since others write to the same objects all the time.
+var writes = wait.Backoff{Steps: 4}
 
-// mark makes every victim that is not going yet carry the command: the annotation first, by which all the rest is
-// found, then the taint, then the condition. What is there already is left alone.
-func (a *Applier) mark(ctx context.Context, u *underway) error {
-	if len(u.Command.Replacements) == 0 && u.Launches > 0 {
-		for name := range u.replacements {
-			u.Command.Replacements = append(u.Command.Replacements, name)
-		}
-		slices.Sort(u.Command.Replacements)
+// mark makes every remaining victim carry the command: first the annotation, by which all the rest is found, then the
+// taint, then the condition. What is there already is left alone.
+func (a *Applier) mark(ctx context.Context, c *activeCommand) error {
+	if len(c.Replacements) == 0 && c.Launches > 0 {
+		c.Replacements = slices.Sorted(maps.Keys(c.replacements))
 	}
-	for _, claim := range a.left(u) {
-		claim, err := a.annotate(ctx, claim, u.Command)
+	for _, claim := range a.remaining(c) {
+		claim, err := a.annotate(ctx, claim, c.Command)
 		if err != nil {
 			return err
 		}
 		if err := a.taint(ctx, claim, true); err != nil {
 			return err
 		}
-		why := string(u.Method)
-		err = a.condition(ctx, claim,
-			func(c status.ConditionSet) { c.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, why, why) })
+		method := string(c.Method)
+		err = a.setConditions(ctx, claim,
+			func(s status.ConditionSet) { s.SetTrueWithReason(karpv1.ConditionTypeDisruptionReason, method, method) })
 		if err != nil {
 			return err
 		}
@@ -45,12 +46,12 @@ func (a *Applier) mark(ctx context.Context, u *underway) error {
 	return nil
 }
 
-// annotate writes the command on a victim, unless something has happened to it that a command must not ignore.
+// annotate writes the command on a victim, unless something has happened to it that the command must not ignore.
 func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
 	c translate.Command,
 ) (*karpv1.NodeClaim, error) {
 	text := c.Text()
-	return a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
+	return a.setMetadata(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		other, marked, err := translate.CommandOf(claim)
 		switch {
 		case claim.DeletionTimestamp != nil:
@@ -59,73 +60,70 @@ func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
 			return fmt.Errorf("NodeClaim %s: %w: it is part of another command", claim.Name, errChanged)
 		case !marked && claim.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true":
 			return fmt.Errorf("NodeClaim %s: %w: it may not be disrupted any more", claim.Name, errChanged)
-		case marked:
-			return nil
+		case !marked:
+			metav1.SetMetaDataAnnotation(&claim.ObjectMeta, translate.AnnotationCommand, text)
 		}
-		if claim.Annotations == nil {
-			claim.Annotations = map[string]string{}
-		}
-		claim.Annotations[translate.AnnotationCommand] = text
 		return nil
 	})
 }
 
-// change writes metadata of a claim if it has to be, as it is read anew after each conflict.
-func (a *Applier) change(ctx context.Context, claim *karpv1.NodeClaim,
+// setMetadata writes what edit changes of a claim's metadata. It returns the claim as written.
+func (a *Applier) setMetadata(ctx context.Context, claim *karpv1.NodeClaim,
 	edit func(*karpv1.NodeClaim) error,
 ) (*karpv1.NodeClaim, error) {
-	for range tries {
-		changed := claim.DeepCopy()
-		if err := edit(changed); err != nil {
-			return claim, err
-		}
-		if equal(changed.ObjectMeta, claim.ObjectMeta) {
-			return claim, nil
-		}
-		err := a.o.Client.Patch(ctx, changed, locked(claim))
-		if err == nil {
-			a.o.State.ObserveClaim(changed)
-			return changed, nil
-		}
-		if !apierrors.IsConflict(err) {
-			return claim, fmt.Errorf("annotate NodeClaim %s: %w", claim.Name, err)
-		}
-		if claim = a.refresh(ctx, claim); claim == nil {
-			return nil, fmt.Errorf("annotate: %w: the NodeClaim is gone", errChanged)
-		}
+	patch := func(o client.Object, p client.Patch) error { return a.o.Client.Patch(ctx, o, p) }
+	now, err := a.write(ctx, claim, patch, edit)
+	if err == nil && now == nil {
+		err = fmt.Errorf("annotate: %w: the NodeClaim is gone", errChanged)
 	}
-	return claim, fmt.Errorf("annotate NodeClaim %s: others write to it too often", claim.Name)
+	return now, err
 }
 
-// condition writes a claim's conditions if they have to be.
-func (a *Applier) condition(ctx context.Context, claim *karpv1.NodeClaim, edit func(status.ConditionSet)) error {
-	for range tries {
+// setConditions writes what edit changes of a claim's conditions, unless the claim is gone.
+func (a *Applier) setConditions(ctx context.Context, claim *karpv1.NodeClaim, edit func(status.ConditionSet)) error {
+	patch := func(o client.Object, p client.Patch) error { return a.o.Client.Status().Patch(ctx, o, p) }
+	_, err := a.write(ctx, claim, patch, func(claim *karpv1.NodeClaim) error {
+		edit(claim.StatusConditions(status.WithObservedOnly()))
+		return nil
+	})
+	return err
+}
+
+// write patches what edit changes of a claim, which it reads again after each conflict. It returns the claim as it is
+// then, nil if it is gone.
+func (a *Applier) write(ctx context.Context, claim *karpv1.NodeClaim, patch func(client.Object, client.Patch) error,
+	edit func(*karpv1.NodeClaim) error,
+) (*karpv1.NodeClaim, error) {
+	err := retry.RetryOnConflict(writes, func() error {
 		changed := claim.DeepCopy()
-		set := changed.StatusConditions(status.WithObservedOnly())
-		edit(set)
-		if equal(changed.Status, claim.Status) {
-			return nil
+		if err := edit(changed); err != nil || equality.Semantic.DeepEqual(changed, claim) {
+			return err
 		}
-		err := a.o.Client.Status().Patch(ctx, changed, locked(claim))
-		if err == nil {
+		switch err := patch(changed, locked(claim)); {
+		case err == nil:
 			a.o.State.ObserveClaim(changed)
+			claim = changed
 			return nil
+		case apierrors.IsConflict(err):
+			if claim = a.refresh(ctx, claim); claim == nil {
+				return nil
+			}
+			return err
+		default:
+			return fmt.Errorf("update NodeClaim %s: %w", claim.Name, err)
 		}
-		if !apierrors.IsConflict(err) {
-			return fmt.Errorf("update status of NodeClaim %s: %w", claim.Name, client.IgnoreNotFound(err))
-		}
-		if claim = a.refresh(ctx, claim); claim == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("update status of NodeClaim %s: others write to it too often", claim.Name)
+	})
+	return claim, err
 }
 
 // taint puts the disrupted taint on the Node of a claim, or takes it off.
 func (a *Applier) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) error {
 	node := a.o.State.Node(claim.Status.NodeName)
-	for range tries {
-		if node == nil || node.DeletionTimestamp != nil || hasTaint(node) == on {
+	if node == nil {
+		return nil
+	}
+	err := retry.RetryOnConflict(writes, func() error {
+		if node.DeletionTimestamp != nil || isTainted(node) == on {
 			return nil
 		}
 		changed := node.DeepCopy()
@@ -134,26 +132,25 @@ func (a *Applier) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) e
 			changed.Spec.Taints = append(changed.Spec.Taints, karpv1.DisruptedNoScheduleTaint)
 		}
 		err := a.o.Client.Patch(ctx, changed, locked(node))
-		switch {
-		case err == nil:
-			a.o.State.Update(changed)
-			return nil
-		case apierrors.IsNotFound(err):
-			return nil
-		case !apierrors.IsConflict(err):
-			return fmt.Errorf("taint Node %s: %w", node.Name, err)
+		if apierrors.IsConflict(err) {
+			fresh := &corev1.Node{}
+			if err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(node), fresh); err != nil {
+				return err
+			}
+			changed, node = fresh, fresh
+		} else if err != nil {
+			return err
 		}
-		fresh := &corev1.Node{}
-		if err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(node), fresh); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		a.o.State.Update(fresh)
-		node = fresh
+		a.o.State.Update(changed)
+		return err
+	})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("taint Node %s: %w", node.Name, err)
 	}
-	return fmt.Errorf("taint Node %s: others write to it too often", node.Name)
+	return nil
 }
 
-// refresh reads a claim anew; nil if it is gone, or another one has its name.
+// refresh reads a claim again; nil if it is gone, or another one has its name.
 func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	fresh := &karpv1.NodeClaim{}
 	err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(claim), fresh)
@@ -162,7 +159,7 @@ func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.
 		a.o.State.ForgetClaim(claim)
 		return nil
 	case err != nil:
-		return claim // the write will say what is wrong
+		return claim // the next write says what is wrong
 	}
 	a.o.State.ObserveClaim(fresh)
 	if fresh.UID != claim.UID {
@@ -176,8 +173,6 @@ func locked(from client.Object) client.Patch {
 	return client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
 }
 
-func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
-
 func isDisrupted(t corev1.Taint) bool { return t.Key == karpv1.DisruptedTaintKey }
 
-func hasTaint(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, isDisrupted) }
+func isTainted(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, isDisrupted) }

@@ -16,14 +16,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nominating is how long a machine's pods wait for their nominations at most: without them they are placed too.
-const nominating = 2 * time.Second
+// nominationTimeout is how long a node waits for the nominations of its pods: they are placed without them too.
+const nominationTimeout = 2 * time.Second
 
-// Nominate has kube-scheduler keep room on a Node for the pods that were promised the claim's machine
-// (status.nominatedNodeName, KEP 5278): else the first machine that is ready takes whatever pods wait, and the others
-// do not fit what was launched for them. It returns when the pods say so, or after a while. Several may call it.
+// Nominate has kube-scheduler reserve room on a Node for the pods that have a place on the claim's node
+// (status.nominatedNodeName, KEP 5278). Otherwise the first node that becomes ready takes whatever pods are pending,
+// and the others do not fit what was launched for them. It returns when the pods are nominated, or after
+// nominationTimeout. It is safe for concurrent use.
 func (a *Applier) Nominate(ctx context.Context, claim, node string) {
-	ctx, cancel := context.WithTimeout(ctx, nominating)
+	ctx, cancel := context.WithTimeout(ctx, nominationTimeout)
 	defer cancel()
 	var group errgroup.Group
 	group.SetLimit(a.o.Parallel)
@@ -33,17 +34,17 @@ func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 		}
 		group.Go(func() error {
 			if err := a.nominate(ctx, key, node); err != nil && !outdated(err) {
-				a.o.Log.Warn("kube-scheduler is not told where a pod has its place; it may choose another", "pod",
+				a.o.Log.Warn("cannot nominate a pod; kube-scheduler may bind it elsewhere", "pod",
 					key.Namespace+"/"+key.Name, "node", node, "error", err)
 			}
 			return nil
 		})
 	}
-	_ = group.Wait() // of functions that do not fail
+	_ = group.Wait() // the functions return no errors
 }
 
-// nominable reports whether the pod waits, and neither has the nomination nor one by which kube-scheduler waits for
-// pods that it evicts from a machine.
+// nominable reports whether a pod is pending and not nominated to the node already, nor by kube-scheduler to one from
+// which it evicts pods.
 func (a *Applier) nominable(key model.PodKey, node string) bool {
 	pod := a.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == node {
@@ -66,7 +67,7 @@ func (a *Applier) nominate(ctx context.Context, key model.PodKey, node string) e
 	return a.o.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
 
-// outdated reports whether the pod is gone, another, or has got its place meanwhile.
+// outdated reports whether a patch failed since the pod is gone, replaced by another one, or bound.
 func outdated(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 }

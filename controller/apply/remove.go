@@ -3,10 +3,9 @@ package apply
 import (
 	"context"
 	"fmt"
-	"sync"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -16,45 +15,44 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// remove deletes the claims of machines that should go, those of which it is still true, several at a time.
-func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal, r *cycle.Result) {
-	var mu sync.Mutex
-	var group errgroup.Group
-	group.SetLimit(a.o.Parallel)
-	for i := range removals {
-		m := &removals[i]
-		group.Go(func() error {
-			claim, why := a.stillTrue(s, m)
-			var err error
-			if why == "" {
-				err = a.delete(ctx, claim, m)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case why != "":
-				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + m.Claim, Why: why})
-			case err == nil:
-				r.Removed = append(r.Removed, m.Claim)
-				a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
-				a.reporter.removed(claim, a.o.State.Node(m.Node), m)
-			case apierrors.IsNotFound(err):
-				a.o.State.ForgetClaim(claim)
-			case apierrors.IsConflict(err):
-				r.Refused = append(r.Refused, cycle.Refusal{Object: "NodeClaim " + m.Claim, Why: "it has changed in the meantime"})
-			default:
-				r.Errors = append(r.Errors, err)
-			}
-			return nil
-		})
-	}
-	_ = group.Wait() // r has all errors
+// remove deletes the NodeClaims that a plan removes and that may still be removed, several at a time.
+func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal) cycle.Result {
+	return parallel(a.o.Parallel, removals, func(m model.Removal) cycle.Result {
+		claim, why := a.stillTrue(s, &m)
+		if why != "" {
+			return refused("NodeClaim "+m.Claim, why)
+		}
+		r, conflict := a.end(ctx, claim, &m)
+		if conflict {
+			return refused("NodeClaim "+m.Claim, errChanged.Error())
+		}
+		if len(r.Removed) > 0 {
+			a.o.Metrics.Commanded(metrics.Delete, string(m.Method), 1, m.Pool)
+		}
+		return r
+	})
 }
 
-// stillTrue compares the machine now with the plan's snapshot, and says what has changed that matters.
+// end requests the deletion of a NodeClaim. conflict reports that it has changed since it was read.
+func (a *Applier) end(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) (r cycle.Result, conflict bool) {
+	switch err := a.delete(ctx, claim, m); {
+	case err == nil:
+		a.nodes.removed(claim, a.o.State.Node(m.Node), m)
+		return cycle.Result{Removed: []string{m.Claim}}, false
+	case apierrors.IsNotFound(err):
+		a.o.State.ForgetClaim(claim)
+		return r, false
+	case apierrors.IsConflict(err):
+		return r, true
+	default:
+		return failed(err), false
+	}
+}
+
+// stillTrue returns the NodeClaim to be removed, or says what has changed since the plan's snapshot that forbids it.
 func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClaim, string) {
 	claim := a.o.State.Claim(m.Claim)
-	now, ok := a.o.State.Machine(m.Claim)
+	now, ok := a.o.State.NodeOfClaim(m.Claim)
 	switch {
 	case claim == nil || !ok:
 		return nil, "it no longer exists"
@@ -63,7 +61,7 @@ func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeCl
 	case now.Name != m.Node:
 		return nil, "its node has been replaced"
 	case m.Method == model.Overprovisioned:
-		return claim, "" // whatever runs there, its static pool has one too many
+		return claim, "" // whatever runs there: its static pool has one node too many
 	case now.DoNotDisrupt:
 		return nil, "it may no longer be disrupted"
 	case m.Method == model.Drifted && now.Drifted == "":
@@ -91,17 +89,13 @@ func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeCl
 	return claim, ""
 }
 
-// delete notes the reason on the claim, so that it survives a restart, and asks for its deletion; both only if the
-// claim is as it was read.
+// delete writes the reason on the claim, so that it survives a restart, and requests its deletion; both fail if the
+// claim is no longer as it was read.
 func (a *Applier) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
 	noted := claim.DeepCopy()
 	if noted.Annotations[translate.AnnotationDisruption] != string(m.Method) {
-		if noted.Annotations == nil {
-			noted.Annotations = map[string]string{}
-		}
-		noted.Annotations[translate.AnnotationDisruption] = string(m.Method)
-		patch := client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{})
-		if err := a.o.Client.Patch(ctx, noted, patch); err != nil {
+		metav1.SetMetaDataAnnotation(&noted.ObjectMeta, translate.AnnotationDisruption, string(m.Method))
+		if err := a.o.Client.Patch(ctx, noted, locked(claim)); err != nil {
 			return fmt.Errorf("annotate NodeClaim %s: %w", claim.Name, err)
 		}
 		a.o.State.ObserveClaim(noted)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
 var (
@@ -18,11 +19,11 @@ var (
 	webKey  = model.PodKey{Namespace: "default", Name: "web", UID: "u"}
 )
 
-// lonePod is a reporter about one pod, default/web, that waits.
-func lonePod() (*reporter, *recorder) {
+// lonePod is a podReporter about one pod, default/web, that waits.
+func lonePod() (*podReporter, *recorder) {
 	e, w := &recorder{}, cluster.New(cluster.Options{})
 	w.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})
-	return newReporter(New(Options{State: w, Recorder: e}).o), e
+	return newPodReporter(New(Options{State: w, Recorder: e}).o), e
 }
 
 func TestAPodHearsOfAnotherMachineOnlyWhenTheFirstIsGone(t *testing.T) {
@@ -62,7 +63,7 @@ func TestAReasonTooLongForAnEventKeepsWhatWouldHelp(t *testing.T) {
 		t.Fatalf("events: %v", e.seen)
 	}
 	message := strings.TrimPrefix(e.seen[0], "FailedScheduling web ")
-	if len(message) > mostMessage ||
+	if len(message) > events.MaxMessage ||
 		!strings.HasPrefix(message, "Failed to schedule pod, pool pool-0: does not tolerate") ||
 		!strings.HasSuffix(message,
 			"does not tolerate taint team=ünï:NoSchedule; …; would fit in pool pool-7 if it tolerated team=ünï:NoSchedule") {

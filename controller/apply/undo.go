@@ -9,89 +9,79 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
-	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// How long the pools of a command are left alone that failed for want of replacements: what failed once tends to fail
-// again, and each try costs a machine.
-const (
-	restAfterFailure = time.Minute
-	restAfterTimeout = 5 * time.Minute
-)
+// pauseAfter is how long the nodes of a pool are not replaced after a command failed for want of its replacements: what
+// failed once tends to fail again, and each attempt costs a node.
+var pauseAfter = map[string]time.Duration{"replacement_failed": time.Minute, "timeout": 5 * time.Minute}
 
-// undo ends a command whose victims stay: first its replacements are ordinary machines, so that nobody begins it again,
-// then its victims are as before. They are not removed: pods may have their place there by now.
-func (a *Applier) undo(ctx context.Context, u *underway, why, message string) cycle.Result {
+// undo ends a command whose victims stay. First it makes the replacements ordinary NodeClaims, so that nobody takes the
+// command up again; they stay too, since pods may have a place on them by now. Then it releases the victims.
+func (a *Applier) undo(ctx context.Context, c *activeCommand, why, message string) cycle.Result {
 	var r cycle.Result
-	for _, claim := range u.replacements {
-		if _, err := a.change(ctx, claim, detach); err != nil {
+	for _, claim := range c.replacements {
+		if _, err := a.setMetadata(ctx, claim, detach); err != nil {
 			r.Errors = append(r.Errors, err)
 		}
 	}
 	if len(r.Errors) > 0 {
 		return r
 	}
-	left := a.left(u)
-	for _, claim := range left {
-		m, _ := a.o.State.Machine(claim.Name)
-		if why == "timeout" {
-			a.o.State.Rest(m.Pool, a.o.Clock.Now().Add(restAfterTimeout))
-		} else if why == "replacement_failed" {
-			a.o.State.Rest(m.Pool, a.o.Clock.Now().Add(restAfterFailure))
+	for _, claim := range a.remaining(c) {
+		if pause := pauseAfter[why]; pause > 0 {
+			n, _ := a.o.State.NodeOfClaim(claim.Name)
+			a.o.State.Rest(n.Pool, a.o.Clock.Now().Add(pause))
 		}
 		if err := a.release(ctx, claim); err != nil {
 			r.Errors = append(r.Errors, err)
 			continue
 		}
-		a.machines.tell(claim, corev1.EventTypeNormal, "DisruptionBlocked", "Disruption was abandoned: "+message)
+		a.nodes.record(claim, corev1.EventTypeNormal, "DisruptionBlocked", "Disruption was abandoned: "+message)
 	}
 	if len(r.Errors) > 0 {
 		return r
 	}
-	how := metrics.Delete
-	if u.Launches > 0 {
-		how = metrics.Replace
-	}
-	a.o.Metrics.Undone(how, string(u.Method), why)
-	a.o.Log.Info("machines that were to go stay", "command", u.ID, "method", u.Method, "nodeclaims",
-		victims(u.Command), "why", message)
-	r.Undone = append(r.Undone, cycle.Undone{Command: u.ID, Method: u.Method, Why: why, Message: message})
+	a.o.Metrics.Undone(decision(c.Command), string(c.Method), why)
+	a.o.Log.Info("command undone; its nodes stay", "command", c.ID, "method", c.Method, "nodeclaims",
+		victims(c.Command), "why", message)
+	r.Undone = append(r.Undone, cycle.Undone{Command: c.ID, Method: c.Method, Why: why, Message: message})
 	return r
 }
 
-// detach makes a replacement an ordinary machine.
+// detach makes a replacement an ordinary NodeClaim.
 func detach(claim *karpv1.NodeClaim) error {
 	delete(claim.Annotations, translate.AnnotationReplaces)
 	delete(claim.Annotations, translate.AnnotationReplacing)
 	return nil
 }
 
-// release makes a victim a machine as any other; one that the cloud takes away meanwhile still refuses pods. The
-// annotation goes last: until then the rest of the work is found by it.
+// release makes a victim an ordinary NodeClaim. The Node of one that the cloud reclaims meanwhile keeps its taint. The
+// annotation is removed last: until then the rest of the work is found by it.
 func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if _, _, interrupted := translate.Interrupted(claim); !interrupted {
 		if err := a.taint(ctx, claim, false); err != nil {
 			return err
 		}
 	}
-	if err := a.condition(ctx, claim,
-		func(c status.ConditionSet) { _ = c.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
+	if err := a.setConditions(ctx, claim,
+		func(s status.ConditionSet) { _ = s.Clear(karpv1.ConditionTypeDisruptionReason) }); err != nil {
 		return err
 	}
 	if now := a.o.State.Claim(claim.Name); now != nil && now.UID == claim.UID {
 		claim = now
 	}
-	_, err := a.change(ctx, claim, func(claim *karpv1.NodeClaim) error {
+	_, err := a.setMetadata(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		delete(claim.Annotations, translate.AnnotationCommand)
 		return nil
 	})
 	return err
 }
 
-// heal takes off a claim and its Node what no command accounts for: somebody wrote it, or forgot to take it off.
-func (a *Applier) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled bool) cycle.Result {
+// cleanUp removes from a claim and its Node the marks of a command that does not exist: somebody wrote them, or forgot
+// to remove them.
+func (a *Applier) cleanUp(ctx context.Context, claim *karpv1.NodeClaim, malformed bool) cycle.Result {
 	claim = a.refresh(ctx, claim)
 	if claim == nil || claim.DeletionTimestamp != nil {
 		return cycle.Result{}
@@ -99,24 +89,24 @@ func (a *Applier) heal(ctx context.Context, claim *karpv1.NodeClaim, garbled boo
 	_, marked, err := translate.CommandOf(claim)
 	_, _, interrupted := translate.Interrupted(claim)
 	if marked && err == nil || interrupted {
-		return cycle.Result{} // a command has come, or the cloud takes the machine away
+		return cycle.Result{} // a command has begun, or the cloud reclaims the instance
 	}
-	if garbled {
+	if malformed {
 		if _, _, bad := translate.ReplacingOf(claim); bad != nil {
-			if claim, err = a.change(ctx, claim, detach); err != nil {
-				return cycle.Result{Errors: []error{err}}
+			if claim, err = a.setMetadata(ctx, claim, detach); err != nil {
+				return failed(err)
 			}
 		}
 	}
 	if err := a.release(ctx, claim); err != nil {
-		return cycle.Result{Errors: []error{err}}
+		return failed(err)
 	}
-	a.o.Log.Info("marks of a disruption that nobody carries out were removed", "nodeclaim", claim.Name)
+	a.o.Log.Info("removed the marks of a disruption that is not in progress", "nodeclaim", claim.Name)
 	return cycle.Result{}
 }
 
-// tainted are the claims whose Node keeps pods away as if it went, though nothing says that it does.
-func (a *Applier) tainted(s *model.Snapshot) []*karpv1.NodeClaim {
+// taintedWithoutCause are the claims whose Node has the disrupted taint although nothing says that it is being removed.
+func (a *Applier) taintedWithoutCause(s *model.Snapshot) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -124,7 +114,7 @@ func (a *Applier) tainted(s *model.Snapshot) []*karpv1.NodeClaim {
 			continue
 		}
 		node, claim := a.o.State.Node(n.Name), a.o.State.Claim(n.Claim)
-		if node == nil || claim == nil || !hasTaint(node) || node.DeletionTimestamp != nil || claim.DeletionTimestamp != nil {
+		if node == nil || claim == nil || !isTainted(node) || node.DeletionTimestamp != nil || claim.DeletionTimestamp != nil {
 			continue
 		}
 		_, _, interrupted := translate.Interrupted(claim)

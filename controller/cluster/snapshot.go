@@ -146,8 +146,8 @@ func (s *State) PoolUsage(pool string) (model.Resources, int64) {
 	return u.resources, u.nodes
 }
 
-// Machine returns the node of a claim as a snapshot taken now shows it, and whether there is one.
-func (s *State) Machine(claim string) (model.Node, bool) {
+// NodeOfClaim returns the node of a claim as a snapshot taken now shows it, and whether there is one.
+func (s *State) NodeOfClaim(claim string) (model.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refresh(s.clock.Now())

@@ -484,7 +484,7 @@ func BenchmarkMachineAfterAWrite(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		name := fmt.Sprintf("n%04d", i%1000)
 		w.Update(claimOf("c-"+name, name, i+2))
-		w.Machine("c-" + name)
+		w.NodeOfClaim("c-" + name)
 	}
 }
 

@@ -71,7 +71,6 @@ type loop struct {
 	alarm  chan struct{}
 	timer  clock.Timer
 	driver *Driver
-	clean  bool // no Node has a taint that an earlier version left
 }
 
 // wake is when the next plan is due: after a change, or at the latest when the last plan said.
@@ -107,9 +106,6 @@ func (l *loop) cycle(ctx context.Context) {
 	d := l.driver.Provision(ctx)
 	due := Sooner(d.Plan.RecheckAt, l.driver.Advance(ctx, &d))
 	due = Sooner(due, l.driver.Disrupt(ctx, &d))
-	if !l.clean {
-		l.clean = l.o.RemoveFillTaints(ctx, d.Snapshot)
-	}
 	l.next = d.Next(due, l.o.Clock.Now())
 	if l.o.OnDecision != nil {
 		l.o.OnDecision(d)

@@ -41,9 +41,6 @@ type Options struct {
 	// Recall makes State know every NodeClaim there is, whatever its watch has shown; Run calls it first. nil = State
 	// knows.
 	Recall func(context.Context) error
-	// RemoveFillTaints takes away the taints filled-later-* of earlier versions, and reports whether none is left; Run
-	// calls it until then. nil = there are none.
-	RemoveFillTaints func(context.Context, *model.Snapshot) bool
 	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and
 	// 300 ms.
 	BatchIdle, BatchMax time.Duration
@@ -97,9 +94,6 @@ func (o Options) defaults() Options {
 	}
 	if o.Recall == nil {
 		o.Recall = func(context.Context) error { return nil }
-	}
-	if o.RemoveFillTaints == nil {
-		o.RemoveFillTaints = func(context.Context, *model.Snapshot) bool { return true }
 	}
 	if o.Progress == nil {
 		o.Progress = func() {}

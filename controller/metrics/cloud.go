@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
 var _ cloud.Observer = (*Counters)(nil)
@@ -40,7 +41,7 @@ func newCloudCounters(m maker) cloudCounters {
 	}
 }
 
-// methods are Karpenter's names of a provider's methods, and of the controllers that call them.
+// methods are Karpenter's names for the methods of a provider, and for the controllers that call them.
 var methods = map[string]struct{ name, controller string }{
 	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"},
 	"Terminate": {"Delete", "nodeclaim.lifecycle"},
@@ -50,9 +51,6 @@ var methods = map[string]struct{ name, controller string }{
 
 // Call measures a call of a provider's method.
 func (c *Counters) Call(provider, method string, took time.Duration, err error) {
-	if c == nil {
-		return
-	}
 	m, ok := methods[method]
 	if !ok {
 		m.name = method
@@ -63,7 +61,7 @@ func (c *Counters) Call(provider, method string, took time.Duration, err error) 
 	}
 }
 
-// errorName is Karpenter's name of an error, "" for those it does not tell apart.
+// errorName returns Karpenter's name for an error, "" if it has none.
 func errorName(err error) string {
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
@@ -76,24 +74,22 @@ func errorName(err error) string {
 	return ""
 }
 
-// Batch measures a call that was made for several callers.
+// Batch measures one call made for several callers.
 func (c *Counters) Batch(call string, waited time.Duration, size int) {
-	if c == nil {
-		return
-	}
 	c.cloud.batchTime.WithLabelValues(call).Observe(waited.Seconds())
 	c.cloud.batchSize.WithLabelValues(call).Observe(float64(size))
 }
 
-// UserData keeps the size of a class's user data.
+// UserData records the size of a class's user data.
 func (c *Counters) UserData(class string, bytes int) {
-	if c != nil {
-		c.cloud.userData.WithLabelValues(class).Set(float64(bytes))
-	}
+	c.cloud.userData.WithLabelValues(class).Set(float64(bytes))
 }
 
-// WatchClasses drops what is kept of a node class when it is gone from a cache.
+// WatchClasses deletes the metrics of node classes that are deleted.
 func (c *Counters) WatchClasses(ctx context.Context, from cache.Cache) error {
-	return watch(ctx, from, &ec2v1.EC2NodeClass{},
-		func(client.Object, client.Object) {}, func(o client.Object) { c.cloud.userData.DeleteLabelValues(o.GetName()) })
+	return informer.Watch(ctx, from, &ec2v1.EC2NodeClass{}, func(old, now client.Object) {
+		if now == nil {
+			c.cloud.userData.DeleteLabelValues(old.GetName())
+		}
+	})
 }

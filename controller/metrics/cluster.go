@@ -2,25 +2,29 @@ package metrics
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// ClusterOptions are what a Cluster needs; all are required.
+// ClusterOptions are what a Cluster needs. All are required.
 type ClusterOptions struct {
 	Reader client.Reader // a cache that is synced
 	State  State
 	Clock  clock.Clock
 }
 
-// State is what the controller knows of its cluster.
+// State is what the controller knows about its cluster.
 type State interface {
 	// Snapshot is the cluster at this moment.
 	Snapshot() *model.Snapshot
@@ -28,17 +32,17 @@ type State interface {
 	Budgeted(pool string) (nodes, removing int)
 }
 
-// Cluster tells what is, when it is asked: pods, nodes, pools, offerings and conditions. It remembers nothing, so that
-// what is gone from the cluster is gone from the next scrape too.
+// Cluster collects the present state at each scrape: pods, nodes, pools, offerings and conditions. It remembers
+// nothing, so that what is gone from the cluster is gone from the next scrape too.
 type Cluster struct{ o ClusterOptions }
 
-// NewCluster is a Cluster; register it where the leader's metrics are.
+// NewCluster returns a Cluster, to be registered by the leader.
 func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }
 
-// Describe says nothing: which series there are depends on the cluster.
+// Describe sends nothing: the series depend on the cluster.
 func (c *Cluster) Describe(chan<- *prometheus.Desc) {}
 
-// Collect tells what is.
+// Collect sends the present state.
 func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 	v, err := c.view()
 	if err != nil {
@@ -52,7 +56,7 @@ func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 	v.conditions(ch)
 }
 
-// gauge is a metric whose values are made when they are asked for.
+// gauge is a metric whose values are made at each scrape.
 type gauge struct{ desc *prometheus.Desc }
 
 func newGauge(name, help string, labels ...string) gauge {
@@ -63,10 +67,10 @@ func (g gauge) put(ch chan<- prometheus.Metric, value float64, labels ...string)
 	ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, labels...)
 }
 
-// amount is a quantity in its base unit: cores, bytes, pieces.
+// amount returns a quantity in its base unit, such as cores or bytes.
 func amount(q resource.Quantity) float64 { return q.AsApproximateFloat64() }
 
-// labelValue is a resource's name as label values have it.
+// labelValue returns a resource's name in the form of a label value.
 func labelValue(resource corev1.ResourceName) string {
 	return strings.ReplaceAll(strings.ToLower(string(resource)), "-", "_")
 }
@@ -74,4 +78,43 @@ func labelValue(resource corev1.ResourceName) string {
 // list reads all objects of a kind without copying them.
 func (c *Cluster) list(into client.ObjectList) error {
 	return c.o.Reader.List(context.Background(), into, client.UnsafeDisableDeepCopy)
+}
+
+// view is the cluster at one scrape. It is shared with the cache: do not change it.
+type view struct {
+	now      time.Time
+	state    State
+	snapshot *model.Snapshot
+
+	podList  corev1.PodList
+	nodeList corev1.NodeList
+	claims   karpv1.NodeClaimList
+	poolList karpv1.NodePoolList
+	classes  ec2v1.EC2NodeClassList
+
+	nodes map[string]*corev1.Node
+	// claimed are the provider IDs of claims: a Node is managed if its own is among them.
+	claimed map[string]bool
+}
+
+func (c *Cluster) view() (*view, error) {
+	v := &view{now: c.o.Clock.Now(), state: c.o.State, nodes: map[string]*corev1.Node{}, claimed: map[string]bool{}}
+	for what, err := range map[string]error{
+		"Pods": c.list(&v.podList), "Nodes": c.list(&v.nodeList), "NodeClaims": c.list(&v.claims),
+		"NodePools": c.list(&v.poolList), "EC2NodeClasses": c.list(&v.classes),
+	} {
+		if err != nil {
+			return nil, fmt.Errorf("metrics: list %s: %w", what, err)
+		}
+	}
+	v.snapshot = c.o.State.Snapshot()
+	for i := range v.nodeList.Items {
+		v.nodes[v.nodeList.Items[i].Name] = &v.nodeList.Items[i]
+	}
+	for i := range v.claims.Items {
+		if id := v.claims.Items[i].Status.ProviderID; id != "" {
+			v.claimed[id] = true
+		}
+	}
+	return v, nil
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +16,17 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
-// kind is one of whose conditions metrics tell: operator_<name>_….
+// kind is a kind of objects with metrics of their conditions, operator_<name>_….
 type kind struct {
 	name   string
 	object client.Object
-	extra  []string // labels of the object that its metrics carry
+	extra  []string // labels of the object that become labels of its metrics
 }
 
-// kinds are those of Karpenter and its AWS provider.
+// kinds returns the kinds that Karpenter and its AWS provider have such metrics of.
 func kinds() []kind {
 	class := ec2v1.LabelNodeClass
 	return []kind{
@@ -35,7 +37,7 @@ func kinds() []kind {
 	}
 }
 
-// labels are the extra labels' names in metrics.
+// labels appends the names of the extra labels in metrics.
 func (k kind) labels(others ...string) []string {
 	for _, key := range k.extra {
 		others = append(others, strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(key))
@@ -43,7 +45,7 @@ func (k kind) labels(others ...string) []string {
 	return others
 }
 
-// values are an object's values of the extra labels.
+// values appends an object's values of the extra labels.
 func (k kind) values(o client.Object, others ...string) []string {
 	for _, key := range k.extra {
 		others = append(others, o.GetLabels()[key])
@@ -72,7 +74,7 @@ func states(o client.Object) []state {
 	return out
 }
 
-// conditions tells of the objects that are there.
+// conditions collects the conditions of all objects.
 func (v *view) conditions(ch chan<- prometheus.Metric) {
 	for _, k := range kinds() {
 		prefix := "operator_" + k.name
@@ -95,8 +97,8 @@ func (v *view) conditions(ch chan<- prometheus.Metric) {
 	}
 }
 
-// objects are those of a kind.
-func (v *view) objects(k kind) func(yield func(client.Object) bool) {
+// objects iterates over the objects of a kind.
+func (v *view) objects(k kind) iter.Seq[client.Object] {
 	switch k.object.(type) {
 	case *karpv1.NodeClaim:
 		return each[*karpv1.NodeClaim](v.claims.Items)
@@ -112,7 +114,7 @@ func (v *view) objects(k kind) func(yield func(client.Object) bool) {
 func each[P interface {
 	*T
 	client.Object
-}, T any](items []T) func(yield func(client.Object) bool) {
+}, T any](items []T) iter.Seq[client.Object] {
 	return func(yield func(client.Object) bool) {
 		for i := range items {
 			if !yield(P(&items[i])) {
@@ -122,7 +124,7 @@ func each[P interface {
 	}
 }
 
-// transitions are a kind's changes of conditions, and its ends.
+// transitions measures changes of the conditions of a kind, and the deletion of its objects.
 type transitions struct {
 	kind
 	clock  clock.Clock
@@ -131,8 +133,8 @@ type transitions struct {
 	ended  *prometheus.HistogramVec
 }
 
-// WatchConditions counts changes of conditions from now on. What is there counts as a change once, as with Karpenter.
-// The handlers stay on the cache.
+// WatchConditions counts changes of conditions from now on. Conditions that exist already count as changed once, as in
+// Karpenter. The handlers stay on the cache.
 func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Cache, c clock.Clock) error {
 	m := maker{r}
 	for _, k := range kinds() {
@@ -150,14 +152,20 @@ func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Ca
 			ended: m.histogram(prefix+"_termination_duration_seconds", "From the deletion of an object until it is gone.",
 				buckets, k.labels()...),
 		}
-		if err := watch(ctx, from, k.object, t.saw, t.gone); err != nil {
+		if err := informer.Watch(ctx, from, k.object, t.changed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transitions) saw(old, now client.Object) {
+func (t *transitions) changed(old, now client.Object) {
+	if now == nil {
+		if at := old.GetDeletionTimestamp(); at != nil {
+			t.ended.WithLabelValues(t.values(old)...).Observe(max(t.clock.Now().Sub(at.Time), 0).Seconds())
+		}
+		return
+	}
 	var before []state
 	if old != nil {
 		before = states(old)
@@ -172,11 +180,5 @@ func (t *transitions) saw(old, now client.Object) {
 			t.lasted.WithLabelValues(t.values(now, s.kind, before[i].status)...).Observe(max(s.since.Sub(before[i].since),
 				0).Seconds())
 		}
-	}
-}
-
-func (t *transitions) gone(o client.Object) {
-	if at := o.GetDeletionTimestamp(); at != nil {
-		t.ended.WithLabelValues(t.values(o)...).Observe(max(t.clock.Now().Sub(at.Time), 0).Seconds())
 	}
 }

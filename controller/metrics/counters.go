@@ -1,6 +1,6 @@
-// Package metrics counts and measures under the names, labels and types that dashboards made for Karpenter read, and
-// under nodeless_* what Karpenter does not have. Counters hold what happened; a Cluster tells, when it is asked, what
-// is.
+// Package metrics counts and measures under the names, labels and types that dashboards for Karpenter expect; what
+// Karpenter does not have is under nodeless_*. Counters hold what has happened; a Cluster collects the present state at
+// each scrape.
 //
 // Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1 (karpenter.md
 // §7.2).
@@ -12,10 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Counters are what is counted where it happens. A nil *Counters counts nothing. All methods are safe for concurrent
-// use.
+// Counters are counted where things happen. All methods are safe for concurrent use.
 type Counters struct {
 	claims      claimCounters
 	nodes       nodeCounters
@@ -39,7 +40,7 @@ type nodeCounters struct {
 	lifetime                     *prometheus.HistogramVec
 }
 
-// New are the counters of one process. They are kept by the registerer; nil = they are counted and nobody sees them.
+// New returns the counters of one process, registered with r; nil = they are not registered.
 func New(r prometheus.Registerer) *Counters {
 	m := maker{r}
 	return &Counters{
@@ -88,12 +89,9 @@ func newNodeCounters(m maker) nodeCounters {
 	}
 }
 
-// ClaimCreated counts a NodeClaim that was made. Karpenter's reasons are provisioned and the lower-case disruption
-// methods.
+// ClaimCreated counts a NodeClaim that was created. Karpenter's reasons are provisioned and the disruption methods in
+// lower case.
 func (c *Counters) ClaimCreated(claim *karpv1.NodeClaim, reason string) {
-	if c == nil {
-		return
-	}
 	relaxed := claim.Annotations[karpv1.NodeClaimMinValuesRelaxedAnnotationKey]
 	if relaxed != "true" {
 		relaxed = "false"
@@ -101,68 +99,82 @@ func (c *Counters) ClaimCreated(claim *karpv1.NodeClaim, reason string) {
 	c.claims.created.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey], relaxed).Inc()
 }
 
-// ClaimDisrupted counts a NodeClaim whose deletion was asked for; the reason in snake case.
+// ClaimDisrupted counts a NodeClaim whose deletion was requested; reason is in snake case.
 func (c *Counters) ClaimDisrupted(claim *karpv1.NodeClaim, reason string) {
-	if c == nil {
-		return
-	}
 	c.claims.disrupted.WithLabelValues(reason, claim.Labels[karpv1.NodePoolLabelKey],
 		claim.Labels[karpv1.CapacityTypeLabelKey]).Inc()
 }
 
-// ClaimUnhealthy counts a NodeClaim that node repair gives up for a Node condition, beside ClaimDisrupted.
+// ClaimUnhealthy counts a NodeClaim that node repair gives up for a Node condition, in addition to ClaimDisrupted.
 func (c *Counters) ClaimUnhealthy(claim *karpv1.NodeClaim, condition string) {
-	if c == nil {
-		return
-	}
 	c.claims.unhealthy.WithLabelValues(Snake(condition), claim.Labels[karpv1.NodePoolLabelKey],
 		claim.Labels[karpv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
 }
 
-// ClaimTerminated counts a NodeClaim that is gone. Its conditions say since when its machine was asked to go.
+// ClaimTerminated counts a NodeClaim that is gone. Its conditions say when its instance was to be terminated.
 func (c *Counters) ClaimTerminated(claim *karpv1.NodeClaim, now time.Time) {
-	if c == nil {
-		return
-	}
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.claims.terminated.WithLabelValues(pool, claim.Labels[karpv1.CapacityTypeLabelKey],
 		claim.Labels[corev1.LabelTopologyZone]).Inc()
 	if claim.DeletionTimestamp != nil {
 		c.claims.ended.WithLabelValues(pool).Observe(now.Sub(claim.DeletionTimestamp.Time).Seconds())
 	}
-	for _, condition := range claim.Status.Conditions {
-		if condition.Type == karpv1.ConditionTypeInstanceTerminating &&
-			string(condition.Status) == string(corev1.ConditionTrue) {
-			c.claims.instanceEnded.WithLabelValues(pool).Observe(now.Sub(condition.LastTransitionTime.Time).Seconds())
-		}
+	if at := conditions.Of(claim, karpv1.ConditionTypeInstanceTerminating); at != nil && at.IsTrue() {
+		c.claims.instanceEnded.WithLabelValues(pool).Observe(now.Sub(at.LastTransitionTime.Time).Seconds())
 	}
 }
 
 // NodeCreated counts a Node that was registered.
 func (c *Counters) NodeCreated(node *corev1.Node) {
-	if c == nil {
-		return
-	}
 	c.nodes.created.WithLabelValues(node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone]).Inc()
 }
 
-// NodeDrained counts a Node whose pods are gone; once for each Node.
+// NodeDrained counts a Node whose pods are gone, once for each Node.
 func (c *Counters) NodeDrained(node *corev1.Node) {
-	if c == nil {
-		return
-	}
 	c.nodes.drained.WithLabelValues(node.Labels[karpv1.NodePoolLabelKey]).Inc()
 }
 
 // NodeTerminated counts a Node that is gone.
 func (c *Counters) NodeTerminated(node *corev1.Node, now time.Time) {
-	if c == nil {
-		return
-	}
 	pool := node.Labels[karpv1.NodePoolLabelKey]
 	c.nodes.terminated.WithLabelValues(pool, node.Labels[corev1.LabelTopologyZone]).Inc()
 	c.nodes.lifetime.WithLabelValues(pool).Observe(now.Sub(node.CreationTimestamp.Time).Seconds())
 	if node.DeletionTimestamp != nil {
 		c.nodes.ended.WithLabelValues(pool).Observe(now.Sub(node.DeletionTimestamp.Time).Seconds())
 	}
+}
+
+type recordCounters struct{ written, dropped, damaged, writes *prometheus.CounterVec }
+
+func newRecordCounters(m maker) recordCounters {
+	return recordCounters{
+		written: m.counter("nodeless_decision_entries_written_total",
+			"Decisions and outcomes of decisions that were written into the cluster."),
+		dropped: m.counter("nodeless_decision_entries_dropped_total",
+			"Turns, decisions and outcomes that came faster than they could be written and are not kept."),
+		damaged: m.counter("nodeless_decision_pieces_damaged_total",
+			"Pieces of the log of decisions that could not be read and were passed over."),
+		writes: m.counter("nodeless_decision_writes_total",
+			"Calls that write the log of decisions: done, moved (somebody else had written) or failed.", "result"),
+	}
+}
+
+// RecordsWritten counts entries written to the log of decisions.
+func (c *Counters) RecordsWritten(entries int) {
+	c.records.written.WithLabelValues().Add(float64(entries))
+}
+
+// RecordsDropped counts cycles and entries that are not kept.
+func (c *Counters) RecordsDropped(n int) {
+	c.records.dropped.WithLabelValues().Add(float64(n))
+}
+
+// RecordDamaged counts a piece of the log that cannot be read.
+func (c *Counters) RecordDamaged() {
+	c.records.damaged.WithLabelValues().Inc()
+}
+
+// RecordWrite counts a call that writes the log, by its result: done, moved or failed.
+func (c *Counters) RecordWrite(result string) {
+	c.records.writes.WithLabelValues(result).Inc()
 }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +40,7 @@ func (m maker) summary(name, help string, labels ...string) *prometheus.SummaryV
 		labels))
 }
 
-// durations are the buckets, in seconds, of what takes from milliseconds to ten minutes: those dashboards expect.
+// durations returns the buckets, in seconds, from milliseconds to ten minutes that dashboards expect.
 func durations() []float64 {
 	out := []float64{0.005, 0.01, 0.025, 0.05}
 	add := func(from, step float64, n int) {
@@ -54,7 +56,7 @@ func durations() []float64 {
 	return append(out, 40, 50, 60, 120, 150, 300, 450, 600)
 }
 
-// lifetimes are the buckets of machines' ages: quarters of hours, hours, days up to a month.
+// lifetimes returns the buckets for ages of nodes: quarters of an hour, hours, days up to a month.
 func lifetimes() []float64 {
 	var out []float64
 	for unit, counts := range map[time.Duration][]int{
@@ -69,7 +71,7 @@ func lifetimes() []float64 {
 	return out
 }
 
-// Snake is a name such as NodeRepair as a label value has it: node_repair.
+// Snake returns a name such as NodeRepair in snake case, node_repair.
 func Snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -79,4 +81,19 @@ func Snake(name string) string {
 		b.WriteRune(unicode.ToLower(r))
 	}
 	return b.String()
+}
+
+// SetBuild records which program this is.
+func SetBuild(r prometheus.Registerer, version string) {
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	m := maker{r}
+	m.gauge("karpenter_build_info", "1, with the version of this program.", "version", "goversion", "goarch", "commit").
+		WithLabelValues(version, runtime.Version(), runtime.GOARCH, commit).Set(1)
 }

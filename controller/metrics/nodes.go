@@ -15,12 +15,11 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// nodeOwn are the labels that metrics of nodes have of themselves.
+// nodeOwn are the labels of node metrics besides the well-known labels of the node.
 var nodeOwn = []string{"node_name", "phase", "managed", "resource_type"}
 
-// nodeLabels are the well-known labels of machines, as metrics have them: label names, each with the keys it may come
-// from. Providers add to the well-known labels when the program starts; a name that a metric has already is not told
-// twice.
+// nodeLabels returns the well-known labels of nodes as metrics have them: label names, each with the keys it may come
+// from. Providers add to the well-known labels when the program starts. Names among nodeOwn are left out.
 func nodeLabels() (names []string, keys map[string][]string) {
 	keys = map[string][]string{}
 	for key := range karpv1.WellKnownLabels {
@@ -37,10 +36,10 @@ func nodeLabels() (names []string, keys map[string][]string) {
 	return slices.Sorted(maps.Keys(keys)), keys
 }
 
-// use is what pods on a node ask for, in the order of nodeGauges.
+// use is what the pods on a node request and are limited to.
 type use struct{ requests, limits, daemonRequests, daemonLimits corev1.ResourceList }
 
-// newUse is a node's without pods: it says that there are none.
+// newUse returns the use of a node without pods.
 func newUse() use {
 	none := func() corev1.ResourceList { return corev1.ResourceList{corev1.ResourcePods: resource.Quantity{}} }
 	return use{none(), none(), none(), none()}
@@ -49,7 +48,7 @@ func newUse() use {
 func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 	names, keys := nodeLabels()
 	perResource := append(slices.Clone(names), nodeOwn...)
-	own := perResource[:len(perResource)-1] // no resource
+	own := perResource[:len(perResource)-1] // without resource_type
 	family := func(name, help string) gauge { return newGauge("karpenter_nodes_"+name, help, perResource...) }
 	allocatable := family("allocatable", "What a node offers to pods.")
 	overhead := family("system_overhead", "What a node's capacity is more than what it offers to pods.")
@@ -106,7 +105,7 @@ func utilization(ch chan<- prometheus.Metric, offered, used corev1.ResourceList)
 	}
 }
 
-// uses adds up the pods of each node. Pods that ended use nothing.
+// uses adds up the pods of each node. Terminal pods use nothing.
 func (v *view) uses() map[string]use {
 	out := map[string]use{}
 	for i := range v.podList.Items {

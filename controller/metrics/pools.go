@@ -26,7 +26,7 @@ var (
 	clusterCost   = newGauge("nodeless_cluster_cost_dollars_per_hour", "What all machines of known price cost now.")
 )
 
-// pools tells of NodePools and, in the same pass over the machines, of the cluster's size and cost.
+// pools collects NodePools and, in the same pass over the nodes, the size and cost of the cluster.
 func (v *view) pools(ch chan<- prometheus.Metric) {
 	cost := map[string]model.Price{}
 	var all model.Price
@@ -36,8 +36,8 @@ func (v *view) pools(ch chan<- prometheus.Metric) {
 		all += n.Price
 	}
 	stateNodes.put(ch, float64(len(v.snapshot.Nodes)))
-	stateSynced.put(ch, 1)   // it is asked for only when the cache is synced
-	stateUnsynced.put(ch, 0) // for the same reason
+	stateSynced.put(ch, 1)   // scrapes begin once the cache is synced
+	stateUnsynced.put(ch, 0) // likewise
 	clusterCost.put(ch, dollars(all))
 	for i := range v.poolList.Items {
 		pool := &v.poolList.Items[i]
@@ -52,15 +52,57 @@ func (v *view) pools(ch chan<- prometheus.Metric) {
 	}
 }
 
-// budgets tells how many machines may go at once, and how many do.
+// budgets collects how many nodes of a pool may be disrupted at once, and how many are.
 func (v *view) budgets(ch chan<- prometheus.Metric, pool *karpv1.NodePool) {
-	machines, going := v.state.Budgeted(pool.Name)
+	nodes, removing := v.state.Budgeted(pool.Name)
 	for _, reason := range []karpv1.DisruptionReason{
 		karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonDrifted, karpv1.DisruptionReasonUnderutilized,
 	} {
-		poolAllowed.put(ch, float64(translate.AllowedDisruptions(pool, reason, v.now, machines)), pool.Name, string(reason))
-		poolGoing.put(ch, float64(going), pool.Name, string(reason))
+		poolAllowed.put(ch, float64(translate.AllowedDisruptions(pool, reason, v.now, nodes)), pool.Name, string(reason))
+		poolGoing.put(ch, float64(removing), pool.Name, string(reason))
 	}
 }
 
 func dollars(p model.Price) float64 { return float64(p) / 1e6 }
+
+const offered = "karpenter_cloudprovider_instance_type_"
+
+var (
+	offeringPrice = newGauge(offered+"offering_price_estimate", "Price of an offering, in dollars an hour.",
+		"instance_type", "capacity_type", "zone")
+	offeringAvailable = newGauge(offered+"offering_available",
+		"1 if an offering can be had, 0 while the cloud lately had none.", "instance_type", "capacity_type", "zone")
+	offeringBackoff = newGauge("nodeless_offering_backoff_seconds",
+		"Seconds until an offering that the cloud had no capacity for is tried again.", "instance_type", "capacity_type",
+		"zone")
+	typeCores  = newGauge(offered+"cpu_cores", "CPUs of an instance type.", "instance_type")
+	typeMemory = newGauge(offered+"memory_bytes",
+		"Memory of an instance type, as pods of a fresh machine see it.", "instance_type")
+)
+
+// offerings collects what any NodePool offers, each type once.
+func (v *view) offerings(ch chan<- prometheus.Metric) {
+	done := map[string]bool{}
+	for i := range v.snapshot.Pools {
+		for j := range v.snapshot.Pools[i].Types {
+			t := &v.snapshot.Pools[i].Types[j]
+			if done[t.Name] {
+				continue
+			}
+			done[t.Name] = true
+			typeCores.put(ch, float64(t.Capacity[model.CPU])/1000, t.Name)
+			typeMemory.put(ch, float64(t.Capacity[model.Memory]), t.Name)
+			for _, o := range t.Offerings {
+				available := 0.0
+				if o.Available {
+					available = 1
+				}
+				if !o.Available && o.RetryAt.After(v.now) {
+					offeringBackoff.put(ch, o.RetryAt.Sub(v.now).Seconds(), t.Name, o.CapacityType, o.Zone)
+				}
+				offeringPrice.put(ch, dollars(o.Price), t.Name, o.CapacityType, o.Zone)
+				offeringAvailable.put(ch, available, t.Name, o.CapacityType, o.Zone)
+			}
+		}
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Karpenter labels its scheduler's metrics with who ran it, and with an ID of the run; here the last run is told.
+// Karpenter labels its scheduler's metrics with who ran it and with an ID of the run; here there is the last run only.
 const (
 	provisioner = "provisioner"
 	lastRun     = "last"
@@ -22,7 +22,7 @@ type Scheduler struct {
 	ignored               *prometheus.GaugeVec
 }
 
-// NewScheduler is a Scheduler whose metrics the registerer keeps.
+// NewScheduler returns a Scheduler whose metrics are registered with r.
 func NewScheduler(r prometheus.Registerer) *Scheduler {
 	m := maker{r}
 	const scheduler = "karpenter_scheduler_"
@@ -46,7 +46,7 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 	return s
 }
 
-// Planned is told each plan for pods.
+// Planned measures a plan for pods.
 func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Duration) {
 	s.duration.WithLabelValues(provisioner).Observe(took.Seconds())
 	blocked, virtual := map[model.PodKey]bool{}, map[model.PodKey]bool{} // nobody waits for a virtual pod
@@ -83,8 +83,8 @@ func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Dura
 	}
 }
 
-// effectiveZone is the only zone in which pods of a shape may run, by what they select and by their volumes; none if
-// there is no such zone, flexible if there are several.
+// effectiveZone returns the only zone in which pods of a shape may run, by their selectors and volumes; none if there
+// is none, flexible if there are several.
 func effectiveZone(s *model.Shape) string {
 	may, found := s.Required.Get(model.LabelZone)
 	narrow := func(terms []model.Requirements) {

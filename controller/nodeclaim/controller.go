@@ -51,7 +51,7 @@ type Options struct {
 	Deleting func(claim *karpv1.NodeClaim, why string)
 	// Gates says which optional parts are on.
 	Gates gates.Gates
-	// Metrics are counted where things happen; nil = they are not.
+	// Metrics counts what happens; default metrics that are not registered.
 	Metrics *metrics.Counters
 	// Launches is how many instances are requested at the same time; default 64.
 	Launches int
@@ -88,6 +88,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(nil)
 	}
 	if o.Launches <= 0 {
 		o.Launches = 64

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -71,7 +72,7 @@ func with(s *server) *drainer {
 	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
 	return &drainer{&objects{
 		client: s, cache: unaware{}, cluster: cluster.New(cluster.Options{Clock: clk}), recorder: silent{}, clock: clk,
-		state: &pendingState{},
+		state: &pendingState{}, metrics: metrics.New(nil),
 	}}
 }
 

@@ -193,7 +193,7 @@ func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interrupt
 			}
 			key := id + " " + string(n.Kind)
 			if now[key] = true; !counted[key] {
-				i.metrics.MachineUnhealthy(checks[n.Kind])
+				i.metrics.InstanceUnhealthy(checks[n.Kind])
 				i.log.Info("instance fails the cloud's checks", "instance", id, "check", checks[n.Kind], "since", n.At)
 			}
 		}

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/lease"
 )
 
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, events: events(ctx, client), booted: map[string]*instance{}, gone: map[string]string{},
+		o: o, client: client, events: events.Broadcast(ctx, client), booted: map[string]*instance{}, gone: map[string]string{},
 		others: map[string]bool{}, timers: map[string]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry,
 			lastRetry)),

@@ -16,9 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/host"
@@ -97,16 +96,15 @@ func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets 
 	if err != nil {
 		return host.Options{}, nil, err
 	}
-	events := record.NewBroadcaster(record.WithContext(ctx))
-	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	broadcaster := events.Broadcast(ctx, kube)
 	return host.Options{
 		Dir: localcluster.MicroVMDir(o.stateDir), Name: id.Host, Region: o.region, Zone: o.zone, Kube: kube, AsNode: id.REST,
 		ClientCA: []byte(clients.Data["client-ca-file"]), Log: log,
-		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: id.Host}),
 		Engine:   engine, Kernel: o.guestKernel,
 		Images: image.Options{Sources: []string{localcluster.ImageDir(o.dataDir)}, Mirrors: mirrors},
 		Pods:   pods, Kubelets: &kubelets, Unapproved: true, Capacity: o.room,
-	}, events.Shutdown, nil
+	}, broadcaster.Shutdown, nil
 }
 
 // endHostMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their

@@ -16,10 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/metricsapi"
@@ -80,8 +79,7 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	if err != nil {
 		return host.Options{}, nil, err
 	}
-	events := record.NewBroadcaster(record.WithContext(run))
-	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
+	broadcaster := events.Broadcast(run, kube)
 	engine, err := host.Engine(l.o.engine)
 	if err != nil {
 		return host.Options{}, nil, err
@@ -90,10 +88,10 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	dir := localcluster.MicroVMDir(l.o.DataDir)
 	return host.Options{
 		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
-		Recorder: events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
+		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
 		Engine:   engine, Kernel: l.o.guestKernel,
 		Images: image.Options{Sources: []string{localcluster.ImageDir(l.o.DataDir)}, Mirrors: mirrors},
-	}, events.Shutdown, nil
+	}, broadcaster.Shutdown, nil
 }
 
 // connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.

@@ -68,7 +68,7 @@ func (r *Recorder) stateOf(claim *karpv1.NodeClaim) record.ClaimState {
 
 // removedNode describes the node of a claim.
 func (r *Recorder) removedNode(claim *karpv1.NodeClaim) record.RemovedNode {
-	if n, ok := r.o.State.Machine(claim.Name); ok && n.Type != "" {
+	if n, ok := r.o.State.NodeOfClaim(claim.Name); ok && n.Type != "" {
 		return record.NewRemovedNode(&n, maxPods)
 	}
 	return record.RemovedNode{

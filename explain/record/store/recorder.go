@@ -38,7 +38,7 @@ type Options struct {
 	State  *cluster.State // required
 	Clock  clock.Clock    // default the real one
 	Log    *slog.Logger   // default slog.Default
-	// Metrics counts what is written and what is lost; nil counts nothing.
+	// Metrics counts what is written and what is lost; default metrics that are not registered.
 	Metrics *metrics.Counters
 }
 
@@ -65,6 +65,9 @@ func New(o Options) *Recorder {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Metrics == nil {
+		o.Metrics = metrics.New(nil)
 	}
 	return &Recorder{
 		o: o, store: &store{client: o.Client, pieces: ringPieces, bytes: pieceBytes},

@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/controller/buffers"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/cycle"
+	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
 	"github.com/nodeless/nodeless/controller/status"
@@ -22,26 +23,26 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
-// rooms are what Run puts together.
-type rooms struct {
+// components are what Run assembles.
+type components struct {
 	cache      cache.Cache
 	state      *cluster.State
 	applier    *apply.Applier
 	nodeClaims *nodeclaim.Controller
-	nominates  bool // pods
+	gates      gates.Gates
 	status     *status.Controller
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
 	buffers    *buffers.Controller // nil if the gate is closed
-	fargate    *fargateRooms       // nil if profiles are not acted upon
+	fargate    *fargateComponents  // nil if Options.Fargate is
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }
 
-// run starts the rooms and returns when one of them fails or ctx is done, after all have stopped. It calls end with
-// what failed, so that nothing of the rooms goes on that was given ctx itself.
-func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
+// run runs the components until one of them fails or ctx is done, and returns after all have stopped. It calls end with
+// what failed, to stop whatever was given the context of the whole process.
+func (r *components) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
 	group.Go(func() error { return r.cache.Start(ctx) })
@@ -61,14 +62,14 @@ func (r *rooms) run(ctx context.Context, end context.CancelCauseFunc, o Options,
 			if o.OnReady != nil {
 				o.OnReady()
 			}
-			return r.act(ctx, o)
+			return r.runLeader(ctx, o)
 		})
 	})
 	return group.Wait()
 }
 
-// act is what only the leader does.
-func (r *rooms) act(ctx context.Context, o Options) error {
+// runLeader runs what only the leader does.
+func (r *components) runLeader(ctx context.Context, o Options) error {
 	badPlans := ""
 	if o.DataDir != "" {
 		badPlans = filepath.Join(o.DataDir, "bad-plans")
@@ -100,12 +101,12 @@ func (r *rooms) act(ctx context.Context, o Options) error {
 			Provision: provisioner.Decide, Explain: provisioner.Explain, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue,
 			Answered: check.Answered,
 			Progress: r.progress,
-			State:    r.state, Applier: r.applier, Recall: r.applier.Resync, RemoveFillTaints: r.applier.RemoveFillTaints,
-			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.nominates, Clock: o.Clock, Log: o.Log,
+			State:    r.state, Applier: r.applier, Recall: r.applier.Resync,
+			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.gates.Nominations, Clock: o.Clock, Log: o.Log,
 			BadPlans: badPlans,
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)
-				r.records.Decided(turnOf(d, o.Policy))
+				r.records.Decided(recordOf(d, o.Policy))
 				r.nodeClaims.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				r.status.Decided()
 				if r.buffers != nil {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,20 +16,20 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// DefaultLease is the name of the leader's Lease: Karpenter's, whose tools find the leader by it, and beside which
-// nobody else should act.
+// DefaultLease is the name of the leader's Lease. It is Karpenter's: its tools find the leader by it, and it keeps
+// Karpenter and Nodeless from acting on the same cluster.
 const DefaultLease = "karpenter-leader-election"
 
-// Of the Lease; its durations are controller-runtime's defaults.
+// Durations of the Lease, controller-runtime's defaults.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-var errLost = errors.New("controller: leadership was lost; another replica acts now")
+var errLeadershipLost = errors.New("controller: leadership was lost; another replica acts now")
 
-// lead calls f once this process may act. Losing the lease ends f, and is an error: the process starts afresh.
+// lead calls f once this process leads. Losing the lease ends f and is an error: the process is to be restarted.
 func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if !o.LeaderElection {
 		return f(ctx)
@@ -37,23 +38,13 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if err != nil {
 		return err
 	}
-	namespace, identity := o.LeaderNamespace, o.Identity
-	if namespace == "" {
-		namespace = "kube-system"
-	}
-	if identity == "" {
-		identity, _ = os.Hostname()
-	}
-	identity = identity + "_" + string(uuid.NewUUID())
-	name := o.LeaderName
-	if name == "" {
-		name = DefaultLease
-	}
+	host, _ := os.Hostname()
+	identity := cmp.Or(o.Identity, host) + "_" + string(uuid.NewUUID())
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done, started := make(chan error, 1), make(chan struct{})
 	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: kube.CoordinationV1(),
+		LeaseMeta: metav1.ObjectMeta{Namespace: cmp.Or(o.LeaderNamespace, "kube-system"), Name: cmp.Or(o.LeaderName, DefaultLease)}, Client: kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -84,11 +75,11 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return errLost
+	return errLeadershipLost
 }
 
-// leaseClient is for the Lease alone. Its requests do not wait behind the many that a large cluster makes at once,
-// and one that hangs ends early enough for another try before the lease is lost.
+// leaseClient returns a client for the Lease alone. Its requests do not wait behind the many that a large cluster makes
+// at once, and one that hangs ends early enough for another attempt before the lease is lost.
 func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Timeout = -1, renewDeadline/2
@@ -99,7 +90,7 @@ func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	return kube, nil
 }
 
-// release gives the lease back, if it is still ours, so that a successor need not wait it out. If that fails, it does.
+// release gives up the lease, if it is still ours, so that a successor need not wait until it expires.
 func release(ctx context.Context, lock *resourcelock.LeaseLock) {
 	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
 	defer cancel()

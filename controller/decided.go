@@ -7,10 +7,12 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/explain/record"
 )
 
-// loopMetrics are the loop's.
-type loopMetrics struct {
+// cycleMetrics are metrics of the decision cycle.
+type cycleMetrics struct {
 	counters  *metrics.Counters
 	scheduler *metrics.Scheduler
 	pods      *metrics.PodTimes
@@ -18,15 +20,15 @@ type loopMetrics struct {
 	bad, unproven, launches, removals prometheus.Counter
 }
 
-// observe has the leader's metrics kept from now on: a standby tells only of itself, so that sums over replicas are
-// right.
-func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
+// observe registers the metrics of the leader. Those of a standby are about its process alone, so that sums over
+// replicas are right.
+func (r *components) observe(ctx context.Context, o Options) (*cycleMetrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 		r.registry.MustRegister(c)
 		return c
 	}
-	m := &loopMetrics{
+	m := &cycleMetrics{
 		counters: r.counters, scheduler: metrics.NewScheduler(r.registry), pods: metrics.NewPodTimes(r.registry, o.Clock),
 		bad: counter("nodeless_plans_refused_total", "Plans that failed the check and were not carried out."),
 		unproven: counter("nodeless_plans_unproven_total",
@@ -47,10 +49,10 @@ func (r *rooms) observe(ctx context.Context, o Options) (*loopMetrics, error) {
 	return m, metrics.WatchConditions(ctx, r.registry, r.cache, o.Clock)
 }
 
-func (m *loopMetrics) observe(d cycle.Decision) {
+func (m *cycleMetrics) observe(d cycle.Decision) {
 	m.scheduler.Planned(d.Snapshot, &d.Plan, d.Took)
 	m.pods.Decided(&d.Plan)
-	if d.Weighed > 0 { // not every turn looks at machines
+	if d.Weighed > 0 { // not every cycle looks for nodes to remove
 		m.counters.Evaluated(d.Weighed)
 	}
 	if len(d.Bad) > 0 {
@@ -61,4 +63,16 @@ func (m *loopMetrics) observe(d cycle.Decision) {
 	}
 	m.launches.Add(float64(len(d.Result.Created)))
 	m.removals.Add(float64(len(d.Result.Removed)))
+}
+
+// recordOf is what the log of decisions keeps of a cycle.
+func recordOf(d cycle.Decision, p model.Policy) record.Cycle {
+	t := record.Cycle{
+		Snapshot: d.Snapshot, Policy: p, Plan: d.Plan, Bad: d.Bad, Claims: d.Result.Claims, Removed: d.Result.Removed,
+		Begun: d.Result.Begun, Finished: d.Result.Finished,
+	}
+	for _, u := range d.Result.Undone {
+		t.Undone = append(t.Undone, record.Abandoned{Command: u.Command, Why: u.Message})
+	}
+	return t
 }

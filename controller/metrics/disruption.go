@@ -10,15 +10,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Decision is what a disruption decision does: Karpenter's words for the label decision.
+// Decision is the value of Karpenter's label decision.
 type Decision string
 
 // Decisions.
 const (
-	Delete  Decision = "delete"  // the machines go and nothing comes
-	Replace Decision = "replace" // others come first
+	Delete  Decision = "delete"  // nodes are removed without replacement
+	Replace Decision = "replace" // replacements come first
 )
 
 type commandCounters struct {
@@ -50,7 +51,7 @@ func newCommandCounters(m maker) commandCounters {
 		undone: m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.",
 			"reason", "why"),
 	}
-	// Searches here end by their number of steps, never by the clock: this stays 0.
+	// Searches here are limited in steps, never in time: these stay 0.
 	c.timeouts.WithLabelValues("single")
 	c.timeouts.WithLabelValues("multi")
 	return c
@@ -70,47 +71,33 @@ func newInterruptionCounters(m maker) interruptionCounters {
 
 // Launched measures one launch call to the cloud.
 func (c *Counters) Launched(took time.Duration) {
-	if c != nil {
-		c.launch.Observe(took.Seconds())
-	}
+	c.launch.Observe(took.Seconds())
 }
 
 // Exhausted counts an offering that the cloud had no capacity for.
 func (c *Counters) Exhausted(capacityType string) {
-	if c != nil {
-		c.exhausted.WithLabelValues(capacityType).Inc()
-	}
+	c.exhausted.WithLabelValues(capacityType).Inc()
 }
 
 // Eviction counts an eviction by the HTTP status it was answered with.
 func (c *Counters) Eviction(code int) {
-	if c != nil {
-		c.nodes.evictions.WithLabelValues(strconv.Itoa(code)).Inc()
-	}
+	c.nodes.evictions.WithLabelValues(strconv.Itoa(code)).Inc()
 }
 
-// PodDrained counts a pod that was evicted. claim says why its machine goes; it may be nil.
+// PodDrained counts a pod that was evicted. The claim says why its node is removed; it may be nil.
 func (c *Counters) PodDrained(claim *karpv1.NodeClaim) {
-	if c == nil {
-		return
-	}
 	reason := "Forceful Termination"
 	if claim != nil {
-		for _, condition := range claim.Status.Conditions {
-			if condition.Type == karpv1.ConditionTypeDisruptionReason && condition.Status == "True" {
-				reason = condition.Reason
-			}
+		if why := conditions.Of(claim, karpv1.ConditionTypeDisruptionReason); why != nil && why.IsTrue() {
+			reason = why.Reason
 		}
 	}
 	c.nodes.pods.WithLabelValues(reason).Inc()
 }
 
-// Commanded counts a disruption decision that is carried out, on machines of these pools. method is the disruption
-// method's name, such as Underutilized; nodes is how many machines go.
+// Commanded counts a disruption decision that is carried out, on nodes of these pools. method is the disruption
+// method's name, such as Underutilized; nodes is how many nodes are removed.
 func (c *Counters) Commanded(d Decision, method string, nodes int, pools ...string) {
-	if c == nil {
-		return
-	}
 	reason, kind := strings.ToLower(method), consolidationType(method, nodes)
 	c.commands.decisions.WithLabelValues(string(d), reason, kind).Inc()
 	for _, pool := range slices.Compact(slices.Sorted(slices.Values(pools))) {
@@ -120,22 +107,17 @@ func (c *Counters) Commanded(d Decision, method string, nodes int, pools ...stri
 
 // Undone counts a disruption decision that was undone. why is a word or two, such as replacement_failed.
 func (c *Counters) Undone(d Decision, method, why string) {
-	if c == nil {
-		return
-	}
 	reason := Snake(method)
 	c.commands.failures.WithLabelValues(string(d), reason, string(d)).Inc()
 	c.commands.undone.WithLabelValues(reason, why).Inc()
 }
 
-// NoLongerTrue counts machines that were to go and may not when it comes to it.
+// NoLongerTrue counts nodes that a command was to remove and that failed its validation.
 func (c *Counters) NoLongerTrue(method string, nodes int) {
-	if c != nil {
-		c.commands.invalid.WithLabelValues(consolidationType(method, nodes)).Add(float64(nodes))
-	}
+	c.commands.invalid.WithLabelValues(consolidationType(method, nodes)).Add(float64(nodes))
 }
 
-// consolidationType is Karpenter's label of a method: empty, single, multi, or nothing.
+// consolidationType returns the value of Karpenter's label for a method: empty, single, multi, or nothing.
 func consolidationType(method string, nodes int) string {
 	switch {
 	case method == "Empty":
@@ -150,30 +132,21 @@ func consolidationType(method string, nodes int) string {
 
 // NoticeReceived counts a notice of the cloud.
 func (c *Counters) NoticeReceived(kind cloud.InterruptionKind) {
-	if c != nil {
-		c.interrupted.received.WithLabelValues(string(kind)).Inc()
-	}
+	c.interrupted.received.WithLabelValues(string(kind)).Inc()
 }
 
-// NoticeHandled counts a notice that was acted on and removed, waited after it was given.
+// NoticeHandled counts a notice that was handled and removed, so long after it was sent.
 func (c *Counters) NoticeHandled(waited time.Duration) {
-	if c == nil {
-		return
-	}
 	c.interrupted.deleted.WithLabelValues().Inc()
 	c.interrupted.waited.WithLabelValues().Observe(waited.Seconds())
 }
 
 // Evaluated measures a disruption decision.
 func (c *Counters) Evaluated(took time.Duration) {
-	if c != nil {
-		c.commands.evaluation.WithLabelValues("", "").Observe(took.Seconds())
-	}
+	c.commands.evaluation.WithLabelValues("", "").Observe(took.Seconds())
 }
 
-// MachineUnhealthy counts a machine of which the cloud's status checks say that it is bad, by category of the check.
-func (c *Counters) MachineUnhealthy(category string) {
-	if c != nil {
-		c.interrupted.unhealthy.WithLabelValues(category).Inc()
-	}
+// InstanceUnhealthy counts an instance that fails the cloud's status checks, by category of the check.
+func (c *Counters) InstanceUnhealthy(category string) {
+	c.interrupted.unhealthy.WithLabelValues(category).Inc()
 }
