@@ -28,6 +28,7 @@ import (
 	"github.com/nodeless/nodeless/controller/status"
 	"github.com/nodeless/nodeless/explain/record/store"
 	"github.com/nodeless/nodeless/internal/kit/events"
+	"k8s.io/client-go/tools/record"
 )
 
 // Run controls a cluster until ctx is done, then returns nil. An error says why it cannot go on.
@@ -109,6 +110,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		}
 		instances = r.fargate.scheduler.Multiplex(provider)
 	}
+	return r, r.buildControllers(ctx, o, api, recorder, classes, provider, instances)
+}
+
+// buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches instances alone,
+// instances microVMs too.
+func (r *components) buildControllers(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder,
+	classes *status.Classes, provider, instances cloud.Provider,
+) (err error) {
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
 		Cloud: instances, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
@@ -117,24 +126,25 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		Nominate: r.applier.Nominate,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("controller: %w", err)
+		return fmt.Errorf("controller: %w", err)
 	}
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
-		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged, Overlays: r.gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
+		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
+		Overlays: r.gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("controller: status: %w", err)
+		return fmt.Errorf("controller: status: %w", err)
 	}
 	if r.gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
 			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("controller: %w", err)
+			return fmt.Errorf("controller: %w", err)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // newRegistry returns a registry with metrics of the process.

@@ -4,14 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
@@ -24,23 +19,17 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 		DeleteFunc: s.handleDelete,
 	}
 	var synced []toolscache.InformerSynced
-	kinds := []client.Object{
-		&karpv1.NodePool{}, &karpv1.NodeClaim{}, &corev1.Node{}, &appsv1.DaemonSet{}, &corev1.LimitRange{}, &corev1.Pod{},
-		&corev1.Namespace{},
-		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
-		&policyv1.PodDisruptionBudget{},
-	}
-	if s.watchOverlays {
-		kinds = append(kinds, &v1alpha1.NodeOverlay{})
-	}
 	for _, kind := range kinds {
-		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if _, overlay := kind.object.(*v1alpha1.NodeOverlay); overlay && !s.watchOverlays {
+			continue
+		}
+		informer, err := c.GetInformer(ctx, kind.object, cache.BlockUntilSynced(false))
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
+			return fmt.Errorf("watch %T: %w", kind.object, err)
 		}
 		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
+			return fmt.Errorf("watch %T: %w", kind.object, err)
 		}
 		synced = append(synced, registration.HasSynced)
 	}

@@ -30,10 +30,6 @@ type failures struct {
 	fromPools bool // the status of NodePools says whose launches fail, not byPool
 }
 
-func newFailures(h *hub, fromPools bool) *failures {
-	return &failures{hub: h, byPool: map[string]failing{}, fromPools: fromPools}
-}
-
 // failing is a pool's back-off.
 type failing struct {
 	LaunchFailure
@@ -103,15 +99,10 @@ type pauses struct {
 	until map[string]time.Time
 }
 
-func newPauses(h *hub) *pauses { return &pauses{hub: h, until: map[string]time.Time{}} }
-
 // Rest keeps the nodes of a pool from being replaced until then, because a replacement has just failed.
 func (ps *pauses) Rest(pool string, until time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.until == nil {
-		ps.until = map[string]time.Time{}
-	}
 	if now := ps.clock.Now(); until.After(now) && until.After(ps.until[pool]) {
 		ps.until[pool] = until
 		ps.clock.AfterFunc(until.Sub(now), ps.poke)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // budget is what matters of a PodDisruptionBudget.
@@ -36,13 +37,6 @@ type budgets struct {
 
 	known table[*policyv1.PodDisruptionBudget]
 	in    map[string]map[string]*budget // by namespace, name
-}
-
-func newBudgets(h *hub, o *objects, ns *nodes) *budgets {
-	return &budgets{
-		hub: h, objects: o, nodes: ns, known: newTable[*policyv1.PodDisruptionBudget](),
-		in: map[string]map[string]*budget{},
-	}
 }
 
 // readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.
@@ -150,9 +144,8 @@ func (p *pod) uncover() {
 
 // unready reports whether a pod says that it is not ready.
 func unready(o *corev1.Pod) bool {
-	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
-	})
+	c := conditions.OfPod(o, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionFalse
 }
 
 // readiness notes whether a pod of which nothing else has changed is ready, where a budget asks for it.

@@ -3,9 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,13 +18,6 @@ type missingDaemons struct {
 
 	on map[string]map[types.NamespacedName]model.MissingDaemon // by the Node's name
 	of map[types.NamespacedName]string                         // the Node, by pod
-}
-
-func newMissingDaemons(h *hub, ns *nodes) *missingDaemons {
-	return &missingDaemons{
-		hub: h, nodes: ns, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
-		of: map[types.NamespacedName]string{},
-	}
 }
 
 // noteLacking keeps up to date that a pod waits for the Node, or for none if that is "".
@@ -71,20 +62,8 @@ type daemons struct {
 	list    []model.Daemon // by namespace and name; replaced, never changed
 }
 
-func newDaemons(h *hub, o *objects, ns *nodes, names *translate.Names) *daemons {
-	return &daemons{hub: h, objects: o, nodes: ns, names: names}
-}
-
-func (dm *daemons) updateDaemonSet(o *appsv1.DaemonSet, now time.Time) {
-	old := dm.objects.daemonSets.live[keyOf(o)]
-	if dm.objects.daemonSets.put(o, now) &&
-		(old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
-		dm.daemonsChanged()
-	}
-}
-
-// daemonsChanged translates the DaemonSets again and marks every node as stale.
-func (dm *daemons) daemonsChanged() {
+// changed translates the DaemonSets again and marks every node as stale.
+func (dm *daemons) changed() {
 	dm.list = dm.list[:0:0]
 	for _, ds := range dm.objects.daemonSets.live {
 		if ds.DeletionTimestamp == nil {
@@ -101,12 +80,6 @@ func (dm *daemons) daemonsChanged() {
 		m.stalePods, dm.nodes.stale = true, true
 	}
 	dm.poke()
-}
-
-func (dm *daemons) updateLimitRange(o *corev1.LimitRange, now time.Time) {
-	if dm.objects.limitRanges.put(o, now) {
-		dm.daemonsChanged()
-	}
 }
 
 // limitRangesOf are a namespace's, by name: the first that says something is the one that counts.

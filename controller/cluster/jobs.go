@@ -30,8 +30,6 @@ type jobs struct {
 	sweep int // at how many it is looked next which can be forgotten
 }
 
-func newJobs(ns *nodes) *jobs { return &jobs{nodes: ns, by: map[string]*job{}, sweep: maxJobs} }
-
 // of is the job of the name, a new one if it is not known.
 func (js *jobs) of(name string) *job {
 	j := js.by[name]

@@ -10,6 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // nodeMatters reports whether an update of a Node is more than a sign of life.
@@ -39,11 +40,9 @@ func claimMatters(a, b *karpv1.NodeClaim) bool {
 }
 
 // conditionOf is a condition's status and reason as one text.
-func conditionOf(c *karpv1.NodeClaim, name string) string {
-	for i := range c.Status.Conditions {
-		if at := &c.Status.Conditions[i]; at.Type == name {
-			return string(at.Status) + " " + at.Reason
-		}
+func conditionOf(claim *karpv1.NodeClaim, name string) string {
+	if c := conditions.Of(claim, name); c != nil {
+		return string(c.Status) + " " + c.Reason
 	}
 	return ""
 }

@@ -45,15 +45,6 @@ type nodes struct {
 	ordered []*node
 }
 
-func newNodes(h *hub, o *objects) *nodes {
-	return &nodes{
-		hub: h, objects: o, byName: map[string]*node{}, unpaired: map[string]*node{},
-		written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
-		nodesOf: map[string]map[string]bool{}, claimsOf: map[string]map[string]bool{},
-		nodeID: map[string]string{}, claimID: map[string]string{}, byInstance: map[string]string{},
-	}
-}
-
 func (ns *nodes) touch(m *node) {
 	if m != nil {
 		m.staleBase, ns.stale = true, true

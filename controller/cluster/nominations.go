@@ -27,10 +27,6 @@ type nominations struct {
 	promisedOn map[string][]model.PodKey // by NodeClaim, nil = to be made
 }
 
-func newNominations(h *hub, o *objects, ns *nodes) *nominations {
-	return &nominations{hub: h, objects: o, nodes: ns, nominees: map[string]time.Time{}}
-}
-
 // Nominate says on which nodes the newest plan places pods, by their names in the snapshot, and which pods that wait
 // have their place on a node that is not ready yet, by the NodeClaim.
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {

@@ -20,14 +20,11 @@ import (
 // forgetAfter is how long a deleted object's UID is remembered: longer than any event can be late.
 const forgetAfter = 10 * time.Minute
 
-// table is the newest known state of each object of one kind, whatever order its events come in.
+// table is the newest known state of each object of one kind, whatever order its events come in. The zero value is
+// ready.
 type table[T client.Object] struct {
 	live map[types.NamespacedName]T
 	gone map[types.UID]time.Time // deleted; an event about them is late
-}
-
-func newTable[T client.Object]() table[T] {
-	return table[T]{live: map[types.NamespacedName]T{}, gone: map[types.UID]time.Time{}}
 }
 
 func keyOf(o client.Object) types.NamespacedName {
@@ -50,6 +47,9 @@ func (t *table[T]) put(o T, now time.Time) bool {
 		if !same {
 			t.bury(old.GetUID(), now)
 		}
+	}
+	if t.live == nil {
+		t.live = map[types.NamespacedName]T{}
 	}
 	t.live[key] = o
 	return true
@@ -77,6 +77,9 @@ func (t *table[T]) bury(uid types.UID, now time.Time) {
 			}
 		}
 	}
+	if t.gone == nil {
+		t.gone = map[types.UID]time.Time{}
+	}
 	t.gone[uid] = now
 }
 
@@ -102,15 +105,6 @@ type objects struct {
 	namespaces  table[*corev1.Namespace]
 
 	list []model.Namespace // of snapshots, by name; nil = to be made
-}
-
-func newObjects(h *hub) *objects {
-	return &objects{
-		hub: h, pods: newTable[*corev1.Pod](), nodes: newTable[*corev1.Node](), claims: newTable[*karpv1.NodeClaim](),
-		pools: newTable[*karpv1.NodePool](), daemonSets: newTable[*appsv1.DaemonSet](),
-		limitRanges: newTable[*corev1.LimitRange](),
-		namespaces:  newTable[*corev1.Namespace](),
-	}
 }
 
 // Claim is a NodeClaim by name, nil if there is none.
@@ -177,19 +171,9 @@ func compareNames[T client.Object](a, b T) int {
 	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-func (os *objects) updateNamespace(o *corev1.Namespace, now time.Time) {
-	old := os.namespaces.live[keyOf(o)]
-	if os.namespaces.put(o, now) && (old == nil || !maps.Equal(old.Labels, o.Labels)) {
-		os.list = nil
-		os.poke()
-	}
-}
-
-func (os *objects) deleteNamespace(o *corev1.Namespace, now time.Time) {
-	if os.namespaces.drop(o, now) {
-		os.list = nil
-		os.poke()
-	}
+func (os *objects) namespaceChanged(*corev1.Namespace) {
+	os.list = nil
+	os.poke()
 }
 
 // renderNamespaces lists the namespaces by name.

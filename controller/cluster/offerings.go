@@ -27,10 +27,6 @@ type offerings struct {
 	next      time.Time // the earliest end of a back-off, zero if there is none
 }
 
-func newOfferings(h *hub) *offerings {
-	return &offerings{hub: h, exhausted: map[model.OfferingKey]backoff{}}
-}
-
 // MarkExhausted takes offerings out of the next snapshots: for 45 s the first time, twice as long each time that it
 // happens again, at most 10 minutes. Saying it again while they are out changes nothing.
 func (of *offerings) MarkExhausted(keys []model.OfferingKey) {

@@ -28,28 +28,10 @@ type overlaid struct {
 	verdicts map[string]OverlayVerdict // by overlay
 }
 
-func newOverlaid(h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog,
-	offerings *offerings,
-) *overlaid {
-	return &overlaid{
-		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings,
-		known: newTable[*v1alpha1.NodeOverlay](),
-	}
-}
-
-func (ov *overlaid) updateOverlay(o *v1alpha1.NodeOverlay, now time.Time) {
-	old := ov.known.live[keyOf(o)]
-	if ov.known.put(o, now) && (old == nil || old.UID != o.UID || old.Generation != o.Generation || o.Generation == 0) {
-		ov.stale = true
-		ov.poke()
-	}
-}
-
-func (ov *overlaid) deleteOverlay(o *v1alpha1.NodeOverlay, now time.Time) {
-	if ov.known.drop(o, now) {
-		ov.stale = true
-		ov.poke()
-	}
+// invalidate has the effects of overlays evaluated again.
+func (ov *overlaid) invalidate() {
+	ov.stale = true
+	ov.poke()
 }
 
 // overlay brings the effects of overlays up to date.

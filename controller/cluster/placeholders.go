@@ -24,10 +24,6 @@ type placeholders struct {
 	byOwner map[types.NamespacedName]*virtual
 }
 
-func newPlaceholders(h *hub, ps *pods) *placeholders {
-	return &placeholders{hub: h, pods: ps, byOwner: map[types.NamespacedName]*virtual{}}
-}
-
 // SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner
 // had; 0 takes them away. Their names and UIDs are the template's with a number behind, their time of creation is the
 // template's.

@@ -40,17 +40,6 @@ type pods struct {
 	places  map[string]*place // by node name, also of nodes not known yet
 }
 
-func newPods(h *hub, o *objects, ns *nodes, sh *shapes, st *storage, bs *budgets, js *jobs, md *missingDaemons,
-	ss *successors,
-) *pods {
-	ps := &pods{
-		hub: h, objects: o, nodes: ns, shapes: sh, storage: st, budgets: bs, jobs: js, missing: md, successors: ss,
-		all: map[types.NamespacedName]*pod{}, places: map[string]*place{},
-	}
-	ss.pods = ps.all
-	return ps
-}
-
 // place is what is on a node.
 type place struct {
 	pods map[types.NamespacedName]*pod

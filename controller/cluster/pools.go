@@ -35,18 +35,6 @@ type pools struct {
 	noStatic  bool
 }
 
-func newPools(
-	h *hub, o *objects, ns *nodes, names *translate.Names, catalogs map[cloud.ClassRef]catalog, offerings *offerings,
-	failures *failures,
-	pauses *pauses, overlaid *overlaid, noStatic bool,
-) *pools {
-	return &pools{
-		hub: h, objects: o, nodes: ns, names: names, catalogs: catalogs, offerings: offerings, failures: failures,
-		pauses:   pauses,
-		overlaid: overlaid, noStatic: noStatic,
-	}
-}
-
 // usage is what a pool's nodes add up to.
 type usage struct {
 	resources       model.Resources
@@ -54,20 +42,9 @@ type usage struct {
 	budgeted, going int
 }
 
-func (pl *pools) updatePool(o *karpv1.NodePool, now time.Time) {
-	old := pl.objects.pools.live[keyOf(o)]
-	if pl.objects.pools.put(o, now) && (old == nil || poolMatters(old, o)) {
-		delete(pl.failures.byPool, o.Name) // it is another one now
-		pl.overlaid.stale = true
-		pl.poke()
-	}
-}
-
-func (pl *pools) deletePool(o *karpv1.NodePool, now time.Time) {
-	if pl.objects.pools.drop(o, now) {
-		pl.overlaid.stale = true
-		pl.poke()
-	}
+func (pl *pools) poolChanged(o *karpv1.NodePool) {
+	delete(pl.failures.byPool, o.Name) // its next launch may succeed
+	pl.overlaid.invalidate()
 }
 
 // price finds what a node costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0
@@ -155,7 +132,6 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 		return
 	}
 	pl.catalogs[class] = catalog{types: types, notReady: notReady}
-	pl.overlaid.stale = true
 	pl.nodes.touchAll()
-	pl.poke()
+	pl.overlaid.invalidate()
 }

@@ -24,8 +24,6 @@ type shapes struct {
 	list    []model.Shape
 }
 
-func newShapes() *shapes { return &shapes{byKey: map[string]*shape{}} }
-
 func (s *shapes) intern(m model.Shape) *shape {
 	if have, ok := s.byKey[m.Key]; ok {
 		return s.hold(have)

@@ -7,17 +7,13 @@ package cluster
 
 import (
 	"sync"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -69,21 +65,43 @@ func New(o Options) *State {
 		o.Names = translate.NewNames()
 	}
 	h := &hub{clock: o.Clock, changed: make(chan struct{}, 1)}
-	objects := newObjects(h)
-	nodes := newNodes(h, objects)
-	shapes := newShapes()
-	successors := newSuccessors(h, nodes, shapes)
-	pods := newPods(h, objects, nodes, shapes, newStorage(h, nodes, o.Names), newBudgets(h, objects, nodes),
-		newJobs(nodes), newMissingDaemons(h, nodes), successors)
-	offerings, catalogs := newOfferings(h), map[cloud.ClassRef]catalog{}
-	failures, pauses := newFailures(h, o.ReadFailures), newPauses(h)
-	overlaid := newOverlaid(h, objects, nodes, o.Names, catalogs, offerings)
+	objects, shapes := &objects{hub: h}, &shapes{byKey: map[string]*shape{}}
+	nodes := &nodes{
+		hub: h, objects: objects, byName: map[string]*node{}, unpaired: map[string]*node{},
+		written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
+		nodesOf: map[string]map[string]bool{}, claimsOf: map[string]map[string]bool{},
+		nodeID: map[string]string{}, claimID: map[string]string{}, byInstance: map[string]string{},
+	}
+	byPod := map[types.NamespacedName]*pod{}
+	successors := &successors{hub: h, nodes: nodes, shapes: shapes, pods: byPod}
+	pods := &pods{
+		hub: h, objects: objects, nodes: nodes, shapes: shapes, successors: successors,
+		storage: &storage{hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{}},
+		budgets: &budgets{hub: h, objects: objects, nodes: nodes, in: map[string]map[string]*budget{}},
+		jobs:    &jobs{nodes: nodes, by: map[string]*job{}, sweep: maxJobs},
+		missing: &missingDaemons{
+			hub: h, nodes: nodes, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
+			of: map[types.NamespacedName]string{},
+		},
+		all: byPod, places: map[string]*place{},
+	}
+	offerings := &offerings{hub: h, exhausted: map[model.OfferingKey]backoff{}}
+	failures := &failures{hub: h, byPool: map[string]failing{}, fromPools: o.ReadFailures}
+	pauses := &pauses{hub: h, until: map[string]time.Time{}}
+	catalogs := map[cloud.ClassRef]catalog{}
+	overlaid := &overlaid{
+		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
+	}
 	return &State{
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
-		overlaid:    overlaid,
-		pools:       newPools(h, objects, nodes, o.Names, catalogs, offerings, failures, pauses, overlaid, o.NoStatic),
-		nominations: newNominations(h, objects, nodes), successors: successors, placeholders: newPlaceholders(h, pods),
-		daemons: newDaemons(h, objects, nodes, o.Names), shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
+		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
+		pools: &pools{
+			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
+			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
+		},
+		nominations:  &nominations{hub: h, objects: objects, nodes: nodes, nominees: map[string]time.Time{}},
+		placeholders: &placeholders{hub: h, pods: pods, byOwner: map[types.NamespacedName]*virtual{}},
+		daemons:      &daemons{hub: h, objects: objects, nodes: nodes, names: o.Names},
 	}
 }
 
@@ -108,82 +126,3 @@ func (h *hub) poke() {
 
 // Names is the table of resource names that snapshots use.
 func (s *State) Names() *translate.Names { return s.names }
-
-// Update takes over an object: a Pod, Node, NodeClaim, NodePool, DaemonSet, LimitRange, Namespace, NodeOverlay,
-// PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass or CSINode. The object is kept: do not
-// change it.
-func (s *State) Update(o client.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	switch o := o.(type) {
-	case *corev1.Pod:
-		s.pods.updatePod(o, now)
-	case *corev1.Node:
-		s.nodes.updateNode(o, now)
-	case *karpv1.NodeClaim:
-		delete(s.nodes.written, o.UID)
-		s.nodes.updateClaim(o, now)
-	case *karpv1.NodePool:
-		s.pools.updatePool(o, now)
-	case *appsv1.DaemonSet:
-		s.daemons.updateDaemonSet(o, now)
-	case *corev1.LimitRange:
-		s.daemons.updateLimitRange(o, now)
-	case *corev1.Namespace:
-		s.objects.updateNamespace(o, now)
-	case *v1alpha1.NodeOverlay:
-		s.overlaid.updateOverlay(o, now)
-	case *corev1.PersistentVolumeClaim:
-		updateStorage(s.pods, &s.storage.claims, claimKind, o, now)
-	case *corev1.PersistentVolume:
-		updateStorage(s.pods, &s.storage.volumes, volumeKind, o, now)
-	case *storagev1.StorageClass:
-		updateStorage(s.pods, &s.storage.classes, classKind, o, now)
-	case *storagev1.CSINode:
-		s.storage.updateCSINode(o, now)
-	case *policyv1.PodDisruptionBudget:
-		s.budgets.updateBudget(o, s.pods.all, now)
-	}
-}
-
-// Delete drops an object that is gone for good.
-func (s *State) Delete(o client.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.clock.Now()
-	switch o := o.(type) {
-	case *corev1.Pod:
-		s.pods.deletePod(o, now)
-	case *corev1.Node:
-		if s.nodes.deleteNode(o, now) {
-			s.pods.dropPlace(o.Name)
-		}
-	case *karpv1.NodeClaim:
-		s.nodes.deleteClaim(o, now)
-	case *karpv1.NodePool:
-		s.pools.deletePool(o, now)
-	case *v1alpha1.NodeOverlay:
-		s.overlaid.deleteOverlay(o, now)
-	case *appsv1.DaemonSet:
-		if s.objects.daemonSets.drop(o, now) {
-			s.daemons.daemonsChanged()
-		}
-	case *corev1.LimitRange:
-		if s.objects.limitRanges.drop(o, now) {
-			s.daemons.daemonsChanged()
-		}
-	case *corev1.Namespace:
-		s.objects.deleteNamespace(o, now)
-	case *corev1.PersistentVolumeClaim:
-		deleteStorage(s.pods, &s.storage.claims, claimKind, o, now)
-	case *corev1.PersistentVolume:
-		deleteStorage(s.pods, &s.storage.volumes, volumeKind, o, now)
-	case *storagev1.StorageClass:
-		deleteStorage(s.pods, &s.storage.classes, classKind, o, now)
-	case *storagev1.CSINode:
-		s.storage.deleteCSINode(o, now)
-	case *policyv1.PodDisruptionBudget:
-		s.budgets.deleteBudget(o, now)
-	}
-}

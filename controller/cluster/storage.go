@@ -3,18 +3,16 @@ package cluster
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// storage is what is known of volumes: not much of it matters to most pods.
+// storage holds the objects behind volumes.
 type storage struct {
 	*hub
 	nodes *nodes
@@ -26,15 +24,6 @@ type storage struct {
 	csiNodes table[*storagev1.CSINode]
 
 	users map[need]map[*pod]bool // pods whose shape was made from an object, or from its absence
-}
-
-func newStorage(h *hub, ns *nodes, names *translate.Names) *storage {
-	return &storage{
-		hub: h, nodes: ns, names: names,
-		claims: newTable[*corev1.PersistentVolumeClaim](), volumes: newTable[*corev1.PersistentVolume](),
-		classes: newTable[*storagev1.StorageClass](), csiNodes: newTable[*storagev1.CSINode](),
-		users: map[need]map[*pod]bool{},
-	}
 }
 
 // need names an object that shapes depend on. The storage class without a name is the default.
@@ -49,7 +38,7 @@ const (
 	classKind  = "StorageClass"
 )
 
-// lookup answers kube.Storage and notes what was asked for.
+// lookup is the translate.Storage of one pod. It notes what it is asked for.
 type lookup struct {
 	in    *storage
 	needs []need
@@ -119,29 +108,10 @@ func (s *storage) unuse(p *pod) {
 	}
 }
 
-// updateStorage and deleteStorage keep an object of a table, and translate again the pods whose shapes depend on it.
-func updateStorage[T client.Object](ps *pods, t *table[T], kind string, o T, now time.Time) {
-	if t.put(o, now) {
-		ps.reshapeUsers(kind, keyOf(o))
-	}
-}
-
-func deleteStorage[T client.Object](ps *pods, t *table[T], kind string, o T, now time.Time) {
-	if t.drop(o, now) {
-		ps.reshapeUsers(kind, keyOf(o))
-	}
-}
-
+// reshapeUsers translates the pods again whose shapes depend on an object.
 func (ps *pods) reshapeUsers(kind string, key types.NamespacedName) {
-	ps.reshapeAll(need{kind, key})
-	if kind == classKind {
-		ps.reshapeAll(need{kind, clusterKey("")})
-	}
-}
-
-func (ps *pods) reshapeAll(n need) {
 	var users []*pod
-	for p := range ps.storage.users[n] {
+	for p := range ps.storage.users[need{kind, key}] {
 		users = append(users, p) // reshape changes the map
 	}
 	for _, p := range users {
@@ -177,22 +147,12 @@ func (st *storage) limitsOf(node string) []model.AttachLimit {
 	return translate.AttachLimits(st.csiNodes.live[clusterKey(node)])
 }
 
-func (st *storage) updateCSINode(o *storagev1.CSINode, now time.Time) {
-	before := st.limitsOf(o.Name)
-	if st.csiNodes.put(o, now) {
-		st.limitsChanged(o.Name, before)
-	}
+func otherAttachLimits(a, b *storagev1.CSINode) bool {
+	return !slices.Equal(translate.AttachLimits(a), translate.AttachLimits(b))
 }
 
-func (st *storage) deleteCSINode(o *storagev1.CSINode, now time.Time) {
-	before := st.limitsOf(o.Name)
-	if st.csiNodes.drop(o, now) {
-		st.limitsChanged(o.Name, before)
-	}
-}
-
-func (st *storage) limitsChanged(node string, before []model.AttachLimit) {
-	if m := st.nodes.byName[node]; m != nil && !slices.Equal(before, st.limitsOf(node)) {
+func (st *storage) limitsChanged(node string) {
+	if m := st.nodes.byName[node]; m != nil {
 		st.nodes.touch(m)
 		st.poke()
 	}

@@ -25,10 +25,6 @@ type successors struct {
 	epoch    int         // epoch of the shape indices in expected
 }
 
-func newSuccessors(h *hub, ns *nodes, sh *shapes) *successors {
-	return &successors{hub: h, nodes: ns, shapes: sh}
-}
-
 // departure is for how long a pod was without a successor.
 type departure struct {
 	*pod         // that was driven off

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"maps"
+	"reflect"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+)
+
+// kind is a kind of objects that a State takes in.
+type kind struct {
+	object         client.Object // an empty one
+	update, delete func(*State, client.Object, time.Time)
+}
+
+// kinds are all kinds of objects that matter to decisions.
+var kinds = []kind{
+	kindOf(&corev1.Pod{}, (*State).updatePod, (*State).deletePod),
+	kindOf(&corev1.Node{}, (*State).updateNode, func(s *State, o *corev1.Node, now time.Time) {
+		if s.nodes.deleteNode(o, now) {
+			s.pods.dropPlace(o.Name)
+		}
+	}),
+	kindOf(&karpv1.NodeClaim{}, func(s *State, o *karpv1.NodeClaim, now time.Time) {
+		delete(s.nodes.written, o.UID)
+		s.nodes.updateClaim(o, now)
+	}, (*State).deleteClaim),
+	tableOf(&karpv1.NodePool{}, func(s *State) *table[*karpv1.NodePool] { return &s.objects.pools }, poolMatters,
+		(*State).poolChanged),
+	tableOf(&appsv1.DaemonSet{}, func(s *State) *table[*appsv1.DaemonSet] { return &s.objects.daemonSets },
+		otherGeneration, func(s *State, _ *appsv1.DaemonSet) { s.daemons.changed() }),
+	tableOf(&corev1.LimitRange{}, func(s *State) *table[*corev1.LimitRange] { return &s.objects.limitRanges }, always,
+		func(s *State, _ *corev1.LimitRange) { s.daemons.changed() }),
+	tableOf(&corev1.Namespace{}, func(s *State) *table[*corev1.Namespace] { return &s.objects.namespaces },
+		func(a, b *corev1.Namespace) bool { return !maps.Equal(a.Labels, b.Labels) }, (*State).namespaceChanged),
+	tableOf(&v1alpha1.NodeOverlay{}, func(s *State) *table[*v1alpha1.NodeOverlay] { return &s.overlaid.known },
+		otherGeneration, func(s *State, _ *v1alpha1.NodeOverlay) { s.overlaid.invalidate() }),
+	tableOf(&corev1.PersistentVolumeClaim{},
+		func(s *State) *table[*corev1.PersistentVolumeClaim] { return &s.storage.claims }, always,
+		func(s *State, o *corev1.PersistentVolumeClaim) { s.pods.reshapeUsers(claimKind, keyOf(o)) }),
+	tableOf(&corev1.PersistentVolume{}, func(s *State) *table[*corev1.PersistentVolume] { return &s.storage.volumes },
+		always, func(s *State, o *corev1.PersistentVolume) { s.pods.reshapeUsers(volumeKind, keyOf(o)) }),
+	tableOf(&storagev1.StorageClass{}, func(s *State) *table[*storagev1.StorageClass] { return &s.storage.classes },
+		always, func(s *State, o *storagev1.StorageClass) {
+			s.pods.reshapeUsers(classKind, keyOf(o))
+			s.pods.reshapeUsers(classKind, clusterKey("")) // it may be, or have been, the default
+		}),
+	tableOf(&storagev1.CSINode{}, func(s *State) *table[*storagev1.CSINode] { return &s.storage.csiNodes },
+		otherAttachLimits, func(s *State, o *storagev1.CSINode) { s.storage.limitsChanged(o.Name) }),
+	kindOf(&policyv1.PodDisruptionBudget{}, func(s *State, o *policyv1.PodDisruptionBudget, now time.Time) {
+		s.budgets.updateBudget(o, s.pods.all, now)
+	}, func(s *State, o *policyv1.PodDisruptionBudget, now time.Time) { s.budgets.deleteBudget(o, now) }),
+}
+
+// kindByType finds the kind of an object.
+var kindByType = func() map[reflect.Type]kind {
+	out := map[reflect.Type]kind{}
+	for _, k := range kinds {
+		out[reflect.TypeOf(k.object)] = k
+	}
+	return out
+}()
+
+// kindOf is a kind whose objects are taken in by functions of their own.
+func kindOf[T client.Object](object T, update, remove func(*State, T, time.Time)) kind {
+	untyped := func(f func(*State, T, time.Time)) func(*State, client.Object, time.Time) {
+		return func(s *State, o client.Object, now time.Time) { f(s, o.(T), now) }
+	}
+	return kind{object, untyped(update), untyped(remove)}
+}
+
+// tableOf is a kind whose objects are kept in a table. It calls changed when one comes, goes, or changes in a way that
+// matters.
+func tableOf[T client.Object](object T, in func(*State) *table[T], matters func(old, now T) bool,
+	changed func(*State, T),
+) kind {
+	return kindOf(object, func(s *State, o T, now time.Time) {
+		old, known := in(s).live[keyOf(o)]
+		if in(s).put(o, now) && (!known || matters(old, o)) {
+			changed(s, o)
+		}
+	}, func(s *State, o T, now time.Time) {
+		if in(s).drop(o, now) {
+			changed(s, o)
+		}
+	})
+}
+
+func always[T any](_, _ T) bool { return true }
+
+// otherGeneration reports whether two states of an object differ in more than their status.
+func otherGeneration[T client.Object](a, b T) bool {
+	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || b.GetGeneration() == 0
+}
+
+// Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
+// LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass and
+// CSINode. The object is kept: do not change it.
+func (s *State) Update(o client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k, known := kindByType[reflect.TypeOf(o)]; known {
+		k.update(s, o, s.clock.Now())
+	}
+}
+
+// Delete drops an object that is gone for good.
+func (s *State) Delete(o client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k, known := kindByType[reflect.TypeOf(o)]; known {
+		k.delete(s, o, s.clock.Now())
+	}
+}
