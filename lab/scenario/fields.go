@@ -91,17 +91,16 @@ func before(now time.Time, text string) (time.Time, error) {
 }
 
 // fields reads the fields from the line: words from the i-th on, and values.
-func (l *line) fields(i int, fields ...field) error {
+func (l *line) fields(i int, fields ...field) {
 	for _, f := range fields {
 		if f.word != nil {
 			*f.word = l.says(f.name, i)
 		} else if text, ok := l.value(f.name); ok {
 			if err := f.read(text); err != nil {
-				return fmt.Errorf("%s=%s: %w", f.name, text, err)
+				l.failf("%s=%s: %w", f.name, text, err)
 			}
 		}
 	}
-	return nil
 }
 
 // readItem reads one word or name=value, which must be one of the fields.
@@ -121,12 +120,11 @@ func readItem(item string, fields []field) error {
 	return nil
 }
 
-// readGroup reads the items of a group.
-func readGroup(l *line, name string, fields []field) error {
+// fieldGroup reads a group of fields.
+func (l *line) fieldGroup(name string, fields ...field) {
 	for _, item := range lists(l.group(name)) {
 		if err := readItem(item, fields); err != nil {
-			return fmt.Errorf("%s(%s): %w", name, item, err)
+			l.failf("%s(%s): %w", name, item, err)
 		}
 	}
-	return nil
 }

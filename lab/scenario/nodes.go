@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -38,55 +37,37 @@ func lifeFields(now time.Time, n *model.Node) []field {
 	}
 }
 
-func (p *parser) addNode(l *line) (err error) {
+func (p *parser) addNode(l *line) {
 	n := model.Node{Name: l.name(), State: model.Initialized, Created: p.s.Now.Add(-time.Hour)}
-	if err := p.once("node", n.Name); err != nil {
-		return err
-	}
-	if err := l.fields(2, append(placeFields(&n), lifeFields(p.s.Now, &n)...)...); err != nil {
-		return err
-	}
+	p.once(l, "node", n.Name)
+	l.fields(2, append(placeFields(&n), lifeFields(p.s.Now, &n)...)...)
 	if !l.has("unmanaged") && n.Pool != "" {
 		n.Claim = "claim-" + n.Name
 	}
 	if claim, ok := l.value("claim"); ok {
 		n.Claim = claim
 	}
-	if n.Taints, err = taints(lists(l.group("taint"))); err != nil {
-		return err
-	}
-	if n.MissingDaemons, err = p.missingDaemons(lists(l.group("lacks"))); err != nil {
-		return err
-	}
-	if n.AttachLimits, err = attachLimits(lists(l.group("attach"))); err != nil {
-		return err
-	}
-	if err := p.size(l, &n); err != nil {
-		return err
-	}
-	if err := p.occupy(l, &n); err != nil {
-		return err
-	}
+	n.Taints, n.AttachLimits, n.MissingDaemons = l.taints("taint"), l.attachLimits(), p.missingDaemons(l)
+	p.size(l, &n)
+	p.occupy(l, &n)
 	p.s.Nodes = append(p.s.Nodes, n)
-	return nil
 }
 
 // missingDaemons reads namespace/name=how long for each DaemonSet whose pod waits for the node.
-func (p *parser) missingDaemons(items []string) ([]model.MissingDaemon, error) {
-	var out []model.MissingDaemon
-	for _, item := range items {
+func (p *parser) missingDaemons(l *line) (out []model.MissingDaemon) {
+	for _, item := range lists(l.group("lacks")) {
 		name, text, _ := cut(item, "=")
 		since, err := before(p.s.Now, text)
 		if err != nil {
-			return nil, fmt.Errorf("lacks(%s): want namespace/name=how long: %w", item, err)
+			l.failf("lacks(%s): want namespace/name=how long: %w", item, err)
 		}
 		out = append(out, model.MissingDaemon{DaemonSet: leaf(name), Since: since})
 	}
-	return out, nil
+	return out
 }
 
 // size gives the node its resources and labels: those of its type, place and pool, then what the line says.
-func (p *parser) size(l *line, n *model.Node) (err error) {
+func (p *parser) size(l *line, n *model.Node) {
 	if !l.has("bare") {
 		var t *model.InstanceType
 		if n.Type != "" {
@@ -94,22 +75,15 @@ func (p *parser) size(l *line, n *model.Node) (err error) {
 		}
 		inherit(n, t)
 	}
-	labels, err := requirements(lists(l.group("labels")))
-	if err != nil {
-		return err
-	}
-	n.Labels = n.Labels.And(labels)
+	n.Labels = n.Labels.And(l.requirements(lists(l.group("labels"))))
 	before := n.Capacity
-	if n.Capacity, err = p.amounts(l, before); err != nil {
-		return err
-	}
+	n.Capacity = p.amounts(l, before)
 	for i := range n.Capacity {
 		if n.Capacity[i] != before[i] {
 			n.Allocatable[i] = n.Capacity[i]
 		}
 	}
-	n.Allocatable, err = p.override(n.Allocatable, lists(l.group("allocatable")))
-	return err
+	n.Allocatable = p.override(l, n.Allocatable, "allocatable", lists(l.group("allocatable")))
 }
 
 // inherit gives a node what follows from its type, if that is known, its place and its pool.
@@ -138,22 +112,16 @@ func inherit(n *model.Node, t *model.InstanceType) {
 
 // occupy puts pods on the node. Its usage is what the line says or, by default, the requests of the pods with a
 // shape.
-func (p *parser) occupy(l *line, n *model.Node) (err error) {
+func (p *parser) occupy(l *line, n *model.Node) {
 	for _, item := range lists(l.group("runs")) {
-		pod, err := p.bound(item, n.Name)
-		if err != nil {
-			return err
-		}
-		if err := p.once("pod", pod.Namespace+"/"+pod.Name+" on "+n.Name); err != nil {
-			return err
-		}
+		pod := p.bound(l, item, n.Name)
+		p.once(l, "pod", pod.Namespace+"/"+pod.Name+" on "+n.Name)
 		if pod.Shape >= 0 && !pod.Terminal {
 			n.Used = n.Used.Plus(p.s.Shapes[pod.Shape].Requests)
 		}
 		n.Pods = append(n.Pods, pod)
 	}
 	if used := l.group("used"); len(used) > 0 {
-		n.Used, err = p.override(model.Resources{}, lists(used))
+		n.Used = p.override(l, model.Resources{}, "used", lists(used))
 	}
-	return err
 }

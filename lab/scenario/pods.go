@@ -9,75 +9,65 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-func (p *parser) addShape(l *line, name string) (int, error) {
-	if err := p.once("shape", name); err != nil {
-		return 0, err
-	}
-	shape, err := p.shape(l, "default")
-	p.s.Shapes = append(p.s.Shapes, shape)
+func (p *parser) addShape(l *line, name string) int {
+	p.once(l, "shape", name)
+	p.s.Shapes = append(p.s.Shapes, p.shape(l, "default"))
 	p.shapes[name] = len(p.s.Shapes) - 1
-	return p.shapes[name], err
+	return p.shapes[name]
 }
 
 // shapeOf returns the shape that the line refers to, or declares it under the name.
-func (p *parser) shapeOf(l *line, name string) (int, error) {
+func (p *parser) shapeOf(l *line, name string) int {
 	other, ok := l.value("as")
 	if !ok {
 		return p.addShape(l, name)
 	}
-	return p.named(other)
+	return p.named(l, other)
 }
 
-func (p *parser) named(name string) (int, error) {
+// named returns the shape that was declared under the name, -1 if there is none.
+func (p *parser) named(l *line, name string) int {
 	i, ok := p.shapes[name]
 	if !ok {
-		return 0, fmt.Errorf("as=%s: no such shape is declared above", quote(name))
+		l.failf("as=%s: no such shape is declared above", quote(name))
+		return -1
 	}
-	return i, nil
+	return i
 }
 
 const maxPods = 1_000_000
 
-func (p *parser) addPods(l *line) error {
+func (p *parser) addPods(l *line) {
 	n, err := strconv.Atoi(l.words[1])
 	if err != nil || n < 0 || n > maxPods || len(l.words) < 3 {
-		return fmt.Errorf("want a number up to a million and a name")
+		l.failf("want a number up to a million and a name")
+		return
 	}
 	if len(p.s.Pending)+len(p.s.Expected)+n > maxPods {
-		return fmt.Errorf("more than a million pods in all")
+		l.failf("more than a million pods in all")
+		return
 	}
 	base := leaf(l.words[2])
-	pod := model.Pod{Created: p.s.Now}
-	if pod.Shape, err = p.shapeOf(l, base); err != nil {
-		return err
-	}
+	pod := model.Pod{Created: p.s.Now, Shape: p.shapeOf(l, base)}
 	pod.Namespace = p.namespaceOf(pod.Shape)
-	list, err := p.wait(l, &pod, 3)
-	if err != nil {
-		return err
-	}
-	for i := range n {
+	list := p.wait(l, &pod, 3)
+	for i := 0; i < n && l.err == nil; i++ {
 		pod.Name = numbered(base, i, n)
 		pod.UID = "uid-" + pod.Name
-		if err := p.once("pod", pod.Namespace+"/"+pod.Name); err != nil {
-			return err
-		}
+		p.once(l, "pod", pod.Namespace+"/"+pod.Name)
 		*list = append(*list, pod)
 	}
-	return nil
 }
 
 // wait reads the fields of pending pods, and returns the list they belong to. words is the number of leading words of
 // the line.
-func (p *parser) wait(l *line, pod *model.Pod, words int) (*[]model.Pod, error) {
+func (p *parser) wait(l *line, pod *model.Pod, words int) *[]model.Pod {
 	expected := false
-	if err := l.fields(words, waitFields(p.s.Now, pod, &expected)...); err != nil {
-		return nil, err
-	}
+	l.fields(words, waitFields(p.s.Now, pod, &expected)...)
 	if expected {
-		return &p.s.Expected, nil
+		return &p.s.Expected
 	}
-	return &p.s.Pending, nil
+	return &p.s.Pending
 }
 
 // numbered returns the name of the i-th of n pods.
@@ -106,32 +96,22 @@ func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 }
 
 // addPod reads one pod that is not part of a numbered row.
-func (p *parser) addPod(l *line) (err error) {
-	pod := model.Pod{Created: p.s.Now}
+func (p *parser) addPod(l *line) {
 	namespace, name := slashed(l.words[1])
 	if name == "" {
-		return fmt.Errorf("the name is missing")
+		l.failf("the name is missing")
 	}
-	if pod.Shape, err = p.shapeOf(l, name); err != nil {
-		return err
-	}
+	pod := model.Pod{Created: p.s.Now, Shape: p.shapeOf(l, name)}
 	if pod.Name = name; namespace == nil {
 		pod.Namespace = p.namespaceOf(pod.Shape)
 	} else {
 		pod.Namespace = *namespace
 	}
 	pod.UID = "uid-" + pod.Name
-	if err := l.fields(2, text("uid", &pod.UID)); err != nil {
-		return err
-	}
-	if err := p.once("pod", pod.Namespace+"/"+pod.Name); err != nil {
-		return err
-	}
-	list, err := p.wait(l, &pod, 2)
-	if err == nil {
-		*list = append(*list, pod)
-	}
-	return err
+	l.fields(2, text("uid", &pod.UID))
+	p.once(l, "pod", pod.Namespace+"/"+pod.Name)
+	list := p.wait(l, &pod, 2)
+	*list = append(*list, pod)
 }
 
 // slashed splits namespace/name; namespace is nil without a slash.
@@ -144,21 +124,18 @@ func slashed(word string) (namespace *string, name string) {
 	return &before, leaf(after)
 }
 
-func (p *parser) addDaemon(l *line) (err error) {
+func (p *parser) addDaemon(l *line) {
 	namespace, name := slashed(l.words[1])
 	if name == "" {
-		return fmt.Errorf("the name is missing")
+		l.failf("the name is missing")
 	}
 	d := model.Daemon{Namespace: "kube-system", Name: name}
 	if namespace != nil {
 		d.Namespace = *namespace
 	}
-	if err := p.once("daemon", d.Namespace+"/"+d.Name); err != nil {
-		return err
-	}
-	d.Shape, err = p.shape(l, d.Namespace)
+	p.once(l, "daemon", d.Namespace+"/"+d.Name)
+	d.Shape = p.shape(l, d.Namespace)
 	p.s.Daemons = append(p.s.Daemons, d)
-	return err
 }
 
 // ordinaryCost is the eviction cost of a pod by default.
@@ -213,26 +190,27 @@ func jobEndField(now time.Time, b *model.BoundPod) field {
 }
 
 // bound reads a pod of a node: its name, then its fields.
-func (p *parser) bound(item, node string) (b model.BoundPod, err error) {
+func (p *parser) bound(l *line, item, node string) (b model.BoundPod) {
 	words := fields(item)
 	namespace, name := slashed(words[0])
 	b.Name, b.UID, b.Shape, b.EvictionCost = name, "uid-"+name+"-"+node, -1, ordinaryCost
 	known := boundFields(p.s.Now, &b)
-	for i := 1; i < len(words); i++ {
-		if words[i] != "as" {
-			err = readItem(words[i], known)
-		} else if i++; i == len(words) {
-			err = fmt.Errorf("want a shape after as")
-		} else {
-			b.Shape, err = p.named(leaf(words[i]))
+	l.in("runs("+item+")", func() {
+		for i := 1; i < len(words); i++ {
+			if words[i] != "as" {
+				if err := readItem(words[i], known); err != nil {
+					l.failf("%w", err)
+				}
+			} else if i++; i == len(words) {
+				l.failf("want a shape after as")
+			} else {
+				b.Shape = p.named(l, leaf(words[i]))
+			}
 		}
-		if err != nil {
-			return b, fmt.Errorf("runs(%s): %w", item, err)
-		}
-	}
+	})
 	b.Namespace = p.namespaceOf(b.Shape)
 	if namespace != nil {
 		b.Namespace = *namespace
 	}
-	return b, nil
+	return b
 }

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -28,26 +27,19 @@ func policyFields(p *model.Policy) []field {
 	}
 }
 
-func (p *parser) addPolicy(l *line) (err error) {
-	if err := p.once("policy", ""); err != nil {
-		return err
-	}
+func (p *parser) addPolicy(l *line) {
+	p.once(l, "policy", "")
 	policy := &p.policy
-	if err := l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff))...); err != nil {
-		return err
-	}
+	l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff))...)
 	_, policy.HasPriorityCutoff = l.value("cutoff")
-	if policy.Largest, err = p.override(model.Resources{}, lists(l.group("largest"))); err != nil {
-		return fmt.Errorf("largest: %w", err)
-	}
+	policy.Largest = p.override(l, model.Resources{}, "largest", lists(l.group("largest")))
 	for _, item := range lists(l.group("performance")) {
 		family, text, _ := cut(item, "=")
 		percent, err := whole[int](text)
 		if err != nil {
-			return fmt.Errorf("performance(%s): want family=percent", item)
+			l.failf("performance(%s): want family=percent", item)
 		}
 		policy.Performance = append(policy.Performance, model.Performance{Family: leaf(family), Percent: percent})
 	}
 	slices.SortFunc(policy.Performance, func(a, b model.Performance) int { return strings.Compare(a.Family, b.Family) })
-	return nil
 }

@@ -9,67 +9,41 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-func (p *parser) addPool(l *line) (err error) {
+func (p *parser) addPool(l *line) {
 	pool := model.Pool{Name: l.name()}
-	if err := p.once("pool", pool.Name); err != nil {
-		return err
-	}
+	p.once(l, "pool", pool.Name)
 	_, pool.Static = l.value("replicas")
-	if err := l.fields(2, number("weight", &pool.Weight), number("replicas", &pool.Replicas)); err != nil {
-		return err
-	}
-	if pool.Requirements, err = requirements(lists(l.group("require"))); err != nil {
-		return err
-	}
+	l.fields(2, number("weight", &pool.Weight), number("replicas", &pool.Replicas))
+	pool.Requirements = l.requirements(lists(l.group("require")))
 	if !l.has("bare") {
 		pool.Requirements = pool.Requirements.And(model.Requirements{model.OneOf(model.LabelPool, pool.Name)})
 	}
-	if pool.Taints, err = taints(lists(l.group("taint"))); err != nil {
-		return err
-	}
-	if pool.StartupTaints, err = taints(lists(l.group("startup-taint"))); err != nil {
-		return err
-	}
-	if err := p.limits(&pool, l); err != nil {
-		return err
-	}
-	if pool.Types, err = p.typesOf(l, pool.Name); err != nil {
-		return err
-	}
+	pool.Taints, pool.StartupTaints = l.taints("taint"), l.taints("startup-taint")
+	pool.Limits.NodesSet = p.limits(&pool, l, "limit", &pool.Limits.Max, &pool.Limits.Nodes)
+	p.limits(&pool, l, "usage", &pool.Usage, &pool.NodeCount)
+	pool.Types = p.typesOf(l, pool.Name)
 	pool.NotReady = sentence(l.group("not-ready"))
-	if err := readGroup(l, "disrupt", disruptionFields(&pool.Disruption)); err != nil {
-		return err
-	}
+	l.fieldGroup("disrupt", disruptionFields(&pool.Disruption)...)
+	l.fieldGroup("annotations", annotationFields(p.s.Now, &pool.Disruption)...)
 	p.s.Pools = append(p.s.Pools, pool)
-	return readGroup(l, "annotations", annotationFields(p.s.Now, &p.s.Pools[len(p.s.Pools)-1].Disruption))
 }
 
-// limits reads the groups limit and usage, in which nodes is not a resource.
-func (p *parser) limits(pool *model.Pool, l *line) (err error) {
-	read := func(group string, resources *model.Resources, nodes *int64) (counted bool, err error) {
-		items := lists(l.group(group))
-		count := number("nodes", nodes)
-		if i := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "nodes=") }); i >= 0 {
-			if err := readItem(items[i], []field{count}); err != nil {
-				return false, fmt.Errorf("%s: %w", group, err)
-			}
-			items, counted = slices.Delete(items, i, i+1), true
+// limits reads the group limit or usage, in which nodes is not a resource, and reports whether it has nodes.
+func (p *parser) limits(pool *model.Pool, l *line, group string, to *model.Resources, nodes *int64) (counted bool) {
+	items := lists(l.group(group))
+	if i := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "nodes=") }); i >= 0 {
+		if err := readItem(items[i], []field{number("nodes", nodes)}); err != nil {
+			l.failf("%s: %w", group, err)
 		}
-		if *resources, err = p.override(model.Resources{}, items); err != nil {
-			return false, fmt.Errorf("%s: %w", group, err)
-		}
-		for _, item := range items {
-			if name, _, _ := cut(item, "="); group == "limit" {
-				pool.Limits.Set[p.resource(name)] = true
-			}
-		}
-		return counted, nil
+		items, counted = slices.Delete(items, i, i+1), true
 	}
-	if pool.Limits.NodesSet, err = read("limit", &pool.Limits.Max, &pool.Limits.Nodes); err != nil {
-		return err
+	*to = p.override(l, model.Resources{}, group, items)
+	for _, item := range items {
+		if name, _, _ := cut(item, "="); group == "limit" && p.resource(name) >= 0 {
+			pool.Limits.Set[p.resource(name)] = true
+		}
 	}
-	_, err = read("usage", &pool.Usage, &pool.NodeCount)
-	return err
+	return counted
 }
 
 func disruptionFields(d *model.DisruptionPolicy) []field {

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// line is a declaration: its words, values and groups.
+// line is a declaration: its words, values and groups, and the first error that was found in it.
 type line struct {
 	number int
+	err    error
 	words  []string
 	values map[string]string
 	groups map[string][]string // contents of each group, by name
@@ -98,6 +99,22 @@ func (l *line) value(key string) (string, bool) {
 func (l *line) group(name string) []string {
 	l.used[name] = true
 	return l.groups[name]
+}
+
+func (l *line) failf(format string, args ...any) {
+	if l.err == nil {
+		l.err = fmt.Errorf(format, args...)
+	}
+}
+
+// in calls read, and puts the context before the error that it finds.
+func (l *line) in(context string, read func()) {
+	if l.err != nil {
+		return
+	}
+	if read(); l.err != nil {
+		l.err = fmt.Errorf("%s: %w", context, l.err)
+	}
 }
 
 // has reports whether a word follows the line's kind and name.

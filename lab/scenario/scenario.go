@@ -34,9 +34,9 @@ func Parse(text string) (*model.Snapshot, model.Policy, error) {
 			if l.kind() != kind {
 				continue
 			}
-			if err := p.declare(kind, l); err != nil {
+			if p.declare(kind, l); l.err != nil {
 				return nil, p.policy, fmt.Errorf("line %d: %s: %w", l.number, strings.Join(l.words[:min(2, len(l.words))], " "),
-					err)
+					l.err)
 			}
 		}
 	}
@@ -56,47 +56,49 @@ type parser struct {
 	taken  map[string]bool // kind and name of what may be declared once
 }
 
-func (p *parser) declare(kind string, l *line) (err error) {
+func (p *parser) declare(kind string, l *line) {
 	l.used[kind] = true
 	if kind != "policy" && (len(l.words) < 2 || l.name() == "") {
-		return fmt.Errorf("the name is missing")
+		l.failf("the name is missing")
+		return
 	}
 	switch kind {
 	case "now":
-		p.s.Now, err = time.Parse(time.RFC3339Nano, l.name())
-		p.s.Now = p.s.Now.UTC()
-		return err
+		now, err := time.Parse(time.RFC3339Nano, l.name())
+		if p.s.Now = now.UTC(); err != nil {
+			l.failf("%w", err)
+		}
 	case "resource":
-		return p.addResource(l.name())
+		p.addResource(l)
 	case "namespace":
-		return p.addNamespace(l)
+		p.once(l, "namespace", l.name())
+		p.s.Namespaces = append(p.s.Namespaces, model.Namespace{Name: l.name(), Labels: l.labels()})
 	case "type":
-		return p.addType(l)
+		p.addType(l)
 	case "shape":
-		_, err := p.addShape(l, l.name())
-		return err
+		p.addShape(l, l.name())
 	case "pods":
-		return p.addPods(l)
+		p.addPods(l)
 	case "pod":
-		return p.addPod(l)
+		p.addPod(l)
 	case "pool":
-		return p.addPool(l)
+		p.addPool(l)
 	case "daemon":
-		return p.addDaemon(l)
+		p.addDaemon(l)
 	case "node":
-		return p.addNode(l)
+		p.addNode(l)
+	case "policy":
+		p.addPolicy(l)
 	}
-	return p.addPolicy(l)
 }
 
 // once fails if another declaration of the kind has the same name.
-func (p *parser) once(kind, name string) error {
+func (p *parser) once(l *line, kind, name string) {
 	key := kind + " " + name
 	if p.taken[key] {
-		return fmt.Errorf("%s %s is declared twice", kind, quote(name))
+		l.failf("%s %s is declared twice", kind, quote(name))
 	}
 	p.taken[key] = true
-	return nil
 }
 
 // leftOver fails on anything that no declaration read: a misspelt word must not be ignored.
@@ -127,59 +129,49 @@ func (l *line) leftOver() error {
 	return nil
 }
 
-func (p *parser) addResource(name string) error {
-	if len(p.s.ResourceNames) == model.MaxResources {
-		return fmt.Errorf("more than %d resources", model.MaxResources)
+func (p *parser) addResource(l *line) {
+	switch {
+	case len(p.s.ResourceNames) == model.MaxResources:
+		l.failf("more than %d resources", model.MaxResources)
+	case slices.Contains(p.s.ResourceNames, l.name()):
+		l.failf("the resource is known already")
+	default:
+		p.s.ResourceNames = append(p.s.ResourceNames, l.name())
 	}
-	if slices.Contains(p.s.ResourceNames, name) {
-		return fmt.Errorf("the resource is known already")
-	}
-	p.s.ResourceNames = append(p.s.ResourceNames, name)
-	return nil
-}
-
-func (p *parser) addNamespace(l *line) (err error) {
-	n := model.Namespace{Name: l.name()}
-	if err := p.once("namespace", n.Name); err != nil {
-		return err
-	}
-	n.Labels, err = labels(lists(l.group("labels")))
-	p.s.Namespaces = append(p.s.Namespaces, n)
-	return err
 }
 
 // amounts reads resources written on the line itself, over base.
-func (p *parser) amounts(l *line, base model.Resources) (model.Resources, error) {
+func (p *parser) amounts(l *line, base model.Resources) model.Resources {
 	for i := range base {
 		name := model.ResourceName(p.s.ResourceNames, i)
-		text, ok := l.value(name)
-		if !ok {
-			continue
+		if text, ok := l.value(name); ok {
+			base[i] = l.amount(name, text)
 		}
-		n, err := amount(name, text)
-		if err != nil {
-			return base, err
-		}
-		base[i] = n
 	}
-	return base, nil
+	return base
 }
 
-// override reads a group of amounts over base.
-func (p *parser) override(base model.Resources, items []string) (model.Resources, error) {
-	for _, item := range items {
-		name, text, _ := cut(item, "=")
-		i := p.resource(name)
-		if i < 0 {
-			return base, fmt.Errorf("%q: unknown resource", name)
-		}
-		n, err := amount(name, text)
-		if err != nil {
-			return base, err
-		}
-		base[i] = n
+func (l *line) amount(resource, text string) int64 {
+	n, err := amount(resource, text)
+	if err != nil {
+		l.failf("%w", err)
 	}
-	return base, nil
+	return n
+}
+
+// override reads the amounts of a group over base.
+func (p *parser) override(l *line, base model.Resources, group string, items []string) model.Resources {
+	l.in(group, func() {
+		for _, item := range items {
+			name, text, _ := cut(item, "=")
+			if i := p.resource(name); i >= 0 {
+				base[i] = l.amount(name, text)
+			} else {
+				l.failf("%q: unknown resource", name)
+			}
+		}
+	})
+	return base
 }
 
 // resource returns the index of the name, -1 if there is none.

@@ -15,63 +15,61 @@ type declaredType struct {
 	only []string
 }
 
-func (p *parser) addType(l *line) (err error) {
+func (p *parser) addType(l *line) {
 	t := declaredType{InstanceType: model.InstanceType{Name: l.name()}, only: leaves(lists(l.group("only")))}
-	if err := p.once("type", fmt.Sprintf("%s %q", t.Name, t.only)); err != nil {
-		return err
-	}
-	if t.Capacity, err = p.amounts(l, model.Resources{}); err != nil {
-		return err
-	}
-	if t.Allocatable, err = p.override(t.Capacity, lists(l.group("allocatable"))); err != nil {
-		return err
-	}
-	if t.Requirements, err = requirements(lists(l.group("labels"))); err != nil {
-		return err
-	}
+	p.once(l, "type", fmt.Sprintf("%s %q", t.Name, t.only))
+	t.Capacity = p.amounts(l, model.Resources{})
+	t.Allocatable = p.override(l, t.Capacity, "allocatable", lists(l.group("allocatable")))
+	t.Requirements = l.requirements(lists(l.group("labels")))
 	if !l.has("bare") {
 		t.Requirements = t.Requirements.And(model.Requirements{model.OneOf(model.LabelInstanceType, t.Name)})
 	}
-	if t.AttachLimits, err = attachLimits(lists(l.group("attach"))); err != nil {
-		return err
-	}
+	t.AttachLimits = l.attachLimits()
 	for _, item := range lists(l.group("offers")) {
-		f := leaves(fields(item))
-		if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" && !strings.HasPrefix(f[3], "out=") {
-			return fmt.Errorf("offer %q: want zone, capacity type, price, and out or out=45s if it has no capacity", item)
-		}
-		o := model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
-		if o.Price, err = price(f[2]); err != nil {
-			return err
-		}
-		if again, ok := strings.CutPrefix(f[len(f)-1], "out="); ok {
-			in, err := time.ParseDuration(again)
-			if err != nil {
-				return fmt.Errorf("offer %q: %w", item, err)
-			}
-			o.RetryAt = p.s.Now.Add(in)
+		o, err := p.offer(item)
+		if err != nil {
+			l.failf("offer %q: %w", item, err)
 		}
 		t.Offerings = append(t.Offerings, o)
 	}
 	p.types = append(p.types, t)
-	return nil
+}
+
+func (p *parser) offer(item string) (o model.Offering, err error) {
+	f := leaves(fields(item))
+	if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" && !strings.HasPrefix(f[3], "out=") {
+		return o, fmt.Errorf("want zone, capacity type, price, and out or out=45s if it has no capacity")
+	}
+	o = model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
+	if o.Price, err = price(f[2]); err != nil {
+		return o, err
+	}
+	if again, ok := strings.CutPrefix(f[len(f)-1], "out="); ok {
+		in, err := time.ParseDuration(again)
+		if err != nil {
+			return o, err
+		}
+		o.RetryAt = p.s.Now.Add(in)
+	}
+	return o, nil
 }
 
 // typesOf returns the types that the line names, or all declared for the pool.
-func (p *parser) typesOf(l *line, pool string) ([]model.InstanceType, error) {
-	var out []model.InstanceType
-	if contents := l.group("types"); len(contents) > 0 {
-		for _, name := range leaves(lists(contents)) {
-			t := p.typeFor(name, pool)
-			if t == nil {
-				return nil, fmt.Errorf("types(%s): not declared", name)
-			}
-			if slices.ContainsFunc(out, func(o model.InstanceType) bool { return o.Name == name }) {
-				return nil, fmt.Errorf("types(%s): named twice", name)
-			}
+func (p *parser) typesOf(l *line, pool string) (out []model.InstanceType) {
+	named := leaves(lists(l.group("types")))
+	for i, name := range named {
+		t := p.typeFor(name, pool)
+		switch {
+		case t == nil:
+			l.failf("types(%s): not declared", name)
+		case slices.Contains(named[:i], name):
+			l.failf("types(%s): named twice", name)
+		default:
 			out = append(out, *t)
 		}
-		return out, nil
+	}
+	if len(l.group("types")) > 0 {
+		return out
 	}
 	for i := range p.types {
 		t := &p.types[i].InstanceType
@@ -79,7 +77,7 @@ func (p *parser) typesOf(l *line, pool string) ([]model.InstanceType, error) {
 			out = append(out, *t)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // typeFor returns the type of the name declared for the pool, else the one for every pool, else nil.

@@ -25,21 +25,21 @@ func longKey(text string) string {
 }
 
 // requirements reads requirements on node labels, with short keys for the well-known ones.
-func requirements(items []string) (model.Requirements, error) { return allOf(items, longKey) }
+func (l *line) requirements(items []string) model.Requirements { return l.allOf(items, longKey) }
 
 // selecting reads requirements on labels of pods and namespaces.
-func selecting(items []string) (model.Requirements, error) { return allOf(items, leaf) }
+func (l *line) selecting(items []string) model.Requirements { return l.allOf(items, leaf) }
 
-func allOf(items []string, key func(string) string) (model.Requirements, error) {
+func (l *line) allOf(items []string, key func(string) string) model.Requirements {
 	var out []model.Requirement
 	for _, item := range items {
 		r, err := requirement(item, key)
 		if err != nil {
-			return nil, fmt.Errorf("requirement %q: %w", item, err)
+			l.failf("requirement %q: %w", item, err)
 		}
 		out = append(out, r)
 	}
-	return model.NewRequirements(out...), nil
+	return model.NewRequirements(out...)
 }
 
 func requirement(item string, key func(string) string) (model.Requirement, error) {
@@ -135,25 +135,23 @@ func price(text string) (model.Price, error) {
 
 var effects = []model.Effect{model.NoSchedule, model.PreferNoSchedule, model.NoExecute}
 
-func taints(items []string) ([]model.Taint, error) {
-	var out []model.Taint
-	for _, item := range items {
+func (l *line) taints(group string) (out []model.Taint) {
+	for _, item := range lists(l.group(group)) {
 		rest, effect, ok := cut(item, ":")
 		if !ok || !slices.Contains(effects, model.Effect(effect)) {
-			return nil, fmt.Errorf("taint %q: want key=value:effect, effect one of %v", item, effects)
+			l.failf("taint %q: want key=value:effect, effect one of %v", item, effects)
 		}
 		key, value, _ := cut(rest, "=")
 		out = append(out, model.Taint{Key: leaf(key), Value: leaf(value), Effect: model.Effect(effect)})
 	}
-	return out, nil
+	return out
 }
 
-func tolerations(items []string) ([]model.Toleration, error) {
-	var out []model.Toleration
-	for _, item := range items {
+func (l *line) tolerations() (out []model.Toleration) {
+	for _, item := range lists(l.group("tolerate")) {
 		rest, effect, limited := cut(item, ":")
 		if limited && !slices.Contains(effects, model.Effect(effect)) {
-			return nil, fmt.Errorf("tolerate(%s): want key, key=value or *, and an effect of %v", item, effects)
+			l.failf("tolerate(%s): want key, key=value or *, and an effect of %v", item, effects)
 		}
 		key, value, equal := cut(rest, "=")
 		if key == "*" {
@@ -161,39 +159,37 @@ func tolerations(items []string) ([]model.Toleration, error) {
 		}
 		out = append(out, model.Toleration{Key: leaf(key), Value: leaf(value), Exists: !equal, Effect: model.Effect(effect)})
 	}
-	return out, nil
+	return out
 }
 
 // labels reads labels of a pod or a namespace.
-func labels(items []string) ([]model.Label, error) {
-	var out []model.Label
-	for _, item := range items {
+func (l *line) labels() (out []model.Label) {
+	for _, item := range lists(l.group("labels")) {
 		key, value, ok := cut(item, "=")
 		if key = leaf(key); !ok || key == "" {
-			return nil, fmt.Errorf("label %q: want key=value", item)
+			l.failf("label %q: want key=value", item)
 		}
 		if _, twice := model.Value(out, key); twice {
-			return nil, fmt.Errorf("label %q is given twice", key)
+			l.failf("label %q is given twice", key)
 		}
 		out = append(out, model.Label{Key: key, Value: leaf(value)})
 	}
 	slices.SortFunc(out, func(a, b model.Label) int { return strings.Compare(a.Key, b.Key) })
-	return out, nil
+	return out
 }
 
-func attachLimits(items []string) ([]model.AttachLimit, error) {
-	var out []model.AttachLimit
-	for _, item := range items {
+func (l *line) attachLimits() (out []model.AttachLimit) {
+	for _, item := range lists(l.group("attach")) {
 		driver, text, _ := cut(item, "=")
 		n, err := whole[int64](text)
 		if err != nil || driver == "" {
-			return nil, fmt.Errorf("attach(%s): want driver=number", item)
+			l.failf("attach(%s): want driver=number", item)
 		}
 		if _, twice := model.AttachLimitOf(out, leaf(driver)); twice {
-			return nil, fmt.Errorf("attach(%s): the driver is given twice", item)
+			l.failf("attach(%s): the driver is given twice", item)
 		}
 		out = append(out, model.AttachLimit{Driver: leaf(driver), Max: n})
 	}
 	slices.SortFunc(out, func(a, b model.AttachLimit) int { return strings.Compare(a.Driver, b.Driver) })
-	return out, nil
+	return out
 }
