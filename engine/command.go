@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// whatIf plans for the pods of a node as if it were being removed.
+// whatIf plans for the pods of a node as if it were removed, and charges the steps.
 func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 	plan := r.provision(to, []*model.Node{n}, r.policy)
 	r.left--
@@ -21,16 +21,16 @@ func (r *run) whatIf(to destinations, n *model.Node) model.Plan {
 	return plan
 }
 
-// provision plans for the pods of nodes as if they were being removed.
+// provision plans for the pods of nodes as if they were removed.
 func (r *run) provision(to destinations, victims []*model.Node, policy model.Policy) (plan model.Plan) {
 	r.projected.open(to).without(victims, func(places *solve.Cluster, moving []model.Pod) {
-		plan = places.WhatIf(moving,
-			policy, 0)
+		plan = places.WhatIf(moving, policy, 0)
 	})
 	return plan
 }
 
-// command proposes to remove the nodes once the plan's launches are ready, and assumes it from now on.
+// command proposes to remove the nodes once the plan's launches are ready. From now on the run assumes that this has
+// happened.
 func (r *run) command(how model.Method, victims []*model.Node, plan model.Plan) {
 	r.commands = append(r.commands, commandOf(how, victims, &plan))
 	for _, n := range victims {

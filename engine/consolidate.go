@@ -33,13 +33,13 @@ type consolidation struct {
 	*proposals
 }
 
-// known is what consolidation found out about candidates before any command was proposed.
+// known is what consolidation computed for its candidates before any command was proposed.
 type known struct {
 	candidates, sorted []*model.Node
 	worth              worths
 }
 
-// serves reports whether it applies to these candidates.
+// serves reports whether k was computed for these candidates.
 func (k *known) serves(candidates []*model.Node, commands int) bool {
 	return commands == 0 && len(candidates) > 0 && slices.Equal(candidates, k.candidates)
 }
@@ -58,8 +58,8 @@ func (c *consolidation) candidates() []*model.Node {
 	})
 }
 
-// sort puts those first that may save most for what moving their pods costs. A node's possible saving is its price
-// beyond what its pods are worth if nodes were bought for the pods of all candidates together.
+// sort puts the candidates first that may save most for what moving their pods costs. A node may save its price beyond
+// what its pods are worth: see worthsOf.
 func (c *consolidation) sort(candidates []*model.Node) {
 	if c.known.serves(candidates, len(c.commands)) {
 		c.worth = c.known.worth
@@ -74,7 +74,7 @@ func (c *consolidation) sort(candidates []*model.Node) {
 	}
 }
 
-// stay records why a node stays, unless drift has done so.
+// stay records why a node stays, unless drift did so already.
 func (c *consolidation) stay(n *model.Node, reason model.Reason) {
 	if _, said := c.reasons[n.Name]; !said || c.cause(n) == "" {
 		c.keep(n, reason)
@@ -104,8 +104,8 @@ func (c *consolidation) unfit(n *model.Node) model.Reason {
 // beforeAll is a cursor before every name.
 const beforeAll = "-"
 
-// singly tries each candidate alone, the best first. If there are more than it may try, it goes through them by name
-// over several calls.
+// singly tries each candidate alone, the best first. If there are more than it may try, it tries them by name over
+// several calls.
 func (c *consolidation) singly(candidates []*model.Node) {
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(n *model.Node) bool { return c.taken[n.Name] })
 	after := c.policy.After.Underutilized

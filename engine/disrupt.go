@@ -138,7 +138,7 @@ func byName(nodes []*model.Node) []*model.Node {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// begin returns the run at the cursor, before anything is proposed.
+// begin returns a run at the cursor that has proposed nothing yet.
 func (r *run) begin(after model.Cursor, w *projection) *run {
 	out := *r
 	out.policy.After, out.after, out.projected = after, after, w
@@ -165,15 +165,15 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 	return model.Reason{}
 }
 
-// free returns those of the nodes that no command or removal takes yet.
+// free returns the nodes that no command or removal takes yet.
 func (r *run) free(nodes []*model.Node, static bool) []*model.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *model.Node) bool {
 		return r.taken[n.Name] || r.pools[n.Pool].Static != static
 	})
 }
 
-// overBudget reports that the pool's budget allows no further removal; the zero Reason if it does. Removals for other
-// reasons count too, since one budget may apply to several.
+// overBudget reports that the pool's budget allows no further removal; the zero Reason if it does. Removals by other
+// methods count too, since one budget may apply to several.
 func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if r.gone[n.Pool] < allowed {
 		return model.Reason{}
@@ -229,8 +229,8 @@ func occupied(n *model.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal })
 }
 
-// movingCost returns what removing the node costs: 1000, and the eviction costs of its pods that move. A negative
-// eviction cost is no reason to disrupt the others (karpenter.md §8.2).
+// movingCost returns the cost of removing a node: 1000, and the eviction costs of its pods that move. A negative
+// eviction cost counts as zero (karpenter.md §8.2).
 func movingCost(n *model.Node) int64 {
 	cost := int64(1000)
 	for i := range n.Pods {

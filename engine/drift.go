@@ -13,10 +13,10 @@ import (
 // drift is the method that replaces drifted, expired and crowded-out nodes.
 type drift struct{ *run }
 
-// drift replaces nodes that have cause, one command each, as many as the budgets allow; pools take turns (see
-// byTurns). Empty nodes are removed at once, others when there is a place for their pods, if possible on a node that
-// is not itself to be replaced. Nodes removed as empty count against the same budget. Looking for places takes the
-// time: where it stops, the next call continues from After.
+// drift replaces nodes that have cause, one command each, within the budgets; pools take turns (see byTurns). Empty
+// nodes are removed at once, other nodes when their pods have places, preferably on nodes that need no replacement
+// themselves. Nodes removed as empty count against the same budget. Searching for places takes the steps: if they run
+// out, the next call continues from After.
 func (r *drift) drift() {
 	looked := readLookedAt(r.policy.After.Drifted)
 	atOnce := func(n *model.Node) bool { return !occupied(n) && !r.projected.buffered[n.Name] }
@@ -67,10 +67,10 @@ func (r *drift) replace(n *model.Node) model.Reason {
 	return reason
 }
 
-// byTurns orders nodes so that their pools take turns: the first of each pool that was not looked at yet, then the
-// second of each. A pool with a thousand drifted nodes, or with some that cannot move, delays no other pool. Within a
-// pool and a turn, nodes are ordered by driftKey; pools that have had no turn yet come first. Nodes that can be
-// removed at once, or were looked at, take no turn and come first.
+// byTurns orders nodes so that their pools take turns: the first node of each pool, then the second of each. A pool
+// with a thousand drifted nodes, or with some that cannot move, delays no other pool. Nodes of a pool are in the order
+// of driftKey. Pools that have had no turn yet come first. Nodes that can be removed at once, or that had their turn,
+// come before all turns.
 func (r *drift) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Node) bool) []*model.Node {
 	slices.SortFunc(all, r.byDrift)
 	turn, next := make(map[*model.Node]int, len(all)), map[string]int{}
@@ -114,8 +114,8 @@ func (l lookedAt) String() string {
 // has reports whether the pool's node with the key was looked at.
 func (l lookedAt) has(pool, key string) bool { return key <= l[pool] }
 
-// cause returns why a node is to be replaced even if it is worth its price, and since when; "" if it is not: it has
-// drifted or, if its pool says so, is too old or has no room for a DaemonSet's pod.
+// cause returns the method that replaces a node even if it is worth its price, and since when; "" if there is none.
+// The node has drifted or, if its pool asks for that, is too old or has no room for a DaemonSet's pod.
 func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
 	switch {
 	case n.Drifted != "":
@@ -147,8 +147,8 @@ func tooFull(n *model.Node) bool {
 	return slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
 }
 
-// noHelp rejects a plan that moves all pods of a node without room for a DaemonSet's pod to another one of the same
-// type: that type has proven to have less room than it promises.
+// noHelp rejects a plan that replaces a node without room for a DaemonSet's pod by another node of the same type: that
+// type has less room than the catalog says.
 func (r *drift) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 	moving := 0
 	for i := range n.Pods {

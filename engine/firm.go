@@ -11,8 +11,8 @@ import (
 // maxFirmer is how often a fragile proposal is planned again.
 const maxFirmer = 6
 
-// firm returns the proposal, or one for the same nodes that survives kube-scheduler's own choices: while it would
-// not, what is launched is enlarged step by step, as long as it still saves enough.
+// firm returns the proposal, or a firmer one for the same nodes that survives kube-scheduler's own choices. As long as
+// a proposal does not survive, its launches are enlarged step by step while they still save enough.
 func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 	first := p
 	reason, wrong := c.fragile(p)
@@ -37,10 +37,10 @@ func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 	return p, reason
 }
 
-// firmer plans once more and relies less on free room elsewhere. In order: pods that kube-scheduler would put on the
-// launched nodes, and those it would leave without a place, get places on launched nodes; if they have them already,
-// all pods do; if all have, room is added for as many more as were left. It returns nil if the pods depend on each
-// other, so that they can only be planned all together.
+// firmer plans again and relies less on free room elsewhere. In order: (1) pods that kube-scheduler would put on
+// launched nodes, or leave without a place, get places on launched nodes; (2) all pods do; (3) room is added for as
+// many more pods as were left. It returns nil if the pods depend on each other, so that they can only be planned
+// together.
 func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
 	q := &proposal{
 		victims: p.victims, moving: p.moving, plan: p.plan, firm: map[model.PodKey]bool{},
@@ -80,9 +80,9 @@ func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
 	return q
 }
 
-// planFor plans for the proposal's pods: for the firm ones on launched nodes only, while the others keep their
-// places. Plans for one node are cut off at its price; for a group a plan that is too dear still tells which of its
-// nodes might as well stay.
+// planFor plans for the proposal's pods: firm pods get places on launched nodes only, and the others keep their
+// places. A plan for one node is cut off at the node's price. A plan for a group is not: if it is too dear, it still
+// shows which nodes of the group should stay.
 func (c *proposals) planFor(p *proposal, policy model.Policy) {
 	below := model.Price(0)
 	if len(p.victims) == 1 || len(p.firm) > 0 {
@@ -103,7 +103,7 @@ func (c *proposals) planFor(p *proposal, policy model.Policy) {
 	c.vacate(p)
 }
 
-// vacate removes the placeholders of extra room from the launches.
+// vacate removes the placeholders for extra room from the launches.
 func (c *proposals) vacate(p *proposal) {
 	shape := make(map[model.PodKey]int, len(p.extra))
 	for i := range p.extra {

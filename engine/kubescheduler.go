@@ -9,16 +9,16 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// misplaced is what kube-scheduler would do to a proposal that it breaks.
+// misplaced is what kube-scheduler would do differently from a fragile proposal.
 type misplaced struct {
 	left       []model.Pod    // without a place
 	onLaunched []model.PodKey // put on launched nodes
 }
 
-// fragile names a pod of a proposal that may be left without a place although the plan has one for it, since
-// kube-scheduler does not know the plan: it puts each pod on the node with the largest free share (NodeResourcesFit
-// LeastAllocated, the default). If that fails, another node would be launched, consolidated, and launched again. The
-// pods are tried in several orders.
+// fragile names a pod of a proposal that may be left without a place although the plan has one for it. kube-scheduler
+// does not know the plan: it puts each pod on the node with the largest free share (NodeResourcesFit LeastAllocated,
+// the default). If that failed, another node would be launched, consolidated, and launched again. Pods are tried in
+// several orders.
 func (c *proposals) fragile(p *proposal) (model.Reason, misplaced) {
 	moving := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return x.Virtual })
 	if len(moving) < 2 {
@@ -49,9 +49,9 @@ func ready(s *model.Snapshot, l *model.Launch, pods []model.Pod) model.Node {
 	return n
 }
 
-// orders are those in which pods are tried: as they come; the smallest first, which is the worst; and the largest
-// first. The smallest go to the largest share free without them: counted with them, they would go to the larger of
-// two new nodes until what that is for has no room.
+// orders are the orders in which pods are tried: as they come; the smallest first, which is the worst; and the largest
+// first. If the smallest come first, nodes are ranked by their free share without the pod. Ranked with it, the
+// smallest pods would all go to the largest of the new nodes until the pods for which it was chosen no longer fit.
 var orders = []order{{}, {by: 1, without: true}, {by: -1}}
 
 // order is the order in which pods are placed one after another.
@@ -65,10 +65,10 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 	slices.SortStableFunc(pods, func(a, b model.Pod) int { return o.by * cmp.Compare(size(&a), size(&b)) })
 }
 
-// survives returns the pod that finds no place in one of the orders, and what happens to all pods in that order. The
-// launches are nodes of the state it is given.
-func (c *proposals) survives(p *proposal, moving []model.Pod, in func(*solve.Cluster) (*rules.State,
-	[]int),
+// survives returns a pod that finds no place in one of the orders, and what happens to all pods in that order.
+// launched are the launches as nodes of the state.
+func (c *proposals) survives(
+	p *proposal, moving []model.Pod, in func(*solve.Cluster) (*rules.State, []int),
 ) (out model.Reason, wrong misplaced) {
 	emptiest, there := c.projected.open(destinations{settled: true}).byFreeShare(), len(c.projected.now.Nodes)
 	c.without(p, func(places *solve.Cluster) {
@@ -135,7 +135,7 @@ func (r *ranking) add(at spare) {
 	r.nodes = slices.Insert(r.nodes, i, at)
 }
 
-// least returns the share of a node that the request takes at least, whichever the node.
+// least returns a lower bound of the share that the request takes of any node.
 func (r *ranking) least(asks *model.Resources) float64 {
 	const rounding = 1e-9
 	return shareOf(asks, &r.largest) - rounding
@@ -151,9 +151,8 @@ func shareOf(asks, all *model.Resources) (sum float64) {
 	return sum
 }
 
-// scheduled places the pods one after another as kube-scheduler would, reports each place to told, and returns the
-// pods that find none. The nodes of emptiest are ranked by their free share before the call; those in beside are not
-// ranked.
+// scheduled places pods one after another as kube-scheduler would, reports each place to told, and returns the pods
+// without one. emptiest ranks the nodes by their free share before the call; the nodes in beside are not ranked.
 func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order,
 	told func(x model.Pod, node int),
 ) []model.Pod {

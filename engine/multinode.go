@@ -15,7 +15,7 @@ const (
 	nearly = 1.1
 )
 
-// together looks for groups of candidates, starting with the best, that can be replaced by fewer or cheaper nodes. It
+// together searches for groups of candidates that fewer or cheaper nodes can replace, the best candidates first. It
 // leaves half of the steps for single candidates.
 func (c *consolidation) together(candidates []*model.Node) {
 	rest := (c.left + 1) / 2
@@ -31,7 +31,7 @@ func (c *consolidation) together(candidates []*model.Node) {
 	c.left = max(c.left, rest)
 }
 
-// acceptParts makes one command of each independent part of the proposal, so that none waits for another.
+// acceptParts makes a command of each independent part of the proposal, so that no part waits for another.
 func (c *consolidation) acceptParts(p *proposal) {
 	parts := p.parts()
 	if len(parts) == 1 {
@@ -92,8 +92,8 @@ func (p *proposal) parts() [][]*model.Node {
 	return out
 }
 
-// bestGroup returns the proposal with the largest saving per move among the first n candidates for n halved
-// repeatedly; nil if there is none. If the first candidates block every group, later starting points are tried.
+// bestGroup returns the proposal with the largest saving per move among the first n candidates, for n halved
+// repeatedly; nil if there is none. If no group of the first candidates can be replaced, it starts further down.
 func (c *consolidation) bestGroup(row []*model.Node, rest int) *proposal {
 	for begin := 0; begin+2 <= len(row); begin = 2*begin + 2 {
 		var best *proposal
@@ -125,9 +125,9 @@ func (c *consolidation) yield(p *proposal) float64 {
 // maxRepairs is how often a group is tried again without some of its nodes.
 const maxRepairs = 3
 
-// withoutIdle proposes for a group. If the launches equal some of the nodes, it retries without those nodes; if the
-// proposal does not pay back in time, without the nodes whose pods are too young. It returns nil if nothing comes of
-// it.
+// withoutIdle proposes a command for a group. If the launches equal some of the nodes, it tries again without those
+// nodes; if the proposal does not pay back in time, without the nodes whose pods are too young. It returns nil if that
+// does not succeed.
 func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 	for range maxRepairs {
 		if len(row) < 2 || c.left <= rest {
@@ -155,7 +155,7 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 	return nil
 }
 
-// changing returns the nodes without those for which the launches contain an equal one at no lower price.
+// changing returns the nodes, except those that an equal launch would replace.
 func changing(row []*model.Node, launches []model.Launch) []*model.Node {
 	again := map[model.OfferingKey]int{}
 	for i := range launches {
@@ -182,8 +182,8 @@ func (c *consolidation) withinBudgets(candidates []*model.Node) []*model.Node {
 	return out
 }
 
-// wait records that nodes would be replaced together with a saving but for a reason. Of several groups the one whose
-// reason ends first counts.
+// wait records that a group of nodes would be replaced if it were not for the reason. Of several groups of a node, the
+// one whose reason ends first counts.
 func (c *consolidation) wait(row []*model.Node, reason model.Reason) {
 	switch reason.Rule {
 	case model.RulePayback, model.RuleSmallSaving, model.RuleSpotToSpot, model.RuleBalanced, model.RuleJob:
@@ -209,7 +209,7 @@ func sooner(a, b *model.Reason) bool {
 	return !a.Until.IsZero() && (b.Until.IsZero() || a.Until.Before(b.Until))
 }
 
-// orGroup returns why a node stays: its own reason or, if nothing cheaper takes its place alone, that of its group.
+// orGroup returns why a node stays: its own reason or, if nothing cheaper replaces it alone, that of its group.
 func (r *run) orGroup(node string, own model.Reason) model.Reason {
 	group, known := r.groups[node]
 	if !known || slices.ContainsFunc(group.Group, func(name string) bool { return r.taken[name] }) {

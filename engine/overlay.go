@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// overlay is the projected cluster as plans with some destinations see it. What is computed about it serves all
-// plans; a plan that removes nodes changes it while it is made.
+// overlay is the projected cluster as seen by plans with some destinations. All these plans share what it computes. A
+// plan that removes nodes changes the overlay while it is made.
 type overlay struct {
 	s      *model.Snapshot // its Nodes belong to the overlay
 	places *solve.Cluster  // nil until needed
@@ -47,7 +47,7 @@ func (v *overlay) exchange(at int, n *model.Node) {
 	}
 }
 
-// without lets f look for places for the pods that move off the victims, which are Deleting meanwhile.
+// without calls f with the places for the pods that leave the victims, which are Deleting during the call.
 func (v *overlay) without(victims []*model.Node, f func(places *solve.Cluster, moving []model.Pod)) {
 	v.look()
 	var at []int

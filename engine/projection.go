@@ -9,9 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// projection is the cluster as it will be: pending pods are on the nodes where they have their places, and the
-// proposed commands are carried out. Pending pods that wait for launches are left out, since no existing node matters
-// to them.
+// projection is the cluster as it will be: pending pods are on the nodes where they have places, and proposed commands
+// are done. Pending pods that wait for launches are left out, since they use no existing node.
 type projection struct {
 	s        *model.Snapshot
 	now      *model.Snapshot
@@ -52,7 +51,7 @@ func (w *projection) close(name string) {
 	clear(w.views)
 }
 
-// apply carries out the plan and removes the victims.
+// apply performs the plan and removes the victims.
 func (w *projection) apply(plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
@@ -72,8 +71,8 @@ func (w *projection) apply(plan *model.Plan, victims []*model.Node) {
 	clear(w.views)
 }
 
-// apart reports whether launches influence no other plan: no pods are moved to launched nodes, no pod depends on the
-// pods they are launched for, and no pool has limits or replicas to which they would count.
+// apart reports whether launches influence no other plan: no pods move to launched nodes, no pods depend on the pods
+// they are launched for, and they count against no limits or replicas.
 func apart(s *model.Snapshot) bool {
 	for i := range s.Pools {
 		if p := &s.Pools[i]; p.Static || p.Limits.NodesSet || rules.Limited(&p.Limits) {
@@ -85,7 +84,8 @@ func apart(s *model.Snapshot) bool {
 	})
 }
 
-// moveAway is apply where launches do not matter: it keeps what does not change, and what is computed about it.
+// moveAway is apply if launches influence no other plan. It keeps what does not change, with everything computed from
+// it.
 func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 	var moving []model.Pod
 	var changed []int
@@ -142,13 +142,13 @@ func (w *projection) open(to destinations) *overlay {
 	return w.views[to]
 }
 
-// shut reports whether the node accepts no pods of plans with such destinations.
+// shut reports whether the node accepts no pods from plans with such destinations.
 func (w *projection) shut(to destinations, n *model.Node) bool {
 	return n.Deleting || to.nowhere || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 }
 
-// unsettled reports whether the node is inside its pool's consolidateAfter, so that moved pods might move again, or
-// is empty and waits only for its budget.
+// unsettled reports whether pods should not move to the node because they might have to move again: its pool's
+// consolidateAfter has not passed, or it is empty and only its budget keeps it.
 func (w *projection) unsettled(n *model.Node) bool {
 	p := w.s.Pool(n.Pool)
 	if p == nil || n.Claim == "" || p.Static || p.Disruption.Never {
@@ -158,8 +158,8 @@ func (w *projection) unsettled(n *model.Node) bool {
 	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || !occupied(n)
 }
 
-// done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their
-// pods, and nothing is pending.
+// done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their pods,
+// and nothing is pending.
 func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	out := *s
 	out.Pending = nil

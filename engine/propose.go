@@ -21,7 +21,7 @@ type proposal struct {
 	extra []model.Pod           // additional pods for which launches must have room
 }
 
-// without lets f look at the cluster without the proposal's victims, and records the pods that move.
+// without calls f with the cluster without the proposal's victims, and records the pods that move.
 func (c *proposals) without(p *proposal, f func(*solve.Cluster)) {
 	c.projected.open(destinations{settled: true}).without(p.victims, func(places *solve.Cluster, moving []model.Pod) {
 		p.moving = moving
@@ -29,13 +29,13 @@ func (c *proposals) without(p *proposal, f func(*solve.Cluster)) {
 	})
 }
 
-// propose finds places for the pods of the nodes: on other nodes, and on launched ones that together cost less.
-// Otherwise it returns why the nodes stay, and the best proposal it had, if any.
+// propose finds places for the pods of the nodes: on other nodes, and on launched ones that cost less than the
+// victims. Otherwise it returns why the nodes stay, and its best proposal, if any.
 //
 //  1. Place the pods on existing nodes.
-//  2. If some are left, check bounds: could any launch for them be cheaper at all?
-//  3. Plan with launches, and narrow these to what saves for certain (saves).
-//  4. Check that kube-scheduler's own choices do not break the plan (firm).
+//  2. For the remaining pods, check bounds: can any launch for them be cheaper at all?
+//  3. Plan with launches, and narrow these to offerings that certainly save enough (saves).
+//  4. Check that the plan holds if kube-scheduler places the pods in its own way (firm).
 func (c *proposals) propose(victims []*model.Node) (*proposal, model.Reason) {
 	c.left--
 	p := &proposal{victims: victims}
@@ -78,7 +78,7 @@ func (c *proposals) saves(p *proposal) (*proposal, model.Reason) {
 	return p, c.paysBack(p)
 }
 
-// onFewer plans with first fit, which fills one node as long as it can grow; nil if that needs as many launches.
+// onFewer plans with first fit, which uses fewer and larger nodes; nil if that needs as many launches.
 func (c *proposals) onFewer(p *proposal) *proposal {
 	policy := c.policy
 	policy.Solver = model.FirstFit

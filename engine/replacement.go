@@ -14,8 +14,8 @@ import (
 // launch then names: the replacement is among the cheapest and is not replaced again at once (karpenter.md §8.2).
 const minCheaperTypes = 15
 
-// tooDear reports, from what the pods are worth, that nodes for them cannot cost less than the victims: then planning
-// is unnecessary.
+// tooDear reports, from the worth of the pods, that nodes for them cannot cost less than the victims. Then no plan is
+// needed.
 func (c *proposals) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
 	worth, holds := 0.0, c.sum(pods)
 	for i := range pods {
@@ -32,7 +32,7 @@ func (c *proposals) tooDear(victims []*model.Node, pods []model.Pod) model.Reaso
 }
 
 // noBargain reports the same for a single victim by comparing its price and size with all offerings. Of several
-// victims some may stay, which only a plan shows.
+// victims some may stay, so only a plan can tell.
 func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
 	if len(victims) > 1 {
 		return model.Reason{}
@@ -60,7 +60,7 @@ func (c *proposals) sum(pods []model.Pod) (out model.Resources) {
 	return out
 }
 
-// nearest names the cheapest single offering that holds so much, whatever else its pods need.
+// nearest names the cheapest single offering that holds the load, other constraints aside.
 func (c *proposals) nearest(holds *model.Resources) model.Reason {
 	var best *model.Launch
 	for i := range c.s.Pools {
@@ -71,10 +71,8 @@ func (c *proposals) nearest(holds *model.Resources) model.Reason {
 			}
 			for _, o := range p.Types[t].Offerings {
 				if o.Available && (best == nil || o.Price < best.Chosen.Price) {
-					best = &model.Launch{Chosen: model.Candidate{OfferingKey: model.OfferingKey{
-						Type:         p.Types[t].Name,
-						CapacityType: o.CapacityType,
-					}, Price: o.Price}}
+					key := model.OfferingKey{Type: p.Types[t].Name, CapacityType: o.CapacityType}
+					best = &model.Launch{Chosen: model.Candidate{OfferingKey: key, Price: o.Price}}
 				}
 			}
 		}
@@ -85,8 +83,8 @@ func (c *proposals) nearest(holds *model.Resources) model.Reason {
 	return notCheaper(*best)
 }
 
-// cheaper narrows a proposal's launches to what is strictly cheaper together than the victims, whichever offering
-// each launch gets.
+// cheaper narrows the launches of a proposal to offerings that together cost strictly less than the victims, whichever
+// offering each launch gets.
 func (c *proposals) cheaper(p *proposal) model.Reason {
 	if len(p.plan.Launches) == 0 {
 		return model.Reason{}
@@ -130,8 +128,8 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 	return model.Reason{}
 }
 
-// narrow restricts the launch to one capacity type: what is cheaper on spot may be so only on spot, and is then
-// launched there or not at all.
+// narrow restricts the launch to one capacity type: a launch that is cheaper only on spot must not fall back to
+// on-demand.
 func (c *proposals) narrow(l *model.Launch, below solve.Ceiling) model.Reason {
 	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
 		if !canBe(l, capacityType) {
@@ -162,9 +160,9 @@ func (c *proposals) toSpot(l *model.Launch, below solve.Ceiling, few bool) model
 	return model.Reason{}
 }
 
-// below returns the bound for the price of one of the launches so that all of them together save what they have to;
-// false if that is impossible. In a group, a launch that may have the type of one of the victims must also cost less
-// than that victim, which might as well stay.
+// below returns the ceiling for one of the launches so that all of them together save enough; false if that is
+// impossible. In a group, a launch that may have the type of a victim must cost less than that victim, which could
+// otherwise stay.
 func (c *proposals) below(p *proposal, l *model.Launch) (solve.Ceiling, bool) {
 	going, coming := solve.Ceiling{}, solve.Ceiling{}
 	least := solve.Ceiling{Real: math.MaxInt64, Effective: math.MaxInt64}
@@ -186,10 +184,10 @@ func (c *proposals) below(p *proposal, l *model.Launch) (solve.Ceiling, bool) {
 		return solve.Ceiling{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
 	}
 	one := c.counts(l)
-	out := solve.Ceiling{Real: portion(one.Real, coming.Real, going.Real), Effective: portion(one.Effective,
-		coming.Effective, going.Effective)}
-	return solve.Ceiling{Real: min(out.Real, least.Real), Effective: min(out.Effective, least.Effective)},
-		coming.Real < going.Real && coming.Effective < going.Effective
+	return solve.Ceiling{
+		Real:      min(portion(one.Real, coming.Real, going.Real), least.Real),
+		Effective: min(portion(one.Effective, coming.Effective, going.Effective), least.Effective),
+	}, coming.Real < going.Real && coming.Effective < going.Effective
 }
 
 // counts returns what a launch costs as chosen.
@@ -198,8 +196,8 @@ func (c *proposals) counts(l *model.Launch) solve.Ceiling {
 	return solve.Ceiling{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
 }
 
-// portion returns one launch's share of what all of them may cost: its price, a part of the remainder in proportion
-// to its price, and one more, since the bound is exclusive. All portions, less one each, add up to less than the
+// portion returns one launch's share of what all launches may cost: its price, a part of the remainder in proportion
+// to its price, and one more because the bound is exclusive. All portions, less one each, add up to less than the
 // whole.
 func portion(one, all, whole model.Price) model.Price {
 	if one < 0 || all <= 0 || whole <= all {

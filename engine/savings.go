@@ -111,8 +111,8 @@ func (c *savings) balanced(victims []*model.Node, saves model.Price) model.Reaso
 	return model.Reason{}
 }
 
-// paysBack rejects a proposal if pods of one of the nodes are too young for their moves: its one-time cost would not
-// be recovered within the pods' expected remaining life. It records when they will be old enough.
+// paysBack rejects a proposal if pods of one of the nodes are too young: the one-time cost of the moves would not be
+// recovered within the pods' expected remaining life. It records when they will be old enough.
 func (c *savings) paysBack(p *proposal) model.Reason {
 	need, have := c.payback(p), model.Unknown
 	for _, n := range p.victims {
@@ -151,7 +151,7 @@ func (c *savings) remaining(n *model.Node) time.Duration {
 	return model.Remaining(c.s.Now, pods)
 }
 
-// lookAgain records that there may be more to do at that time although nothing changes.
+// lookAgain records that the next plan may differ at that time even if nothing changes.
 func (r *run) lookAgain(at time.Time) {
 	if r.again.IsZero() || at.Before(r.again) {
 		r.again = at
@@ -165,8 +165,9 @@ type unfinished struct {
 	lost float64       // cost of its run so far, in price × seconds
 }
 
-// jobs names a Job's pod that will finish before moving it pays. Waiting for the pod costs what the command would
-// save meanwhile. Moving it costs its run so far, since it starts over, and what is paid twice during the handover.
+// jobs names a Job's pod that will finish before moving it pays. Waiting for the pod costs what the command would save
+// until then. Moving it costs its run so far, since it starts over, and the nodes that are paid twice during the
+// handover.
 func (c *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	var all []unfinished
 	for _, n := range victims {
@@ -180,8 +181,8 @@ func (c *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 		}
 	}
 	slices.SortFunc(all, func(a, b unfinished) int {
-		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name,
-			b.key.Name))
+		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace),
+			cmp.Compare(a.key.Name, b.key.Name))
 	})
 	launched := max(priceOf(victims)-max(saves, 0), 0)
 	lost := float64(float64(launched) * model.Handover.Seconds())

@@ -46,7 +46,7 @@ func (r *static) running(p *model.Pool) []*model.Node {
 	return out
 }
 
-// easier orders nodes by what their removal costs; of equals, drifted ones come first, since they will be replaced
+// easier orders nodes by what their removal costs. Drifted nodes come before equals, since they will be replaced
 // anyway.
 func (r *static) easier(a, b *model.Node) int {
 	drifted := func(n *model.Node) int {
@@ -55,9 +55,8 @@ func (r *static) easier(a, b *model.Node) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.lifeCost(a), r.lifeCost(b)), cmp.Compare(drifted(a),
-		drifted(b)),
-		b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.lifeCost(a), r.lifeCost(b)),
+		cmp.Compare(drifted(a), drifted(b)), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))
 }
 
 func rank(n *model.Node) int {
@@ -74,7 +73,7 @@ func rank(n *model.Node) int {
 	return 1
 }
 
-// lifeCost returns what moving the node's pods costs, less the closer the node is to its expiry.
+// lifeCost returns the cost of moving the node's pods, reduced in proportion to the life that the node has left.
 func (r *static) lifeCost(n *model.Node) int64 {
 	cost := int64(0)
 	for i := range n.Pods {
@@ -90,9 +89,9 @@ func (r *static) lifeCost(n *model.Node) int64 {
 	return cost * int64(left/time.Second) / max(int64(whole/time.Second), 1)
 }
 
-// staticDrift replaces drifted nodes of static pools one for one, as far as limits.nodes has room for one more node
-// and the budget allows it (upstream: pkg/controllers/disruption/staticdrift.go). It does not look for places for the
-// pods, since the pool keeps its size. A pool with surplus nodes waits. Pools take turns.
+// staticDrift replaces drifted nodes of static pools one for one, within limits.nodes and the budget (upstream:
+// pkg/controllers/disruption/staticdrift.go). It does not search for places for the pods, since the pool keeps its
+// size. A pool with surplus nodes waits. Pools take turns.
 func (r *static) staticDrift() {
 	var all []*model.Node
 	at := map[string]int{} // pools, by name

@@ -39,8 +39,8 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 	return unserved(overlay, draft, c.Method != model.Underutilized, leaving)
 }
 
-// unserved names one of the pods that a plan leaves without a place or, unless launchesDo, only with a node yet to be
-// launched; the zero Reason if there is none.
+// unserved names one of the pods for which a plan has no place or, unless launchesDo, only a node yet to be launched;
+// the zero Reason if there is none.
 func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(model.Pod) bool) model.Reason {
 	those := map[model.PodKey]bool{}
 	for _, p := range s.Pending {

@@ -6,14 +6,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// closing is how long before its pool's window closes no command starts any more: its replacements would be ready too
-// late.
+// closing is how long before its pool's window closes no command starts any more: its replacements would not be ready
+// in time.
 const closing = 5 * time.Minute
 
-// shut replaces the budget of a method by which no node may be removed now.
+// shut replaces the budget of a method that may remove no node now.
 const shut = -1
 
-// shutNow returns the pool with shut for each method by which no node may be removed now.
+// shutNow returns the pool with shut for each method that may remove no node now.
 func shutNow(s *model.Snapshot, p *model.Pool) *model.Pool {
 	out := *p
 	d := &out.Disruption

@@ -5,11 +5,11 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// worths is what a pod of each shape is worth, in effective price per hour: see solve.Value.
+// worths is the worth of a pod by shape, in effective price per hour: see solve.Value.
 type worths []float64
 
-// worthsOf buys nodes for the pods of all candidates together: the cheapest configuration of the cluster as far as it
-// may change.
+// worthsOf returns the worth of pods if nodes were bought for the pods of all candidates together: the cheapest
+// configuration of the part of the cluster that may change.
 func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	if len(candidates) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (w worths) of(shape int) float64 {
 	return w[shape]
 }
 
-// waste returns what the node costs beyond what its pods are worth: no other nodes for these pods save more.
+// waste returns the node's price beyond the worth of its pods: other nodes for these pods save no more.
 func (c *consolidation) waste(n *model.Node) float64 {
 	out := float64(c.effective(n))
 	for i := range n.Pods {

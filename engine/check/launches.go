@@ -100,8 +100,8 @@ func (j *judge) optionsOf(l *model.Launch) [][]*option {
 	for i, name := range l.Types {
 		k := c.kind(name)
 		for x := 0; k != nil && x < len(k.options); x++ {
-			if w := &k.options[x]; w.offer.Available && allows(l.Requirements, w.labels) && allows(c.pool.Requirements,
-				w.labels) {
+			if w := &k.options[x]; w.offer.Available && allows(l.Requirements, w.labels) &&
+				allows(c.pool.Requirements, w.labels) {
 				out[i] = append(out[i], w)
 			}
 		}

@@ -21,7 +21,7 @@ type order struct {
 	queues   []*queue
 	rest     []helper              // pods without needs that some selector matches
 	helpers  map[*counter][]helper // by counter: those of rest that it counts and that are not bound
-	inStages bool                  // see inPhases
+	inStages bool                  // see runInStages
 }
 
 // needs are what a shape asks of the pods bound before it.
@@ -57,8 +57,10 @@ const tries = 5
 
 // bindable: there is an order in which each pod of the plan is allowed at its turn.
 func (j *coexistence) bindable() {
-	o := &order{j: j, known: map[string]*counter{}, feeds: make([][]*counter, len(j.s.Shapes)), needs: make([]*needs,
-		len(j.s.Shapes))}
+	o := &order{
+		j: j, known: map[string]*counter{},
+		feeds: make([][]*counter, len(j.s.Shapes)), needs: make([]*needs, len(j.s.Shapes)),
+	}
 	_, planned := j.present()
 	for i := range j.s.Shapes {
 		if planned[i] {

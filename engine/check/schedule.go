@@ -42,14 +42,14 @@ func (o *order) run() []*queue {
 	waiting := slices.Clone(o.queues)
 	o.firsts(waiting)
 	if o.inStages {
-		o.inPhases(waiting)
+		o.runInStages(waiting)
 	}
-	return o.exhaust(waiting, o.help)
+	return o.bindAll(waiting, o.help)
 }
 
-// inPhases binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only can
+// runInStages binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only can
 // wait for them, but raise their domains.
-func (o *order) inPhases(waiting []*queue) {
+func (o *order) runInStages(waiting []*queue) {
 	span := func(q *queue) int {
 		least := 1 << 30
 		for _, s := range o.needs[q.shape].spread {
@@ -63,13 +63,13 @@ func (o *order) inPhases(waiting []*queue) {
 	}
 	slices.Sort(spans)
 	for _, most := range slices.Compact(spans) {
-		o.exhaust(slices.DeleteFunc(slices.Clone(waiting), func(q *queue) bool { return span(q) > most }),
+		o.bindAll(slices.DeleteFunc(slices.Clone(waiting), func(q *queue) bool { return span(q) > most }),
 			func([]*queue) bool { return false })
 	}
 }
 
-// exhaust binds of these whatever is allowed, with help if nothing is.
-func (o *order) exhaust(waiting []*queue, help func([]*queue) bool) []*queue {
+// bindAll binds pods of the queues as long as any is allowed, with help if none is. It returns the queues that are left.
+func (o *order) bindAll(waiting []*queue, help func([]*queue) bool) []*queue {
 	for {
 		waiting = slices.DeleteFunc(waiting, func(q *queue) bool { return q.left == 0 })
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// capacity is what can still be requested of each node, by resource. A resource has a column only if some shape that
-// was looked at requests it; of the others the snapshot has the values.
+// capacity is what can still be requested of each node. A resource has a column only if a shape requests it that was
+// looked at; the snapshot has the other values.
 type capacity struct {
 	*nodes
 	base    *capacity // of the State that this one was forked from, nil if none
@@ -69,8 +69,8 @@ func unused(n *model.Node, resource int) int64 {
 	return all - used
 }
 
-// unbound returns what can be requested of the node according to the snapshot. Nothing is bound in a State that
-// others are forked from, so its columns have that value.
+// unbound returns what can be requested of the node according to the snapshot. Nothing is bound in a State from which
+// others are forked, so its columns have that value.
 func (free *capacity) unbound(node, resource int) int64 {
 	if free.base != nil && free.base.columns[resource] != nil {
 		return free.base.columns[resource][node]

@@ -2,8 +2,8 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// owners are the pods with anti-affinity terms, which repel the pods that match. A term is counted once a shape that
-// it matches, or one that has it, is looked at.
+// owners are the pods with anti-affinity terms, which repel the pods that match. A term is counted once somebody looks
+// at a shape that it matches or that has it.
 type owners struct {
 	*counters
 	terms   []ownedTerm

@@ -6,9 +6,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Screen finds the pools that could launch a node for a pod at all, so that hopeless pods cost a plan next to
-// nothing, however many pods and pools there are. What depends on a pool alone is computed once; what depends on a
-// requirement or a set of tolerations, once for all pods that share it.
+// Screen finds the pools that could launch a node for a pod at all, so that hopeless pods cost a plan next to nothing,
+// however many pods and pools there are. It computes once what depends on a pool alone, and once for all pods what
+// depends on a requirement or a set of tolerations.
 //
 // It errs on the side of the pool: it ignores volumes, ports, minValues and other pods.
 type Screen struct {
@@ -94,7 +94,7 @@ func (s *Screen) frontOf(view int) []int {
 	return front
 }
 
-// Views returns the views that could launch a node for one pod with such a request, whatever else it needs.
+// Views returns the views that could launch a node for one pod with this request, other constraints aside.
 func (s *Screen) Views(
 	request model.Resources, required model.Requirements, anyOf []model.Requirements, tolerations []model.Toleration,
 ) Bits {
@@ -175,7 +175,7 @@ func (s *Screen) want(w model.Requirement) *wanted {
 	return out
 }
 
-// leaves computes what a requirement leaves of all views: what View.option says about each.
+// leaves computes what View.option says about one requirement, for all views.
 func (s *Screen) leaves(w model.Requirement) *wanted {
 	out := &wanted{views: NewBits(len(s.views)), types: make([]Bits, len(s.catalogs))}
 	var custom Bits

@@ -9,8 +9,8 @@ import (
 // run is some pods of a shape on a node; several runs for the same node add up.
 type run struct{ node, n int32 }
 
-// whereabouts records where pods are, by shape, so that counters created later can count them. The pods that nodes
-// have from the beginning are gathered when the first counter is created: most plans for a pod or two need none.
+// whereabouts records where pods are, by shape, so that counters created later can count them. The pods of the
+// snapshot's nodes are gathered when the first counter is created; most plans for a pod or two create none.
 type whereabouts struct {
 	gathered  bool
 	bound     [][]run      // from the beginning
@@ -22,8 +22,8 @@ type whereabouts struct {
 
 func newWhereabouts(shapes int) whereabouts {
 	return whereabouts{
-		bound: make([][]run, shapes), placed: make([][]run, shapes), leaving: make([][]run, shapes), compactAt: make([]int,
-			shapes),
+		bound: make([][]run, shapes), placed: make([][]run, shapes), leaving: make([][]run, shapes),
+		compactAt: make([]int, shapes),
 	}
 }
 
