@@ -30,9 +30,8 @@ func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
 	return &Search{s: s.WithExpected(), policy: policy}
 }
 
-// From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, which costs
-// nobody anything, surplus and drift of static pools, drift, consolidation. Each plans with the cluster as the earlier
-// ones leave it.
+// From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, surplus and
+// drift of static pools, drift, consolidation. Each plans with the cluster as the earlier ones leave it.
 func (x *Search) From(after model.Cursor) model.Plan {
 	if x.projected == nil {
 		x.projected = newProjection(x.s, x.policy)

@@ -47,8 +47,8 @@ func (o *order) run() []*queue {
 	return o.bindAll(waiting, o.help)
 }
 
-// runInStages binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only can
-// wait for them, but raise their domains.
+// runInStages binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only
+// can wait for them, but raise their domains.
 func (o *order) runInStages(waiting []*queue) {
 	span := func(q *queue) int {
 		least := 1 << 30
@@ -68,7 +68,8 @@ func (o *order) runInStages(waiting []*queue) {
 	}
 }
 
-// bindAll binds pods of the queues as long as any is allowed, with help if none is. It returns the queues that are left.
+// bindAll binds pods of the queues as long as any is allowed, with help if none is. It returns the queues that are
+// left.
 func (o *order) bindAll(waiting []*queue, help func([]*queue) bool) []*queue {
 	for {
 		waiting = slices.DeleteFunc(waiting, func(q *queue) bool { return q.left == 0 })

@@ -10,8 +10,8 @@ type column struct {
 	vals []float64
 }
 
-// master is a restricted master problem: min c·x, A·x ≥ b, x ≥ 0, solved by the revised simplex method with an explicit
-// inverse of the basis. Columns come one by one.
+// master is a restricted master problem: min c·x, A·x ≥ b, x ≥ 0. It is solved by the revised simplex method with an
+// explicit inverse of the basis; columns enter one by one.
 type master struct {
 	m      int
 	basis  []*column // nil = the surplus of row excess[i]

@@ -22,7 +22,8 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 	n := len(v.Offers)
 	p := &pool{
 		view: v, available: make([]rules.Bits, n), offers: make([][]rules.Offer, n), admitted: rules.NewBits(n),
-		zones: rules.FullBits(len(v.Zones)), capacity: rules.FullBits(len(v.Capacities)), options: map[string][]*rules.Option{},
+		zones: rules.FullBits(len(v.Zones)), capacity: rules.FullBits(len(v.Capacities)),
+		options: map[string][]*rules.Option{},
 	}
 	for t, offers := range v.Offers {
 		p.available[t] = rules.NewBits(len(v.Zones) * len(v.Capacities))

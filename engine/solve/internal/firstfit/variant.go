@@ -153,7 +153,8 @@ func (x *variants) variant(shape, i int) *variant {
 	r := x.of(shape)
 	if r.variants[i] == nil {
 		v := &variant{
-			relaxation: r, shape: shape, preferences: r.steps[i], nodes: rules.FullBits(x.nodes), prepared: -1, failedAt: [2]int{-1, -1},
+			relaxation: r, shape: shape, preferences: r.steps[i], nodes: rules.FullBits(x.nodes),
+			prepared: -1, failedAt: [2]int{-1, -1},
 		}
 		x.addTerms(v)
 		x.addOptions(v)
