@@ -16,15 +16,15 @@ import (
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// serveAPI runs kube-apiserver as apiapp.Run does, with what no flag can say: who else may come in, and how to reach
-// nodes.
+// serveAPI runs kube-apiserver as apiapp.Run does, with two settings that have no flag: additional authentication, and
+// the connections to nodes.
 func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) error {
 	config, err := apiapp.NewConfig(o)
 	if err != nil {
 		return err
 	}
 	if p.o.Tokens != nil {
-		// Requests meet the aggregator's chain; the others are set alike, since TokenReviews ask theirs.
+		// Requests pass the aggregator's chain; TokenReviews use those of the others.
 		for _, c := range []*genericapiserver.Config{
 			config.KubeAPIs.ControlPlane.Generic,
 			&config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
@@ -54,7 +54,7 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 	return prepared.Run(ctx)
 }
 
-// RESTConfig is a fresh client configuration with all rights (group system:masters), limited to Options.ClientQPS.
+// RESTConfig returns a new client configuration with all rights (group system:masters), limited to Options.ClientQPS.
 func (p *Plane) RESTConfig() *rest.Config {
 	return &rest.Config{
 		Host:  p.APIServerURL(),
@@ -66,22 +66,22 @@ func (p *Plane) RESTConfig() *rest.Config {
 	}
 }
 
-// Kubeconfig is the path of a kubeconfig file with all rights; it is rewritten at each start.
+// Kubeconfig returns the path of a kubeconfig file with all rights, which each start rewrites.
 func (p *Plane) Kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
-// APIServerURL is the address of the API server, such as https://127.0.0.1:16443.
+// APIServerURL returns the address of the API server, such as https://127.0.0.1:16443.
 func (p *Plane) APIServerURL() string { return "https://" + p.address() }
 
-// CABundle is the PEM certificate of the authority that signed the API server's certificate.
+// CABundle returns the PEM certificate of the authority that signed the API server's certificate.
 func (p *Plane) CABundle() []byte { return append([]byte(nil), p.pki.ca.certPEM...) }
 
-// ServiceCIDR is the range of Service addresses.
+// ServiceCIDR returns the range of Service addresses.
 func (p *Plane) ServiceCIDR() string { return p.state.ServiceCIDR }
 
 func (p *Plane) address() string { return fmt.Sprintf("127.0.0.1:%d", p.state.Port) }
 
-// auditPolicy notes writes with what was written, except leases and events, which are many and say little; of reads
-// only that they were. What is in secrets, and tokens, are not written down.
+// auditPolicy logs writes with their content and reads without. It logs no leases, and neither the content of events
+// nor that of secrets and tokens.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -102,7 +102,7 @@ rules:
 - level: Request
 `
 
-// auditFlags are kube-apiserver's, if requests are to be noted; they come after the policy has been written.
+// auditFlags writes the audit policy and returns kube-apiserver's flags for it; none without an audit log.
 func (p *Plane) auditFlags() ([]string, error) {
 	if p.o.AuditLog == "" {
 		return nil, nil

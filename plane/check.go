@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
-// CorruptError says that etcd's files are damaged.
+// CorruptError reports that etcd's files are damaged.
 type CorruptError struct {
 	Dir   string
 	Cause error
@@ -28,8 +28,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
-// initialised marks an etcd that has been ready once. Before that nothing can have been stored, so that half-made files
-// of a start that was killed can be thrown away.
+// initialised returns the file that marks an etcd which has been ready once. Before that nothing can have been stored,
+// so that the incomplete files of a killed start can be deleted.
 func initialised(dir string) string { return filepath.Join(dir, "initialised") }
 
 func markInitialised(dir string) error {
@@ -42,8 +42,8 @@ func markInitialised(dir string) error {
 	return nil
 }
 
-// checkFiles reads etcd's write-ahead log and database before etcd does: etcd answers damage by ending the process, in
-// goroutines nobody can guard. Torn last records are not damage; etcd mends those.
+// checkFiles reads etcd's write-ahead log and database before etcd does: on damage etcd ends the process, in goroutines
+// that nobody can guard. Torn last records are no damage; etcd repairs those.
 func checkFiles(dir string) error {
 	member := filepath.Join(dir, "member")
 	if _, err := os.Stat(initialised(dir)); errors.Is(err, os.ErrNotExist) {
@@ -59,17 +59,17 @@ func checkFiles(dir string) error {
 	if _, err := os.Stat(db); err != nil {
 		return &CorruptError{Dir: dir, Cause: err}
 	}
-	if err := guarded(func() error { return readLog(logDir) }); err != nil {
+	if err := guard(func() error { return readLog(logDir) }); err != nil {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf("write-ahead log: %w", err)}
 	}
-	if err := guarded(func() error { return readDatabase(db) }); err != nil {
+	if err := guard(func() error { return readDatabase(db) }); err != nil {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf("database: %w", err)}
 	}
 	return nil
 }
 
-// guarded turns whatever befalls f into an error: panics, etcd's fatal log lines, reads beyond a file's mapped end.
-func guarded(f func() error) error {
+// guard runs f and turns panics, etcd's fatal log lines and reads beyond the end of a mapped file into errors.
+func guard(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		debug.SetPanicOnFault(true)

@@ -17,13 +17,13 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
 )
 
-// The components are run through their Run functions and not through their commands: those install signal handlers,
-// which panic when a second component does so, and a logging configuration that can be set only once.
+// The components run through their Run functions rather than their commands, which install signal handlers (a second
+// component that does so panics) and a logging configuration that can be set only once.
 
-// Version is the Kubernetes version, such as "v1.36.2".
+// Version returns the Kubernetes version, such as "v1.36.2".
 func (p *Plane) Version() string { return Version() }
 
-// Version is the Kubernetes version that this package runs.
+// Version returns the Kubernetes version that this package runs.
 func Version() string { return kubeversion.Version }
 
 // parse applies flags to a component's options.
@@ -42,17 +42,17 @@ func (p *Plane) apiserverFlags() []string {
 	k := p.pki
 	return []string{
 		"--bind-address=127.0.0.1",
-		"--advertise-address=127.0.0.1",   // else it looks for a default route, which a laptop in a train lacks
+		"--advertise-address=127.0.0.1",   // else it looks for a default route, which an offline laptop lacks
 		"--endpoint-reconciler-type=none", // endpoints must not be loopback addresses
 		"--etcd-servers=" + p.etcd.endpoint(),
 		"--service-cluster-ip-range=" + p.state.ServiceCIDR,
-		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", // as kubeadm and EKS have them
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", // as in kubeadm and EKS
 		"--allow-privileged=true",
 		"--client-ca-file=" + k.ca.certFile,
 		"--tls-cert-file=" + k.serving.certFile, "--tls-private-key-file=" + k.serving.keyFile,
 		"--kubelet-client-certificate=" + k.kubelet.certFile, "--kubelet-client-key=" + k.kubelet.keyFile,
 		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
-		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust whoever answers at a node's address
+		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust any server at a node's address
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + k.serviceAccountPub,
 		"--service-account-signing-key-file=" + k.serviceAccountKey,
@@ -62,7 +62,7 @@ func (p *Plane) apiserverFlags() []string {
 		"--requestheader-group-headers=X-Remote-Group",
 		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + k.front.certFile, "--proxy-client-key-file=" + k.front.keyFile,
-		"--shutdown-send-retry-after=true", // bounds the wait for open watches by 2 s instead of a minute
+		"--shutdown-send-retry-after=true", // limits the wait for open watches to 2 s instead of a minute
 		"--profiling=false",
 	}
 }
@@ -97,7 +97,7 @@ func (p *Plane) startAPIServer(ctx context.Context) error {
 	return p.awaitAPIServer(ctx)
 }
 
-// startClients runs the controllers and the scheduler side by side and waits until both do their work.
+// startClients runs the controllers and the scheduler concurrently and waits until both are ready.
 func (p *Plane) startClients(ctx context.Context) error {
 	if err := p.startControllerManager(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (p *Plane) startClients(ctx context.Context) error {
 	case <-p.failed:
 		return p.err
 	default:
-		p.parts[clientsReady] = &part{}
+		p.components[clientsReady] = &component{}
 		return nil
 	}
 }
@@ -159,7 +159,7 @@ func (p *Plane) startControllerManager() error {
 	return nil
 }
 
-// startScheduler returns a channel that is closed when the scheduler has seen all objects.
+// startScheduler returns a channel that is closed when the scheduler's caches have synced.
 func (p *Plane) startScheduler() (synced <-chan struct{}, err error) {
 	s := schedoptions.NewOptions()
 	if err := parse(scheduler, *s.Flags, p.clientFlags(scheduler)); err != nil {

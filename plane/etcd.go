@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// store is the embedded etcd, reachable through a socket in a folder that only this user may enter.
+// store is the embedded etcd, which listens on a socket in a folder that only this user may enter.
 type store struct {
 	dir     string
 	socket  string
@@ -33,7 +33,7 @@ func (s *store) fail(err error) {
 	})
 }
 
-// startEtcd checks etcd's files and brings it up; damaged files become a *CorruptError.
+// startEtcd checks etcd's files and starts it; damaged files become a *CorruptError.
 func (p *Plane) startEtcd(ctx context.Context) error {
 	s := &store{dir: filepath.Join(p.dir, "etcd"), failed: make(chan struct{})}
 	if err := checkFiles(s.dir); err != nil {
@@ -69,8 +69,8 @@ func (p *Plane) startEtcd(ctx context.Context) error {
 	return markInitialised(s.dir)
 }
 
-// serve runs etcd's bootstrap in a goroutine of its own, because what etcd's logger calls fatal ends the goroutine, and
-// because a damaged database file may be mapped shorter than its pages say.
+// serve starts etcd in a goroutine of its own, because a fatal log entry of etcd ends the goroutine, and because a
+// damaged database file may be mapped shorter than its pages say.
 func (s *store) serve(started chan<- *embed.Etcd) {
 	debug.SetPanicOnFault(true)
 	defer func() {
@@ -91,18 +91,18 @@ func (s *store) serve(started chan<- *embed.Etcd) {
 
 func (s *store) config() *embed.Config {
 	client := url.URL{Scheme: "unix", Path: s.socket}
-	peer := url.URL{Scheme: "http", Host: "localhost:2380"} // a name only: a single member has nobody to listen to
+	peer := url.URL{Scheme: "http", Host: "localhost:2380"} // only a name: a single member has no peers
 	c := embed.NewConfig()
 	c.Name, c.Dir = "nodeless", s.dir
-	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{peer} // nobody asks where it is
+	c.ListenClientUrls, c.AdvertiseClientUrls = []url.URL{client}, []url.URL{peer} // nobody uses the advertised address
 	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.EnableGRPCGateway = false
-	// Without fsync the sudden death of the computer may lose the last seconds. The process's death, kill -9 included, loses
-	// nothing: what was written is in the page cache, which belongs to the kernel. A cluster of simulated instances can
-	// live with the first, and writes are ten times faster on slow disks.
+	// Without fsync a power cut may lose the last seconds, which a cluster of simulated instances can bear, and writes are
+	// ten times faster on slow disks. The end of the process, kill -9 included, loses nothing: what was written is in the
+	// kernel's page cache.
 	c.UnsafeNoFsync = true
-	// The only member waits for nobody, so it may elect itself soon after the start.
+	// The only member may elect itself soon after the start.
 	c.TickMs, c.ElectionMs = 50, 250
 	c.QuotaBackendBytes = 8 << 30
 	c.MaxRequestBytes = 3 << 20 // headroom above the API server's own limit of 3 MB of JSON, which is smaller as protobuf
@@ -110,14 +110,14 @@ func (s *store) config() *embed.Config {
 	return c
 }
 
-// endpoint is what the API server connects to.
+// endpoint returns the address for the API server.
 func (s *store) endpoint() string { return "unix://" + s.socket }
 
 // maxSocketPath is the longest address of a Unix socket on Linux and macOS, with a little room.
 const maxSocketPath = 100
 
-// makeSocket chooses where the socket lies: in the data directory (0700), or, if that path is too long for a socket, in
-// a fresh private folder.
+// makeSocket chooses the path of the socket: in the data directory (0700) or, if that path is too long for a socket, in
+// a new private folder.
 func (s *store) makeSocket() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fmt.Errorf("etcd folder: %w", err)
@@ -136,7 +136,7 @@ func (s *store) makeSocket() error {
 	return nil
 }
 
-// stop closes etcd, gently within limit, then hard.
+// stop closes etcd gracefully within limit, then hard.
 func (s *store) stop(limit time.Duration) {
 	defer s.cleanup()
 	if s.server == nil {

@@ -12,7 +12,7 @@ import (
 	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // holds the variable linked below
 )
 
-// onFatal is told when a component wants to end the process. It is set while a control plane runs.
+// onFatal is called when a component wants to end the process. It is set while a control plane runs.
 var onFatal atomic.Pointer[func(error)]
 
 func reportFatal(err error) {
@@ -21,17 +21,17 @@ func reportFatal(err error) {
 	}
 }
 
-// fatalExit stands in for os.Exit in klog.Fatal: the process belongs to the user, who is to read an error and not a
-// stack. The goroutine ends; the rest is taken down in order.
+// fatalExit replaces os.Exit in klog.Fatal, so that the user gets an error rather than a stack. The goroutine ends; the
+// rest is shut down in order.
 func fatalExit(code int) {
 	reportFatal(fmt.Errorf("a Kubernetes component gave up (exit code %d)", code))
 	runtime.Goexit()
 }
 
-// goneHook does the same for etcd's logger, whose Fatal exits and whose Panic panics, in any of its goroutines.
-type goneHook struct{ report func(error) }
+// exitHook does the same for etcd's logger, whose Fatal exits and whose Panic panics in any of its goroutines.
+type exitHook struct{ report func(error) }
 
-func (h goneHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
+func (h exitHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	err := fmt.Errorf("%s", e.Message)
 	for _, f := range fields {
 		if cause, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
@@ -42,17 +42,17 @@ func (h goneHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// etcdLogger writes warnings and worse; report is told of what etcd considers fatal.
+// etcdLogger writes warnings and errors; it passes what etcd considers fatal to report.
 func etcdLogger(report func(error)) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder
 	core := zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.AddSync(logs), zapcore.WarnLevel)
-	hook := goneHook{report}
+	hook := exitHook{report}
 	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }
 
-// The API server's etcd client logs to the terminal, through a logger made when the process starts and offered for
-// change nowhere; its warnings about connections that end would stand between the lines the user reads.
+// The API server's etcd client logs to the terminal, through a logger that is created when the process starts and that
+// no option changes. Its warnings about closed connections would disturb the program's own output.
 //
 //go:linkname apiserverEtcdClientLogger k8s.io/apiserver/pkg/storage/storagebackend/factory.etcd3ClientLogger
 var apiserverEtcdClientLogger *zap.Logger

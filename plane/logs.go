@@ -12,16 +12,16 @@ import (
 	"k8s.io/klog/v2/textlogger"
 )
 
-// maxLog is the size at which a log file is put aside.
+// maxLog is the size at which a log file is rotated.
 const maxLog = 32 << 20
 
-// logs is where everything the components say goes. The loggers of Kubernetes, gRPC and etcd are globals that cannot be
-// exchanged safely once goroutines use them, so they are set once to this writer, and only its file changes.
+// logs receives the logs of all components. The loggers of Kubernetes, gRPC and etcd are globals that cannot be
+// replaced safely once goroutines use them: they are set to this writer once, and only its file changes.
 var logs = &logWriter{}
 
 var redirect sync.Once
 
-// openLog begins a new log file and keeps the last one beside it.
+// openLog begins a new log file and keeps the previous one beside it.
 func openLog(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("log folder: %w", err)
@@ -40,8 +40,8 @@ func openLog(path string) error {
 
 func closeLog() { logs.close() }
 
-// logWriter writes to a file that is put aside when it has grown too large. Without a file it drops what it is given:
-// goroutines of a stopped control plane may still have something to say.
+// logWriter writes to a file, which it rotates at maxLog. Without a file it discards everything: goroutines of a
+// stopped control plane may still log.
 type logWriter struct {
 	mu   sync.Mutex
 	path string
@@ -80,7 +80,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	}
 	if w.size += len(b); w.size > maxLog {
 		if err := w.rotate(); err != nil {
-			return len(b), nil //nolint:nilerr // a full disk must not stop the control plane for its log's sake
+			return len(b), nil //nolint:nilerr // a full disk must not stop the control plane because of its log
 		}
 		w.size = len(b)
 	}

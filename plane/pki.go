@@ -19,6 +19,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 const (
@@ -35,8 +37,8 @@ type pair struct {
 	certFile, keyFile string
 }
 
-// pki is everything the components prove themselves with. The front proxy has an authority of its own: whoever holds a
-// certificate of it may speak for any user.
+// pki holds the credentials of the components. The front proxy has an authority of its own, since whoever holds one of
+// its certificates may impersonate any user.
 type pki struct {
 	ca, frontCA                         *pair
 	serving, kubelet, front             *pair
@@ -45,8 +47,8 @@ type pki struct {
 	serviceAccountPub                   string // public key file
 }
 
-// ensurePKI loads the certificates in dir and makes those that are missing, unreadable, of another authority, for other
-// names, or about to expire.
+// ensurePKI loads the certificates in dir and issues those that are missing, unreadable, signed by another authority,
+// for other names, or about to expire.
 func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -127,7 +129,7 @@ func ensurePair(base string, want x509.Certificate, by *pair, now time.Time) (*p
 	return p, p.issue(want, by, now)
 }
 
-// load reads both files; an error means that they cannot be used.
+// load reads both files; it fails if they cannot be used.
 func (p *pair) load() (err error) {
 	if p.certPEM, err = os.ReadFile(p.certFile); err != nil {
 		return err
@@ -135,19 +137,16 @@ func (p *pair) load() (err error) {
 	if p.keyPEM, err = os.ReadFile(p.keyFile); err != nil {
 		return err
 	}
-	cert, _ := pem.Decode(p.certPEM)
-	key, _ := pem.Decode(p.keyPEM)
-	if cert == nil || key == nil {
-		return errors.New("not PEM")
-	}
-	if p.cert, err = x509.ParseCertificate(cert.Bytes); err != nil {
+	certs, err := cert.ParseCertsPEM(p.certPEM)
+	if err != nil {
 		return err
 	}
-	p.key, err = x509.ParseECPrivateKey(key.Bytes)
+	p.cert = certs[0]
+	p.key, err = parseKey(p.keyPEM)
 	return err
 }
 
-// serves says whether a loaded pair is still what is wanted.
+// serves reports whether a loaded pair still meets the requirements.
 func (p *pair) serves(want x509.Certificate, by *pair, now time.Time) bool {
 	signer := p
 	if by != nil {
@@ -183,35 +182,34 @@ func (p *pair) issue(want x509.Certificate, by *pair, now time.Time) (err error)
 	if p.cert, err = x509.ParseCertificate(der); err != nil {
 		return err
 	}
-	if p.keyPEM, err = encodeKey(p.key); err != nil {
+	if p.keyPEM, err = keyutil.MarshalPrivateKeyToPEM(p.key); err != nil {
 		return err
 	}
 	p.certPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	return errors.Join(writeFile(p.keyFile, p.keyPEM), writeFile(p.certFile, p.certPEM))
 }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
+func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
+	parsed, err := keyutil.ParsePrivateKeyPEM(text)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if err == nil && !ok {
+		err = errors.New("not an ECDSA key")
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
+	return key, err
 }
 
-// ensureKey keeps the key that signs service account tokens: with another one, all tokens handed out would be void.
+// ensureKey keeps the key that signs service account tokens: a new one would invalidate all tokens.
 func ensureKey(private, public string) error {
+	text, err := os.ReadFile(private)
 	var key *ecdsa.PrivateKey
-	if raw, err := os.ReadFile(private); err == nil {
-		if block, _ := pem.Decode(raw); block != nil {
-			key, _ = x509.ParseECPrivateKey(block.Bytes)
-		}
+	if err == nil {
+		key, err = parseKey(text)
 	}
-	if key == nil {
-		var err error
+	if err != nil {
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			return err
 		}
-		raw, err := encodeKey(key)
+		raw, err := keyutil.MarshalPrivateKeyToPEM(key)
 		if err != nil {
 			return err
 		}
@@ -230,7 +228,7 @@ func ensureKey(private, public string) error {
 	return writeFile(public, want)
 }
 
-// writeKubeconfigs writes the user's kubeconfig and those of the components, with the present port and certificates.
+// writeKubeconfigs writes the kubeconfigs of the user and of the components, with the current port and certificates.
 func (p *Plane) writeKubeconfigs() error {
 	for path, who := range map[string]*pair{
 		p.Kubeconfig():                           p.pki.admin,

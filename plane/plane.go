@@ -1,6 +1,6 @@
 // Package plane runs a real Kubernetes control plane inside this process: etcd, kube-apiserver, kube-controller-manager
 // and kube-scheduler, on loopback only, with its own certificates and a data directory that survives restarts. It takes
-// minutes to compile and 180 MB to link, so only commands and tests import it.
+// minutes to compile and adds 180 MB to a binary, so only commands and tests import it.
 package plane
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
-// Options say where a control plane keeps its state and how it is reached. Only DataDir is needed.
+// Options configures a control plane. Only DataDir is required.
 type Options struct {
-	// DataDir holds etcd, pki, logs and kubeconfig. It is created (0700) when missing; one process at a time may use it.
+	// DataDir holds etcd, pki, logs and kubeconfig. It is created (0700) if missing; one process at a time may use it.
 	DataDir string
-	// LogFile receives the components' logs; the default is DataDir/logs/control-plane.log. It is started anew at each
-	// Start and whenever it reaches 32 MiB; the one before is kept with the suffix ".1".
+	// LogFile receives the components' logs; the default is DataDir/logs/control-plane.log. Each Start begins a new file,
+	// and so does a file of 32 MiB; the previous one is kept with the suffix ".1".
 	LogFile string
-	// AuditLog is a file in which the API server notes every request, one JSON object a line; "" = nowhere.
+	// AuditLog is a file to which the API server logs every request, one JSON object per line; "" = none.
 	AuditLog string
 	// ClientQPS is the request rate per second of kube-controller-manager and kube-scheduler (burst: twice that), and of
 	// RESTConfig. The default is 1000: upstream's 20 to 50 make 1,000 pods of a Deployment take almost a minute.
 	ClientQPS int
 	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range it was made with.
 	ServiceCIDR string
-	// Port fixes kube-apiserver's port; if something else listens there, Start fails and names it. With 0 a free port is
-	// chosen once and kept; should another process have taken it meanwhile, a new one is chosen and the kubeconfig
+	// Port fixes kube-apiserver's port; if another process listens there, Start fails and names it. With 0 a free port is
+	// chosen once and kept; if another process takes it between two starts, a new one is chosen and the kubeconfig
 	// follows.
 	Port int
-	// Tokens decides on bearer tokens besides ServiceAccounts'; nil = nobody does.
+	// Tokens authenticates bearer tokens other than those of ServiceAccounts; nil = none.
 	Tokens authenticator.Token
-	// DialKubelet is how the API server reaches the addresses of nodes; nil = over the host's network.
+	// DialKubelet connects the API server to the addresses of nodes; nil = over the host's network.
 	DialKubelet func(ctx context.Context, network, address string) (net.Conn, error)
-	// Progress is called after each step of the start, from one goroutine at a time, with the time the step took.
+	// Progress is called after each step of the start, from one goroutine at a time, with the duration of the step.
 	Progress func(step string, took time.Duration)
 }
 
@@ -51,10 +51,10 @@ type Plane struct {
 	state state
 	pki   *pki
 
-	release  func()    // gives the data directory back
-	listener *closable // of kube-apiserver
-	etcd     *store
-	parts    map[string]*part
+	release    func()    // unlocks the data directory
+	listener   *closable // of kube-apiserver
+	etcd       *store
+	components map[string]*component
 
 	mu       sync.Mutex
 	err      error
@@ -68,10 +68,10 @@ type Plane struct {
 // inUse is held while a control plane runs: its components register themselves in globals of this process.
 var inUse sync.Mutex
 
-// Start brings a control plane up and returns when it is ready: the API server says so, the scheduler has its caches
-// and the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if
-// it ends before that, everything is taken down again. Afterwards the control plane runs until Stop, or until a part of
-// it fails (see Done and Err). One process can run one control plane at a time.
+// Start starts a control plane and returns when it is ready: the API server says so, the scheduler has its caches and
+// the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if it
+// ends earlier, everything is stopped again. Afterwards the control plane runs until Stop, or until a component fails
+// (see Done and Err). One process can run one control plane at a time.
 //
 // It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is
 // taken, and a *CorruptError if etcd's files are damaged.
@@ -83,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 		return nil, errors.New("start control plane: one already runs in this process; stop it first")
 	}
 	p := &Plane{
-		o: o, dir: o.DataDir, parts: map[string]*part{},
+		o: o, dir: o.DataDir, components: map[string]*component{},
 		stopping: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}),
 	}
 	go p.supervise()
@@ -121,7 +121,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// start takes the steps in order; what it has acquired is given back by shutdown, however far it came.
+// start runs the steps in order; shutdown releases what they have acquired, however far they came.
 func (p *Plane) start(ctx context.Context) error {
 	if err := p.prepare(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (p *Plane) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare takes the data directory, the port and the certificates.
+// prepare acquires the data directory, the port and the certificates.
 func (p *Plane) prepare() (err error) {
 	began := time.Now()
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// PortError says that the port asked for is taken.
+// PortError reports that the requested port is taken.
 type PortError struct {
 	Port   int
 	Holder string // " by process 123 (name)", "" if it cannot be known
@@ -26,11 +26,11 @@ func (e *PortError) Error() string {
 		e.Holder)
 }
 
-// Ports tried first. They lie below the range from which the kernel serves outgoing connections, so nobody gets them by
-// chance between two starts, and beside 6443, which other local clusters want.
+// Ports that are tried first. They are below the range that the kernel uses for outgoing connections, so that nobody
+// gets them by chance between two starts, and differ from 6443, which other local clusters use.
 const firstPort, lastPort = 16443, 16542
 
-// listen opens the API server's port: the fixed one or none; else the one of the last start, else a free one.
+// listen opens the API server's port: the fixed one if there is one, else the port of the last start, else a free one.
 func listen(fixed, last int) (net.Listener, error) {
 	if fixed != 0 {
 		l, err := listenOn(fixed)
@@ -60,8 +60,8 @@ func listenOn(port int) (net.Listener, error) {
 	return l, nil
 }
 
-// holder names the process that listens on a port, " by process 123 (name)", or "" if that cannot be known: other
-// users' processes hide their sockets, and only Linux shows them in /proc.
+// holder names the process that listens on a port: " by process 123 (name)", or "" if it is unknown. Processes of other
+// users hide their sockets, and only Linux shows them in /proc.
 func holder(port int) string {
 	inodes := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -103,8 +103,8 @@ func listeningInodes(table string, port int, inodes map[string]bool) {
 	}
 }
 
-// closable is the API server's listener. If the API server has not ended in time, its port is closed under it; it would
-// answer that with a panic, so its accepting goroutine ends instead.
+// closable is the API server's listener. If the API server does not end in time, its port is closed under it. It would
+// panic; its accepting goroutine ends instead.
 type closable struct {
 	net.Listener
 	closed atomic.Bool
@@ -118,7 +118,7 @@ func (l *closable) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// shut frees the port whether or not the API server has done so.
+// shut closes the port whether or not the API server has done so.
 func (l *closable) shut() {
 	l.closed.Store(true)
 	_ = l.Close()

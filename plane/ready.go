@@ -22,7 +22,7 @@ func (p *Plane) awaitAPIServer(ctx context.Context) error {
 	began, checked := time.Now(), false
 	return p.await(ctx, apiserver, func(ctx context.Context) error {
 		_, err := c.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		if err != nil && !checked && time.Since(began) > suspicious {
+		if err != nil && !checked && time.Since(began) > slowStart {
 			checked = true
 			if damage := p.etcd.checkObjects(ctx); damage != nil {
 				p.fail("etcd", &CorruptError{Dir: p.etcd.dir, Cause: damage})
@@ -32,11 +32,11 @@ func (p *Plane) awaitAPIServer(ctx context.Context) error {
 	})
 }
 
-// suspicious is how long the API server may take before its data is looked at; it needs 2 s.
-const suspicious = 10 * time.Second
+// slowStart is how long the API server may take before its data are checked; it usually needs 2 s.
+const slowStart = 10 * time.Second
 
-// awaitClients waits until the scheduler has its caches and the controllers have made the ServiceAccount without which
-// no pod can be created in the namespace default.
+// awaitClients waits until the scheduler's caches have synced and the controllers have created the ServiceAccount
+// without which no pod can be created in the namespace default.
 func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error {
 	c, err := kubernetes.NewForConfig(p.RESTConfig())
 	if err != nil {
@@ -59,11 +59,10 @@ func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error 
 	}
 }
 
-// checkObjects decodes every stored object. Neither etcd's files nor the API server tell when an object's own bytes
-// were changed: the API server tries to read it for ever and never becomes ready. So this is asked when it takes its
-// time.
+// checkObjects decodes every stored object. Neither checkFiles nor the API server reports an object whose own bytes
+// have changed: the API server retries for ever and never becomes ready. So a slow start calls this.
 func (s *store) checkObjects(ctx context.Context) error {
-	return guarded(func() error {
+	return guard(func() error {
 		all, err := s.server.Server.KV().Range(ctx, []byte("/registry/"), []byte("/registry0"), mvcc.RangeOptions{})
 		if err != nil {
 			return fmt.Errorf("database: %w", err)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// shutdownLimits bound each stage of the way down; together they stay below five seconds.
+// The limits of the stages of the shutdown; together they stay below five seconds.
 const (
 	clientsShutdown   = 1500 * time.Millisecond // controllers and scheduler, together
 	apiserverShutdown = 2500 * time.Millisecond
 	etcdShutdown      = 900 * time.Millisecond
 )
 
-// supervise takes everything down when asked to, or when a part failed.
+// supervise shuts everything down after Stop, or after a component failed.
 func (p *Plane) supervise() {
 	select {
 	case <-p.stopping:
@@ -23,15 +23,15 @@ func (p *Plane) supervise() {
 		<-p.settled()
 	}
 	p.shutdown()
-	inUse.Unlock() // before anybody hears that it is down, who may start the next one at once
+	inUse.Unlock() // before done is closed: whoever waits for it may start the next one at once
 	close(p.done)
 }
 
-// settled is closed once nobody builds the plane any more: at Stop, or when a running plane fails.
+// settled returns a channel that is closed once the start is over: at Stop, or because the plane runs.
 func (p *Plane) settled() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.parts[clientsReady] != nil {
+	if p.components[clientsReady] != nil {
 		closed := make(chan struct{})
 		close(closed)
 		return closed
@@ -39,7 +39,7 @@ func (p *Plane) settled() <-chan struct{} {
 	return p.stopping
 }
 
-// fail notes the first failure of a part and begins the way down.
+// fail records the first failure of a component and begins the shutdown.
 func (p *Plane) fail(name string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,10 +57,10 @@ func (p *Plane) fail(name string, err error) {
 	})
 }
 
-// shutdown goes from the top down, so that nobody misses what it still needs; each stage has its limit.
+// shutdown stops the components from the top down, so that each one keeps what it needs; every stage has its limit.
 func (p *Plane) shutdown() {
-	p.stopParts(clientsShutdown, controllerManager, scheduler)
-	p.stopParts(apiserverShutdown, apiserver)
+	p.stopComponents(clientsShutdown, controllerManager, scheduler)
+	p.stopComponents(apiserverShutdown, apiserver)
 	if p.listener != nil {
 		p.listener.shut()
 	}
@@ -73,8 +73,8 @@ func (p *Plane) shutdown() {
 	}
 }
 
-// Stop takes the control plane down and waits until it is: at most five seconds, or until ctx ends. The data stays.
-// It is idempotent.
+// Stop stops the control plane and waits for its end: at most five seconds, or until ctx ends. The data stay. It is
+// idempotent.
 func (p *Plane) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopOnce.Do(func() { close(p.stopping) })
@@ -87,10 +87,10 @@ func (p *Plane) Stop(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the control plane has ended, by Stop or by a failure.
+// Done returns a channel that is closed when the control plane has ended, by Stop or by a failure.
 func (p *Plane) Done() <-chan struct{} { return p.done }
 
-// Err is what made the control plane end by itself; nil while it runs and after Stop.
+// Err returns the failure that ended the control plane; nil while it runs and after Stop.
 func (p *Plane) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

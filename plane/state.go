@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// state is what must stay the same from one start to the next.
+// state holds the settings that persist from one start to the next.
 type state struct {
 	Port        int    `json:"port"`
 	ServiceCIDR string `json:"serviceCIDR"`
@@ -19,7 +19,7 @@ const defaultServiceCIDR = "10.96.0.0/16"
 
 func stateFile(dir string) string { return filepath.Join(dir, "plane.json") }
 
-// loadState reads the state; a file that cannot be understood counts as none, since all of it can be chosen anew.
+// loadState reads the state; an invalid file counts as none, since all settings can be chosen anew.
 func loadState(dir string) (state, error) {
 	var s state
 	raw, err := os.ReadFile(stateFile(dir))
@@ -43,7 +43,7 @@ func (s state) save(dir string) error {
 	return writeFile(stateFile(dir), append(raw, '\n'))
 }
 
-// setServiceCIDR takes the wanted range on the first start; later ones must agree with it.
+// setServiceCIDR sets the range on the first start; later starts must use the same one.
 func (s *state) setServiceCIDR(want string) error {
 	if want != "" {
 		ip, n, err := net.ParseCIDR(want)
@@ -67,7 +67,7 @@ func (s *state) setServiceCIDR(want string) error {
 	return nil
 }
 
-// serviceIP is the address of the Service "kubernetes": the first of the range.
+// serviceIP returns the address of the Service "kubernetes": the first of the range.
 func serviceIP(cidr string) (net.IP, error) {
 	_, n, err := net.ParseCIDR(cidr)
 	if err != nil {
@@ -77,7 +77,7 @@ func serviceIP(cidr string) (net.IP, error) {
 	return net.IPv4(ip[0], ip[1], ip[2], ip[3]+1), nil
 }
 
-// writeFile replaces a file for its owner alone, whole or not at all.
+// writeFile replaces a file atomically; only its owner can read it.
 func writeFile(path string, data []byte) error {
 	tmp := path + ".tmp"
 	if err := os.WriteFile(tmp, data, 0o600); err != nil {

@@ -22,7 +22,7 @@ import (
 	"k8s.io/kubectl/pkg/cmd/plugin"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 
-	_ "github.com/nodeless/nodeless/internal/kit/kubeversion" // else it would call itself v0.0.0-master
+	_ "github.com/nodeless/nodeless/internal/kit/kubeversion" // without it kubectl's version is v0.0.0-master
 )
 
 // Run runs kubectl with its arguments (without its name) and returns its exit code. It talks to the cluster of the
@@ -55,7 +55,7 @@ func restore(previous string, had bool) {
 	_ = os.Unsetenv(clientcmd.RecommendedConfigPathEnvVar)
 }
 
-// execute runs the command in a goroutine of its own, which kubectl's way of giving up, from any depth, ends.
+// execute runs the command in a goroutine of its own, which kubectl's fatal errors end from any depth.
 func execute(args []string, streams genericiooptions.IOStreams) int {
 	exit := make(chan int, 1)
 	end := func(code int) {
@@ -93,10 +93,10 @@ func execute(args []string, streams genericiooptions.IOStreams) int {
 	return <-exit
 }
 
-// clusterFlags choose another cluster than ours.
+// clusterFlags select a cluster other than ours.
 var clusterFlags = []string{"--kubeconfig", "--context", "--cluster", "--user", "--server", "-s"}
 
-// namesCluster says whether the user chose a cluster. Arguments after "--" belong to a command run in a container.
+// namesCluster reports whether the user chose a cluster. Arguments after "--" belong to a command in a container.
 func namesCluster(args []string) bool {
 	for _, a := range args {
 		if a == "--" {
@@ -110,7 +110,7 @@ func namesCluster(args []string) bool {
 	return false
 }
 
-// needsCluster says whether the arguments ask something of an API server.
+// needsCluster reports whether the arguments need an API server.
 func needsCluster(args []string) bool {
 	for _, a := range args {
 		switch a {

@@ -1,4 +1,4 @@
-// Package planetest gives tests a real control plane: one per test binary, since starting one costs seconds of CPU.
+// Package planetest gives tests a real control plane: one per test binary, since a start costs seconds of CPU.
 //
 //	func TestMain(m *testing.M) { planetest.Main(m) }
 //
@@ -55,10 +55,10 @@ func stop() {
 	}
 }
 
-// Start gives the control plane that all tests of this binary share; the first call starts it, in a temporary
-// directory, with the CRDs of Nodeless installed. Tests must not stop it and should keep to a namespace of their own
-// (see Namespace); objects without a namespace, such as Nodes, want names of their own and a t.Cleanup that deletes
-// them. Under -short the test is skipped.
+// Start returns the control plane that all tests of this binary share; the first call starts it, in a temporary
+// directory, with the CRDs of Nodeless installed. Tests must not stop it and should use a namespace of their own (see
+// Namespace); objects without a namespace, such as Nodes, need unique names and a t.Cleanup that deletes them. Under
+// -short the test is skipped.
 func Start(t testing.TB) *plane.Plane {
 	t.Helper()
 	if testing.Short() {
@@ -83,8 +83,8 @@ func start() {
 	shared.err = crds.Install(ctx, shared.plane.RESTConfig())
 }
 
-// Namespace makes a namespace with a unique name for one test, waits until pods can be created in it (it has its
-// ServiceAccount) and deletes it at the test's end.
+// Namespace creates a namespace with a unique name for one test, waits until pods can be created in it (it has its
+// ServiceAccount) and deletes it at the end of the test.
 func Namespace(t testing.TB, p *plane.Plane) string {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(p.RESTConfig())
@@ -109,8 +109,8 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 	return ns.Name
 }
 
-// Eventually asks again and again until ok returns nil, and fails the test after a minute with its last two errors: the
-// very last often says only that the minute is over.
+// Eventually polls until ok returns nil, and fails the test after a minute with the last two errors: the very last one
+// often says only that the minute is over.
 func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

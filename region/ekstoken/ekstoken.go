@@ -24,7 +24,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Prefix begins every token of this kind.
+// Prefix is the prefix of every such token.
 const Prefix = "k8s-aws-v1."
 
 const (
@@ -36,14 +36,14 @@ const (
 	emptyBody     = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// Verifier knows the one cluster and the one access key for which tokens are good.
+// Verifier accepts tokens for one cluster and one access key.
 type Verifier struct {
 	Cluster     string
 	Credentials aws.Credentials
 	Now         func() time.Time
 }
 
-// Verify says why a token is not one of the access key's owner for the cluster, now; nil if it is.
+// Verify returns why a token is not currently valid for the cluster and the access key; nil if it is.
 func (v Verifier) Verify(ctx context.Context, token string) error {
 	asked, err := decode(token)
 	if err != nil {
@@ -85,7 +85,7 @@ func (v Verifier) Verify(ctx context.Context, token string) error {
 	return nil
 }
 
-// decode is the URL in a token, which must be a call of STS's GetCallerIdentity and nothing else.
+// decode returns the URL in a token, which must be a call of STS's GetCallerIdentity and nothing else.
 func decode(token string) (*url.URL, error) {
 	encoded, ok := strings.CutPrefix(token, Prefix)
 	if !ok || len(token) > longest {

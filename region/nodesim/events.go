@@ -14,30 +14,30 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// event records what the kubelet of a node says about an object.
+// event records an event of a node's kubelet about an object.
 func (s *Simulator) event(node string, about runtime.Object, eventType, reason, format string, args ...any) {
 	s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: node}).Eventf(about, eventType,
 		reason, format, args...)
 }
 
-// The event of a pod that gets no address, as EKS has it: the kubelet's reason and words (Kubernetes 1.36,
-// pkg/kubelet/events and pkg/kubelet/kuberuntime/kuberuntime_manager.go) around containerd's and those of the VPC CNI
-// (amazon-vpc-cni-k8s 1.23: routed-eni-cni-plugin/cni.go).
+// The event of a pod that gets no address on EKS: the kubelet's reason and message (Kubernetes 1.36, pkg/kubelet/events
+// and pkg/kubelet/kuberuntime/kuberuntime_manager.go) around those of containerd and the VPC CNI (amazon-vpc-cni-k8s
+// 1.23: routed-eni-cni-plugin/cni.go).
 const (
 	reasonNoSandbox  = "FailedCreatePodSandBox"
 	messageNoAddress = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox %q: " +
 		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`
 )
 
-// sandboxOf is the ID of a pod's sandbox, of the same form as containerd's. A real one is new with each try; this one
-// stays, so that tries are counted in one event.
+// sandboxOf returns the ID of a pod's sandbox in the form of containerd's. A real one changes with each attempt; this
+// one stays, so that one event counts the attempts.
 func sandboxOf(pod *corev1.Pod) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(pod.UID)))
 }
 
-// started says what a kubelet says of its own node while it starts (Kubernetes 1.36, pkg/kubelet/events and
+// recordStart records the events of a starting kubelet about its node (Kubernetes 1.36, pkg/kubelet/events and
 // kubelet_node_status.go).
-func (s *Simulator) started(node string) {
+func (s *Simulator) recordStart(node string) {
 	// a kubelet does not know its Node's UID yet
 	about := &corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
 	s.event(node, about, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
@@ -50,9 +50,9 @@ func (s *Simulator) started(node string) {
 	}
 }
 
-// tellClaim puts on an instance's NodeClaim why the instance joins no cluster. On AWS only the console output of the
-// instance would.
-func (s *Simulator) tellClaim(ctx context.Context, m *Instance, cause error) error {
+// reportOnClaim records on an instance's NodeClaim why the instance joins no cluster. On AWS only the console output of
+// the instance would say so.
+func (s *Simulator) reportOnClaim(ctx context.Context, m *Instance, cause error) error {
 	if m.Claim == "" {
 		return nil
 	}
@@ -66,7 +66,7 @@ func (s *Simulator) tellClaim(ctx context.Context, m *Instance, cause error) err
 		err = json.Unmarshal(raw, &claim)
 	}
 	if err != nil {
-		return fmt.Errorf("tell NodeClaim %s that its instance joins no cluster: %w", m.Claim, err)
+		return fmt.Errorf("record on NodeClaim %s that its instance joins no cluster: %w", m.Claim, err)
 	}
 	about := &corev1.ObjectReference{APIVersion: claim.APIVersion, Kind: claim.Kind, Name: claim.Name, UID: claim.UID}
 	s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "simulated-instance", Host: m.Name}).

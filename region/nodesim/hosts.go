@@ -12,11 +12,11 @@ import (
 // runtimeVersion marks Nodes of this simulator.
 const runtimeVersion = "simulated://1"
 
-// kubeletPort is where any node's kubelet answers.
+// kubeletPort is the port of every kubelet.
 const kubeletPort = 10250
 
-// Host finds the simulated node behind a host name or address, and the node's address. There is none if node is empty.
-// It is an error to ask for a node whose instance has ended.
+// Host finds the simulated node with a host name or address, and the node's address. node is "" if there is none. It
+// fails for a node whose instance has ended.
 func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 	if n, err := s.nodes.Get(name); err == nil {
 		m := s.instance(name)
@@ -38,21 +38,21 @@ func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 			return name, ip, nil
 		}
 	}
-	for name := range s.others {
-		if m := s.played(name); m != nil && m.IP == ip {
+	for name := range s.fakes {
+		if m := s.fakeInstance(name); m != nil && m.IP == ip {
 			return name, ip, nil
 		}
 	}
 	return "", ip, nil
 }
 
-// Pod is a pod on a simulated node; not to be changed.
+// Pod returns a pod on a simulated node, which must not be changed.
 func (s *Simulator) Pod(namespace, name string) (*corev1.Pod, bool) {
 	pod, err := s.pods.Pods(namespace).Get(name)
 	return pod, err == nil && s.instance(pod.Spec.NodeName) != nil
 }
 
-// Pods are the pods of a node; not to be changed.
+// Pods returns the pods of a node, which must not be changed.
 func (s *Simulator) Pods(node string) []*corev1.Pod {
 	objects, _ := s.byNode.ByIndex(indexByNode, node)
 	pods := make([]*corev1.Pod, 0, len(objects))
@@ -64,11 +64,11 @@ func (s *Simulator) Pods(node string) []*corev1.Pod {
 	return pods
 }
 
-// beating are the Nodes that exist and whose instance runs, or that are played without one.
-func (s *Simulator) beating() []lease.Node {
+// leaseNodes returns the Nodes whose leases to renew: those whose instance runs, real or fake.
+func (s *Simulator) leaseNodes() []lease.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	nodes := make([]lease.Node, 0, len(s.booted)+len(s.others))
+	nodes := make([]lease.Node, 0, len(s.booted)+len(s.fakes))
 	add := func(name string) {
 		if node, err := s.nodes.Get(name); err == nil {
 			nodes = append(nodes, lease.Node{Name: name, UID: node.UID})
@@ -79,7 +79,7 @@ func (s *Simulator) beating() []lease.Node {
 			add(name)
 		}
 	}
-	for name := range s.others {
+	for name := range s.fakes {
 		if s.booted[name] == nil {
 			add(name)
 		}

@@ -7,49 +7,49 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// Instance is a booted instance, as the simulator needs to see it.
+// Instance is a booted instance, as far as the simulator needs it.
 type Instance struct {
 	ID         string
 	ProviderID string
 	Name       string // private DNS name: the Node's name
 	IP         netip.Addr
-	Type       *catalog.Type // nil = nobody knows: such an instance joins no cluster
+	Type       *catalog.Type // nil if unknown: such an instance joins no cluster
 	Zone       string
 	ZoneID     string
 	Region     string
 	UserData   []byte // decoded
-	RootDisk   int64  // bytes of the volume with containers; 0 = as the image has it
-	Claim      string // the NodeClaim for which it was launched; "" = none is known
-	// Labels are those that the Node has beside what its kubelet and user data say.
+	RootDisk   int64  // bytes of the volume that holds containers; 0 = the image's default
+	Claim      string // name of its NodeClaim; "" if unknown
+	// Labels are set on the Node in addition to those of its kubelet and user data.
 	Labels map[string]string
 
-	played bool // a Node that somebody else made, without an instance
+	fake bool // stands for a Node that has no instance
 }
 
-// EventKind says what became of an instance.
+// EventKind is a change of an instance.
 type EventKind int
 
-// What becomes of instances.
+// Changes of an instance.
 const (
-	Booted EventKind = iota // its kubelet comes up; also sent for instances that had booted before the watch began
-	Ending                  // it was told to shut down: its processes stop
+	Booted EventKind = iota // its kubelet starts; also sent for instances that booted before the watch began
+	Ending                  // it is shutting down: its processes stop
 	Gone                    // it is terminated
 )
 
-// Event is one change of one instance.
+// Event is a change of an instance.
 type Event struct {
 	Kind     EventKind
 	Instance Instance
 }
 
-// Instances is where instances come from.
+// Instances is the source of instances.
 type Instances interface {
-	// Watch delivers the instances there are, then every change, in order, until ctx is done.
+	// Watch delivers the existing instances, then every change, in order, until ctx is done.
 	Watch(ctx context.Context) <-chan Event
-	// AssignPodIP takes an address for a pod out of the instance's subnet; the same again for the same pod.
+	// AssignPodIP takes an address for a pod from the instance's subnet; a pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
-	// ReleasePodIP gives it back; unknown pods are ignored.
+	// ReleasePodIP releases a pod's address; it ignores unknown pods.
 	ReleasePodIP(podUID string)
-	// PodsWithIP are the UIDs of the pods that hold an address.
+	// PodsWithIP returns the UIDs of the pods that hold an address.
 	PodsWithIP() []string
 }

@@ -13,29 +13,30 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// reconcileNode registers the Node of a booted instance and keeps its Ready condition true, as its kubelet would; the
-// Node of a terminated instance it takes away. Of one name it runs once at a time, so that no Node comes after its
-// instance has gone.
+// reconcileNode registers the Node of a booted instance and keeps its Ready condition true, as its kubelet would; it
+// deletes the Node of a terminated instance. It runs once at a time for each name, so that no Node is created after its
+// instance is gone.
 func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if err := s.removeNode(ctx, name); err != nil {
 		return err
 	}
 	m := s.instance(name)
-	s.play(name, m != nil && m.played)
+	s.trackFake(name, m != nil && m.fake)
 	if m == nil {
 		return nil
 	}
 	node, err := s.nodes.Get(name)
 	switch {
-	case !m.played && (apierrors.IsNotFound(err) || err == nil && node.Spec.ProviderID != m.ProviderID):
+	case !m.fake && (apierrors.IsNotFound(err) || err == nil && node.Spec.ProviderID != m.ProviderID):
 		return s.register(ctx, m)
 	case err != nil:
 		return err
 	}
-	s.noteRegistered(m, true)
-	if isReady(node) || broken(node) {
+	s.markRegistered(m, true)
+	if conditions.NodeReady(node) || reportedUnhealthy(node) {
 		return nil
 	}
 	node = node.DeepCopy()
@@ -49,16 +50,16 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 }
 
 func (s *Simulator) register(ctx context.Context, m *Instance) error {
-	if s.noteRegistered(m, false) {
+	if s.markRegistered(m, false) {
 		return nil
 	}
-	k, err := bootsWith(*m)
+	k, err := kubeletOf(*m)
 	if err != nil {
 		s.o.Log.Warn("instance boots but joins no cluster", "instance", m.ID, "error", err)
-		return s.tellClaim(ctx, m, err)
+		return s.reportOnClaim(ctx, m, err)
 	}
 	_, err = s.client.CoreV1().Nodes().Create(ctx, newNode(m, k, metav1.NewTime(s.o.Clock.Now())), metav1.CreateOptions{})
-	// our own, if an answer was lost; else that of an instance which had the address before
+	// it is our own if an answer was lost, or that of an earlier instance with the same address
 	if apierrors.IsAlreadyExists(err) {
 		var there *corev1.Node
 		if there, err = s.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{}); err == nil &&
@@ -69,25 +70,25 @@ func (s *Simulator) register(ctx context.Context, m *Instance) error {
 	if err != nil {
 		return fmt.Errorf("register node %s: %w", m.Name, err)
 	}
-	s.noteRegistered(m, true)
-	s.started(m.Name)
+	s.markRegistered(m, true)
+	s.recordStart(m.Name)
 	return nil
 }
 
-// noteRegistered reports whether an instance's kubelet has made its Node, and notes that it has.
-func (s *Simulator) noteRegistered(m *Instance, yes bool) bool {
+// markRegistered reports whether an instance's kubelet has created its Node, after recording yes.
+func (s *Simulator) markRegistered(m *Instance, yes bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.booted[m.Name]
 	if b == nil || b.ID != m.ID {
-		return true // it has gone meanwhile
+		return true // the instance is gone by now
 	}
 	b.registered = b.registered || yes
 	return b.registered
 }
 
-// removeNode does what a cloud controller does when an instance is terminated: its Node is deleted. The API server is
-// asked, since the watch may be late with a Node that was made a moment before.
+// removeNode deletes the Node of a terminated instance, as a cloud controller does. It reads the Node from the API
+// server, since the watch may not have seen a Node that was just created.
 func (s *Simulator) removeNode(ctx context.Context, name string) error {
 	s.mu.Lock()
 	id, gone := s.gone[name]
@@ -111,15 +112,6 @@ func (s *Simulator) removeNode(ctx context.Context, name string) error {
 	return nil
 }
 
-func isReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
 func readyConditions(now metav1.Time) []corev1.NodeCondition {
 	condition := func(t corev1.NodeConditionType, v corev1.ConditionStatus, reason string) corev1.NodeCondition {
 		return corev1.NodeCondition{Type: t, Status: v, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
@@ -132,7 +124,7 @@ func readyConditions(now metav1.Time) []corev1.NodeCondition {
 	}
 }
 
-// newNode is the Node a kubelet on instance m registers.
+// newNode returns the Node that the kubelet of an instance registers.
 func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	t := m.Type
 	labels := map[string]string{
@@ -146,11 +138,10 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	}
 	maps.Copy(labels, k.Labels)
 	maps.Copy(labels, m.Labels)
-	taints := k.Taints
-	capacity, allocatable := amounts(t, k)
+	capacity, allocatable := resources(t, k)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: labels},
-		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: taints},
+		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: k.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
 			Conditions: readyConditions(now),
@@ -169,19 +160,8 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
-// Resources are the capacity and allocatable resources of the Node that an instance registers; its type, user data and
-// root disk decide.
-func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error) {
-	k, err := bootsWith(m)
-	if err != nil {
-		return nil, nil, fmt.Errorf("resources of node %s: %w", m.Name, err)
-	}
-	capacity, allocatable = amounts(m.Type, k)
-	return capacity, allocatable, nil
-}
-
-// bootsWith is what an instance and its user data tell its kubelet.
-func bootsWith(m Instance) (kubelet, error) {
+// kubeletOf returns the kubelet settings of an instance and its user data.
+func kubeletOf(m Instance) (kubelet, error) {
 	if m.Type == nil {
 		return kubelet{}, errors.New("an instance of an unknown type")
 	}
@@ -190,8 +170,8 @@ func bootsWith(m Instance) (kubelet, error) {
 	return k, err
 }
 
-// amounts are the capacity and allocatable resources of a node of type t under its kubelet's settings.
-func amounts(t *catalog.Type, k kubelet) (capacity, allocatable corev1.ResourceList) {
+// resources returns the capacity and allocatable resources of a node of type t with kubelet settings k.
+func resources(t *catalog.Type, k kubelet) (capacity, allocatable corev1.ResourceList) {
 	n := catalog.NodeOf(t, k.settings())
 	common := corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(n.Pods, resource.DecimalSI)}
 	add := func(name corev1.ResourceName, count int) {

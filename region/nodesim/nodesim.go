@@ -1,10 +1,9 @@
-// Package nodesim does for simulated instances what a kubelet, a CNI plugin and a cloud controller do for real ones: an
-// instance that has booted registers its Node with the labels and taints of its user data, keeps its lease, gives pods
-// addresses, runs them, ends them with their grace periods; when the instance is gone, its Node goes too.
+// Package nodesim does for simulated instances what a kubelet, a CNI plugin and a cloud controller do for real ones. An
+// instance that has booted registers its Node with the labels and taints of its user data, renews its lease, gives pods
+// addresses, runs them, and ends them with their grace periods. When the instance is terminated, its Node is deleted.
 //
 // No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure)
-// succeeds after the time its annotation nodeless.sh/run-for or the `sleep` in its command says, else after two
-// seconds.
+// succeeds after the time in its annotation nodeless.sh/run-for, or that of a `sleep` in its command, or two seconds.
 //
 // Own code instead of kwok's packages: see docs/adr/0004-own-node-simulator.md.
 package nodesim
@@ -33,18 +32,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/lease"
 )
 
-// Options of a simulator.
+// Options configures a simulator.
 type Options struct {
 	REST      *rest.Config
 	Instances Instances
 	Clock     clock.Clock
 	Log       *slog.Logger
-	// Kubelets answers for the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
+	// Kubelets serves the API of the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
 	Kubelets func(context.Context, *Simulator) error
 }
 
 const (
-	// What fails is tried again, later each time, up to what a kubelet waits between tries to register (Kubernetes 1.36,
+	// Retries back off up to the time that a kubelet waits between attempts to register (Kubernetes 1.36,
 	// pkg/kubelet/kubelet_node_status.go).
 	firstRetry, lastRetry = 20 * time.Millisecond, 7 * time.Second
 
@@ -62,20 +61,20 @@ type Simulator struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	booted map[string]*instance // by node name
-	gone   map[string]string    // by node name: the provider ID of a terminated instance whose Node may still be there
-	others map[string]bool      // nodes that are played without an instance
-	timers map[string]time.Time // by key: when it is looked at next
+	gone   map[string]string    // by node name: provider ID of a terminated instance whose Node may still exist
+	fakes  map[string]bool      // nodes that have no instance; see fakeInstance
+	timers map[string]time.Time // by key: when it is queued again
 }
 
 type instance struct {
 	Instance
 	ending     bool
-	registered bool // a kubelet makes its Node once; who takes it away has it away
+	registered bool // a kubelet creates its Node once: if somebody deletes it, it stays deleted
 }
 
 const indexByNode = "node"
 
-// Run simulates until ctx is done. Instances that had booted before are taken up again, so a restart loses nothing.
+// Run simulates until ctx is done. It resumes instances that booted earlier, so that a restart loses nothing.
 func Run(ctx context.Context, o Options) error {
 	cfg := rest.CopyConfig(o.REST)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
@@ -87,8 +86,8 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("node simulator: client: %w", err)
 	}
 	s := &Simulator{
-		o: o, client: client, events: events.Broadcast(ctx, client), booted: map[string]*instance{}, gone: map[string]string{},
-		others: map[string]bool{}, timers: map[string]time.Time{},
+		o: o, client: client, events: events.Broadcast(ctx, client), booted: map[string]*instance{},
+		gone: map[string]string{}, fakes: map[string]bool{}, timers: map[string]time.Time{},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry,
 			lastRetry)),
 	}
@@ -106,7 +105,7 @@ func (s *Simulator) run(ctx context.Context) error {
 	for range workers {
 		wg.Go(func() { s.work(ctx) })
 	}
-	wg.Go(func() { lease.Renewer{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.beating}.Run(ctx) })
+	wg.Go(func() { lease.Renewer{Client: s.client, Clock: s.o.Clock, Log: s.o.Log, Nodes: s.leaseNodes}.Run(ctx) })
 	if s.o.Kubelets != nil {
 		wg.Go(func() {
 			if err := s.o.Kubelets(ctx, s); err != nil && ctx.Err() == nil {
@@ -122,7 +121,7 @@ func (s *Simulator) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// watch starts the informers on bound pods and on nodes, and waits until both are filled.
+// watch starts the informers of bound pods and of nodes, and waits until both have synced.
 func (s *Simulator) watch(ctx context.Context) error {
 	slim := informers.WithTransform(func(o any) (any, error) {
 		if m, ok := o.(metav1.Object); ok {
@@ -157,7 +156,7 @@ func (s *Simulator) watch(ctx context.Context) error {
 	return nil
 }
 
-// releaseLost gives back the addresses of pods that went while nobody was watching.
+// releaseLost releases the addresses of pods that were deleted while the simulator was not running.
 func (s *Simulator) releaseLost() {
 	alive := map[string]bool{}
 	for _, o := range s.byNode.List() {
@@ -170,14 +169,14 @@ func (s *Simulator) releaseLost() {
 	}
 }
 
-// instance is the running instance behind a node, or what plays one; nil if there is neither.
+// instance returns the running instance of a node, real or fake, or nil.
 func (s *Simulator) instance(node string) *Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.booted[node]
 	switch {
 	case m == nil:
-		return s.played(node)
+		return s.fakeInstance(node)
 	case m.ending:
 		return nil
 	}

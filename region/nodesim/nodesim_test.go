@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 const userData = `MIME-Version: 1.0
@@ -73,7 +74,7 @@ func TestAnInstanceRegistersAsItsUserDataSays(t *testing.T) {
 	if got := newNode(m, k, metav1.Now()).Status.Capacity.StorageEphemeral().Value(); got != 100<<30 {
 		t.Errorf("a root disk of 100 GiB gives %d bytes of ephemeral storage", got)
 	}
-	if !isReady(node) || node.Spec.ProviderID != m.ProviderID {
+	if !conditions.NodeReady(node) || node.Spec.ProviderID != m.ProviderID {
 		t.Errorf("node is not ready or has provider id %q", node.Spec.ProviderID)
 	}
 }
@@ -196,13 +197,13 @@ func TestStatusOfAPod(t *testing.T) {
 	if s := p.Status.InitContainerStatuses; s[0].State.Terminated == nil || s[1].State.Running == nil {
 		t.Errorf("init containers %+v, want the first ended and the sidecar running", s)
 	}
-	if isPodReady(p) {
+	if conditions.PodReady(p) {
 		t.Error("ready with a closed readiness gate")
 	}
 	p.Status.Conditions = append(p.Status.Conditions,
 		corev1.PodCondition{Type: "example.com/ready", Status: corev1.ConditionTrue})
 	p.Status.Conditions = setReady(p, p.Status.Conditions, now)
-	if !isPodReady(p) {
+	if !conditions.PodReady(p) {
 		t.Error("not ready with an open readiness gate")
 	}
 	if after := endedStatus(p, now); after.Phase != corev1.PodSucceeded ||

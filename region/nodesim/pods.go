@@ -11,9 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// AnnotationRunFor says how long the pretended process of a pod that ends by itself runs, as a Go duration.
+// AnnotationRunFor is how long the pretended process of a pod that ends by itself runs, as a Go duration.
 const AnnotationRunFor = "nodeless.sh/run-for"
 
 const (
@@ -22,9 +24,7 @@ const (
 	forever      = 100 * 365 * 24 * time.Hour
 )
 
-func cutKey(key string) (kind, rest string, ok bool) { return strings.Cut(key, "/") }
-
-// reconcilePod moves one pod one step on: start, finish or remove.
+// reconcilePod takes one step with a pod: start, finish or remove it.
 func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	}
 	pod, err := s.pods.Pods(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil // its address went back when it was deleted
+		return nil // its address was released when it was deleted
 	}
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	m := s.instance(pod.Spec.NodeName)
 	switch {
 	case m == nil:
-		return nil // not ours, or not booted: the instance's boot brings it back here
+		return nil // not ours, or not booted: the boot queues the pod again
 	case pod.DeletionTimestamp != nil:
 		return s.stopPod(ctx, key, pod)
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
@@ -59,11 +59,11 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
 	ip := m.IP
-	if !pod.Spec.HostNetwork && !m.played {
+	if !pod.Spec.HostNetwork && !m.fake {
 		var err error
 		if ip, err = s.o.Instances.AssignPodIP(m.ID, string(pod.UID)); err != nil {
 			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)
-			s.later("pod/"+key, addressRetry)
+			s.requeueAfter("pod/"+key, addressRetry)
 			return s.waitForAddress(ctx, pod, m)
 		}
 	}
@@ -77,35 +77,26 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 		return err
 	}
 	if d, ends := runTime(pod); ends {
-		s.later("pod/"+key, d)
+		s.requeueAfter("pod/"+key, d)
 	}
 	return nil
 }
 
-// openGates reports a running pod Ready, or not, after its readiness gates changed; done says that something was
-// written.
+// openGates updates the Ready condition of a running pod after its readiness gates changed; done reports whether it
+// wrote anything.
 func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return false, nil
 	}
 	after := pod.DeepCopy()
 	after.Status.Conditions = setReady(pod, after.Status.Conditions, metav1.NewTime(s.o.Clock.Now()))
-	if isPodReady(after) == isPodReady(pod) {
+	if conditions.PodReady(after) == conditions.PodReady(pod) {
 		return false, nil
 	}
 	return true, s.updateStatus(ctx, after)
 }
 
-func isPodReady(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
-
-// waitForAddress says why a pod does not start, as EKS does: containers wait without a word, the event has it.
+// waitForAddress reports why a pod does not start, as EKS does: with an event, while the containers are waiting.
 func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Instance) error {
 	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, messageNoAddress, sandboxOf(pod))
 	if len(pod.Status.ContainerStatuses) > 0 {
@@ -116,14 +107,14 @@ func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Inst
 	return s.updateStatus(ctx, pod)
 }
 
-// finishPod ends a pod whose process ends by itself, when its time has come.
+// finishPod ends a pod whose process ends by itself, once its time has passed.
 func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) error {
 	d, ends := runTime(pod)
 	if !ends || pod.Status.StartTime == nil {
 		return nil
 	}
 	if left := pod.Status.StartTime.Add(d).Sub(s.o.Clock.Now()); left > 0 {
-		s.later("pod/"+key, left)
+		s.requeueAfter("pod/"+key, left)
 		return nil
 	}
 	pod = pod.DeepCopy()
@@ -135,12 +126,12 @@ func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) 
 	return nil
 }
 
-// stopPod lets a deleted pod's process end, then removes the object as a kubelet does.
+// stopPod lets the process of a deleted pod end, then deletes the object as a kubelet does.
 func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) error {
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	asked := pod.DeletionTimestamp.Add(-grace)
 	if left := asked.Add(max(min(grace, stopTime(pod)), stopDelay(pod))).Sub(s.o.Clock.Now()); left > 0 {
-		s.later("pod/"+key, left)
+		s.requeueAfter("pod/"+key, left)
 		return nil
 	}
 	err := s.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -156,7 +147,7 @@ func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) er
 	return err
 }
 
-// updateStatus writes the status; somebody else's newer version or end of the pod comes back through the watch.
+// updateStatus writes the status. If the pod has changed or is gone, the watch queues it again.
 func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod) error {
 	_, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -165,7 +156,7 @@ func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// runTime is how long a pod runs that ends by itself, and whether it does.
+// runTime returns how long a pod runs that ends by itself, and whether it does.
 func runTime(pod *corev1.Pod) (time.Duration, bool) {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" {
 		return 0, false
@@ -180,7 +171,7 @@ func runTime(pod *corev1.Pod) (time.Duration, bool) {
 	return d, true
 }
 
-// sleepIn is the longest `sleep N` among the containers' commands.
+// sleepIn returns the longest `sleep N` among the containers' commands.
 func sleepIn(containers []corev1.Container) (longest time.Duration, found bool) {
 	for _, c := range containers {
 		words := strings.FieldsFunc(strings.Join(append(append([]string{}, c.Command...), c.Args...), " "),
@@ -200,7 +191,7 @@ func sleepIn(containers []corev1.Container) (longest time.Duration, found bool) 
 	return longest, found
 }
 
-// stopTime is how long a pod's processes take to end when told to: as long as a preStop sleep says, else no time.
+// stopTime returns how long a pod's processes take to end: as long as a preStop sleep, or no time.
 func stopTime(pod *corev1.Pod) time.Duration {
 	var d time.Duration
 	for _, c := range pod.Spec.Containers {

@@ -2,13 +2,14 @@ package nodesim
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 )
 
-// handler puts every change into the queue under the kind's prefix.
+// handler queues every changed object under the prefix of its kind.
 func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 	add := func(o any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
@@ -29,7 +30,7 @@ func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 	}
 }
 
-// apply takes one instance event; the work itself is done by the queue's workers.
+// apply records an instance event; the workers of the queue do the rest.
 func (s *Simulator) apply(e Event) {
 	name := e.Instance.Name
 	s.mu.Lock()
@@ -42,7 +43,7 @@ func (s *Simulator) apply(e Event) {
 			m.ending = true
 		}
 	case Gone:
-		// Of an instance that was gone before we came, a Node that is still there is known.
+		// The Node may still exist although the instance was terminated before the simulator started.
 		if _, err := s.nodes.Get(name); m != nil || err == nil {
 			s.gone[name] = e.Instance.ProviderID
 		}
@@ -59,7 +60,7 @@ func (s *Simulator) apply(e Event) {
 	}
 }
 
-// enqueuePods looks again at every pod of a node.
+// enqueuePods queues every pod of a node.
 func (s *Simulator) enqueuePods(node string) {
 	pods, _ := s.byNode.ByIndex(indexByNode, node)
 	for _, o := range pods {
@@ -80,7 +81,7 @@ func (s *Simulator) work(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 			s.queue.Forget(key)
 		default:
-			s.o.Log.Debug("node simulator: will try again", "object", key, "error", err)
+			s.o.Log.Debug("node simulator: retrying", "object", key, "error", err)
 			s.queue.AddRateLimited(key)
 		}
 		s.queue.Done(key)
@@ -88,15 +89,15 @@ func (s *Simulator) work(ctx context.Context) {
 }
 
 func (s *Simulator) reconcile(ctx context.Context, key string) error {
-	kind, rest, _ := cutKey(key)
-	if kind == "pod" {
-		return s.reconcilePod(ctx, rest)
+	if pod, ok := strings.CutPrefix(key, "pod/"); ok {
+		return s.reconcilePod(ctx, pod)
 	}
-	return s.reconcileNode(ctx, rest)
+	return s.reconcileNode(ctx, strings.TrimPrefix(key, "node/"))
 }
 
-// later looks at the key again after d, unless it is looked at before: then it is known anew for how long to wait.
-func (s *Simulator) later(key string, d time.Duration) {
+// requeueAfter queues a key after d, unless it is queued earlier: whoever handles it then decides anew how long to
+// wait.
+func (s *Simulator) requeueAfter(key string, d time.Duration) {
 	at := s.o.Clock.Now().Add(d)
 	s.mu.Lock()
 	before, set := s.timers[key]

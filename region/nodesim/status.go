@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// runningStatus is what a kubelet reports once all containers run.
+// runningStatus returns the status that a kubelet reports once all containers run.
 func runningStatus(pod *corev1.Pod, hostIP, ip string, now metav1.Time) corev1.PodStatus {
 	st := *pod.Status.DeepCopy()
 	st.Phase = corev1.PodRunning
@@ -38,7 +38,7 @@ func runningStatus(pod *corev1.Pod, hostIP, ip string, now metav1.Time) corev1.P
 	return st
 }
 
-// waitingStatus is what a kubelet reports of a pod that has no sandbox yet.
+// waitingStatus returns the status that a kubelet reports for a pod without a sandbox.
 func waitingStatus(pod *corev1.Pod, hostIP string, now metav1.Time) corev1.PodStatus {
 	st := *pod.Status.DeepCopy()
 	st.HostIP, st.HostIPs = hostIP, []corev1.HostIP{{IP: hostIP}}
@@ -56,7 +56,7 @@ func waitingStatus(pod *corev1.Pod, hostIP string, now metav1.Time) corev1.PodSt
 	return st
 }
 
-// setReady makes the pod Ready unless one of its readiness gates is still closed.
+// setReady makes a pod Ready unless one of its readiness gates is closed.
 func setReady(pod *corev1.Pod, conditions []corev1.PodCondition, now metav1.Time) []corev1.PodCondition {
 	open := map[corev1.PodConditionType]bool{}
 	for _, c := range conditions {
@@ -85,7 +85,7 @@ func ended(started, now metav1.Time) corev1.ContainerState {
 	}}
 }
 
-// endedStatus is what a kubelet reports after all containers ended well.
+// endedStatus returns the status that a kubelet reports after all containers have succeeded.
 func endedStatus(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	st := *pod.Status.DeepCopy()
 	st.Phase = corev1.PodSucceeded

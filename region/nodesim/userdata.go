@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// kubelet is what an instance and its user data tell its kubelet.
+// kubelet holds the kubelet settings of an instance and its user data.
 type kubelet struct {
 	Cluster        string
 	Labels         map[string]string
@@ -34,10 +34,10 @@ type kubelet struct {
 	EvictionHard   map[string]string
 	RAID0          bool  // the node's disk is its local NVMe
 	Bottlerocket   bool  // else Amazon Linux 2023
-	RootDisk       int64 // of the instance, bytes; 0 = as its image has it
+	RootDisk       int64 // of the instance, bytes; 0 = the image's default
 }
 
-// nodeConfig is the part of nodeadm's NodeConfig (node.eks.aws/v1alpha1, AL2023) that decides what a Node looks like.
+// nodeConfig is the part of nodeadm's NodeConfig (node.eks.aws/v1alpha1, AL2023) that affects the Node.
 type nodeConfig struct {
 	Kind string `json:"kind"`
 	Spec struct {
@@ -63,9 +63,8 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseUserData reads what an instance's kubelet is told: AL2023's NodeConfig documents, plain or as MIME parts, of
-// which later ones win, key by key; or Bottlerocket's settings. An instance whose user data names no cluster would
-// never join one: that is an error.
+// parseUserData reads kubelet settings: AL2023's NodeConfig documents, plain or as MIME parts, of which later ones win,
+// key by key; or Bottlerocket's settings. User data that name no cluster are an error: the instance would never join.
 func parseUserData(data []byte) (kubelet, error) {
 	k, found, err := bottlerocketSettings(data)
 	if found || err != nil {
@@ -133,7 +132,7 @@ func (k *kubelet) merge(c nodeConfig) {
 	}
 }
 
-// settings are the kubelet's as the catalogue's formulas take them.
+// settings returns the settings in the form of the catalogue's formulas.
 func (k kubelet) settings() catalog.Kubelet {
 	out := catalog.Kubelet{
 		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
@@ -159,7 +158,7 @@ func reserved(amounts map[string]string) catalog.Amounts {
 	return out
 }
 
-// wholeBytes reads a quantity of memory or storage; nil if there is none or it is none.
+// wholeBytes parses a quantity of memory or storage; nil if it is absent or invalid.
 func wholeBytes(s string) *int64 {
 	q, err := resource.ParseQuantity(s)
 	if err != nil {
@@ -168,7 +167,7 @@ func wholeBytes(s string) *int64 {
 	return ptr.To(q.Value())
 }
 
-// threshold reads an amount or a percentage; nil if there is none or it is neither.
+// threshold parses an amount or a percentage; nil if it is absent or invalid.
 func threshold(s string) *catalog.Threshold {
 	if percent, ok := strings.CutSuffix(s, "%"); ok {
 		p, err := strconv.ParseFloat(percent, 64)
@@ -213,8 +212,7 @@ func mimeParts(data []byte) ([][]byte, error) {
 	}
 }
 
-// settings is the part of Bottlerocket's settings that decides what a Node looks like (bottlerocket.dev,
-// "settings.kubernetes").
+// settings is the part of Bottlerocket's settings that affects the Node (bottlerocket.dev, "settings.kubernetes").
 type settings struct {
 	Settings struct {
 		Kubernetes struct {
@@ -229,7 +227,7 @@ type settings struct {
 	} `toml:"settings"`
 }
 
-// bottlerocketSettings reads user data in TOML; found is false if it is not, or names no cluster.
+// bottlerocketSettings reads user data in TOML; found is false if they are not TOML or name no cluster.
 func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	k.Labels = map[string]string{}
 	var s settings
@@ -257,7 +255,7 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	return k, true, nil
 }
 
-// osImage is what the instance's operating system calls itself.
+// osImage returns the name of the instance's operating system.
 func (k kubelet) osImage() string {
 	if k.Bottlerocket {
 		return "Bottlerocket OS (simulated)"

@@ -1,8 +1,8 @@
-// Package kubelet answers for the kubelets of simulated nodes. kubectl logs shows what a simulated container would say,
-// marked as simulated; exec, attach and port-forward are refused with the reason.
+// Package kubelet serves the API of the kubelets of simulated nodes. kubectl logs shows what a simulated container
+// would print, marked as simulated; exec, attach and port-forward are refused with the reason.
 //
-// Simulated nodes have addresses of their VPC, which no host of this instance's network has. The API server reaches
-// them over a Network instead, in memory: nothing listens.
+// Simulated nodes have addresses of their VPC, which do not exist in the network of this host. The API server reaches
+// them over a Network in memory instead; nothing listens.
 package kubelet
 
 import (
@@ -26,16 +26,16 @@ type Nodes interface {
 	Pods(node string) []*corev1.Pod
 }
 
-// Options of the kubelets; all are needed.
+// Options configures the kubelets; all fields are required.
 type Options struct {
 	Network  *Network
 	Nodes    Nodes
 	Client   kubernetes.Interface
-	ClientCA []byte // PEM of who signs the API server's client certificate
-	LogDir   string // for what containers say; whatever is in it is deleted
+	ClientCA []byte // PEM of the authority of the API server's client certificate
+	LogDir   string // for the logs of containers; its content is deleted
 }
 
-// Serve answers connections of the network until the context ends.
+// Serve serves the connections of the network until the context ends.
 func Serve(ctx context.Context, o Options) error {
 	logs, err := newLogs(o.LogDir, o.Nodes)
 	if err != nil {

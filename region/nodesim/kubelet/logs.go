@@ -16,7 +16,7 @@ import (
 // mark begins every line of a simulated container.
 const mark = "[simulated] "
 
-// logs are the log files of simulated containers. One is written when somebody first asks for it.
+// logs manages the log files of simulated containers, which are written when they are first read.
 type logs struct {
 	dir   string
 	nodes Nodes
@@ -24,10 +24,10 @@ type logs struct {
 	known map[string]written // by path
 }
 
-// written is what a log file holds.
+// written describes what a log file holds.
 type written struct {
 	pod  *corev1.Pod
-	last bool // the container's last line too
+	last bool // including the container's last line
 }
 
 func newLogs(dir string, nodes Nodes) (*logs, error) {
@@ -41,7 +41,7 @@ func newLogs(dir string, nodes Nodes) (*logs, error) {
 	return &logs{dir: dir, nodes: nodes, known: map[string]written{}}, nil
 }
 
-// file is a container's log, with all that it has said until now.
+// file returns the log of a container up to now.
 func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) 
 	var lines []string
 	if !there {
 		l.sweep()
-		lines = spoken(pod, spec, status)
+		lines = startLines(pod, spec, status)
 	}
 	over := status.State.Terminated
 	if over != nil && !have.last {
@@ -74,7 +74,7 @@ func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) 
 	}}, nil
 }
 
-// current is the pod as it is now, if it is still there.
+// current returns the current version of a pod, if it still exists.
 func (l *logs) current(pod *corev1.Pod) (*corev1.Pod, bool) {
 	now, ok := l.nodes.Pod(pod.Namespace, pod.Name)
 	return now, ok && now.UID == pod.UID
@@ -102,13 +102,13 @@ func add(path string, lines []string) error {
 	return f.Close()
 }
 
-// line is one line of a log in CRI's format.
+// line returns a log line in CRI's format.
 func line(at time.Time, text string) string {
 	return at.UTC().Format(time.RFC3339Nano) + " stdout F " + mark + text + "\n"
 }
 
-// spoken is what a container says when it starts: that it is simulated, and what its command would print.
-func spoken(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStatus) []string {
+// startLines returns the first lines of a container: that it is simulated, and what its command would print.
+func startLines(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStatus) []string {
 	at := pod.CreationTimestamp.Time
 	if s := status.State; s.Running != nil {
 		at = s.Running.StartedAt.Time
@@ -123,7 +123,7 @@ func spoken(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStatus) 
 	return out
 }
 
-// echoed is what the `echo` of a command prints, as far as it can be told without a shell.
+// echoed returns what the `echo`s of a command print, as far as this can be known without a shell.
 func echoed(command []string) []string {
 	if len(command) > 0 && filepath.Base(command[0]) == "echo" {
 		return []string{strings.Join(command[1:], " ")}
@@ -143,7 +143,7 @@ func echoed(command []string) []string {
 	return out
 }
 
-// find is what a pod's spec and status say of a container.
+// find returns the spec and the status of a pod's container.
 func find(pod *corev1.Pod, name string) (c corev1.Container, s corev1.ContainerStatus) {
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {

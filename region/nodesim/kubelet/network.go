@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Network leads from the API server to the kubelets of simulated nodes, and to the host's network for all other
+// Network connects the API server to the kubelets of simulated nodes, and to the host's network for all other
 // addresses. It is the net.Listener of those kubelets.
 type Network struct {
 	came   chan net.Conn
@@ -18,12 +18,12 @@ type Network struct {
 	once   sync.Once
 
 	mu    sync.Mutex
-	nodes Nodes                     // nil before the simulator runs
+	nodes Nodes                     // nil until the simulator runs
 	open  map[netip.AddrPort]string // the node of each connection, by its address on the node's side
-	next  map[netip.Addr]uint16     // the port that the next connection to an address gets there
+	next  map[netip.Addr]uint16     // the port of the next connection to an address
 }
 
-// NewNetwork makes a network without nodes.
+// NewNetwork returns a network without nodes.
 func NewNetwork() *Network {
 	return &Network{
 		came: make(chan net.Conn), closed: make(chan struct{}), open: map[netip.AddrPort]string{},
@@ -37,7 +37,7 @@ func (n *Network) join(nodes Nodes) {
 	n.nodes = nodes
 }
 
-// DialContext connects to a simulated node's kubelet, or to whatever else has the address.
+// DialContext connects to a simulated node's kubelet or, for other addresses, over the host's network.
 func (n *Network) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	n.mu.Lock()
 	nodes := n.nodes
@@ -72,7 +72,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	return nil, fmt.Errorf("kubelet of simulated node %s: %w", node, err)
 }
 
-// enter gives a connection an address on the node's side, by which the server tells nodes apart.
+// enter gives a connection a local address, by which the server tells nodes apart.
 func (n *Network) enter(c net.Conn, node string, ip netip.Addr) net.Conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +115,7 @@ func (n *Network) Close() error {
 // Addr implements net.Listener.
 func (*Network) Addr() net.Addr { return &net.UnixAddr{Name: "simulated nodes", Net: "unix"} }
 
-// conn is a connection as the node sees it.
+// conn is a connection from the node's side.
 type conn struct {
 	net.Conn
 	at    netip.AddrPort
@@ -130,7 +130,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// socketPair is two ends of a connection with buffers, which TLS needs: both sides may write before they read.
+// socketPair returns two ends of a buffered connection. TLS needs the buffers: both sides may write before they read.
 func socketPair() (a, b net.Conn, err error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {

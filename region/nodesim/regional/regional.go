@@ -4,7 +4,8 @@ package regional
 import (
 	"context"
 	"fmt"
-	"net/netip"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -12,17 +13,18 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// Instances are the instances of a region.
+// Instances returns the instances of a region.
 func Instances(r *region.Region) nodesim.Instances { return instances{r} }
 
-type instances struct{ r *region.Region }
+// instances has the region's own AssignPodIP and ReleasePodIP.
+type instances struct{ *region.Region }
 
-// Watch translates the region's events; instances matter from their boot on.
+// Watch translates the region's events, from the boot of each instance on.
 func (m instances) Watch(ctx context.Context) <-chan nodesim.Event {
 	out := make(chan nodesim.Event)
 	go func() {
 		defer close(out)
-		for e := range m.r.Watch(ctx) {
+		for e := range m.Region.Watch(ctx) {
 			kind, ok := map[region.EventKind]nodesim.EventKind{
 				region.EventBooted: nodesim.Booted, region.EventShuttingDown: nodesim.Ending, region.EventTerminated: nodesim.Gone,
 			}[e.Kind]
@@ -30,7 +32,7 @@ func (m instances) Watch(ctx context.Context) <-chan nodesim.Event {
 				continue
 			}
 			select {
-			case out <- nodesim.Event{Kind: kind, Instance: instanceOf(m.r, e.Instance)}:
+			case out <- nodesim.Event{Kind: kind, Instance: instanceOf(m.Region, e.Instance)}:
 			case <-ctx.Done():
 				return
 			}
@@ -50,10 +52,10 @@ func instanceOf(r *region.Region, i region.Instance) nodesim.Instance {
 // tagClaim names the NodeClaim for which an instance was launched (Karpenter's tag).
 const tagClaim = "karpenter.sh/nodeclaim"
 
-// labelPrice tells eks-node-viewer what an instance costs an hour (eks-node-viewer, pkg/client/controller.go).
+// labelPrice tells eks-node-viewer the hourly price of an instance (eks-node-viewer, pkg/client/controller.go).
 const labelPrice = "eks-node-viewer/instance-price"
 
-// priced are the labels of an instance whose type is not AWS's: the viewer knows the prices of AWS alone.
+// priced returns the price label of an instance whose type is not AWS's: the viewer knows only the prices of AWS.
 func priced(i region.Instance) map[string]string {
 	if _, known := catalog.Lookup(i.Type); known {
 		return nil
@@ -61,20 +63,5 @@ func priced(i region.Instance) map[string]string {
 	return map[string]string{labelPrice: strconv.FormatFloat(float64(i.PriceMicros)/1e6, 'f', -1, 64)}
 }
 
-// AssignPodIP takes an address out of the instance's subnet.
-func (m instances) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
-	return m.r.AssignPodIP(instanceID, podUID)
-}
-
-// ReleasePodIP gives a pod's address back.
-func (m instances) ReleasePodIP(podUID string) { m.r.ReleasePodIP(podUID) }
-
-// PodsWithIP are the pods that hold an address.
-func (m instances) PodsWithIP() []string {
-	held := m.r.PodAddresses()
-	out := make([]string, 0, len(held))
-	for uid := range held {
-		out = append(out, uid)
-	}
-	return out
-}
+// PodsWithIP returns the UIDs of the pods that hold an address.
+func (m instances) PodsWithIP() []string { return slices.Collect(maps.Keys(m.PodAddresses())) }

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// The parts that run until they are told to end.
+// The components, which run until they are stopped.
 const (
 	apiserver         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
 	scheduler         = "kube-scheduler"
-	clientsReady      = "ready" // not a part: noted when all of them are ready
+	clientsReady      = "ready" // not a component: present once all of them are ready
 )
 
-// part is a component running in its own goroutine.
-type part struct {
+// component is a component of Kubernetes that runs in its own goroutine.
+type component struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
 var errEnded = errors.New("ended by itself")
 
-// run starts a part. A part that ends before it is told to, by an error, a panic in its main goroutine or klog.Fatal,
+// run starts a component. One that ends before it is stopped, by an error, a panic in its main goroutine or klog.Fatal,
 // ends the whole control plane.
 func (p *Plane) run(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &part{cancel: cancel, done: make(chan struct{})}
+	c := &component{cancel: cancel, done: make(chan struct{})}
 	p.mu.Lock()
-	p.parts[name] = c
+	p.components[name] = c
 	p.mu.Unlock()
 	go func() {
 		defer close(c.done)
@@ -50,14 +50,14 @@ func (p *Plane) run(name string, f func(context.Context) error) {
 	}()
 }
 
-// stopParts tells parts to end and waits for them, no longer than limit.
-func (p *Plane) stopParts(limit time.Duration, names ...string) {
+// stopComponents stops components and waits for them, but no longer than limit.
+func (p *Plane) stopComponents(limit time.Duration, names ...string) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
-	var running []*part
+	var running []*component
 	p.mu.Lock()
 	for _, n := range names {
-		if c := p.parts[n]; c != nil {
+		if c := p.components[n]; c != nil {
 			c.cancel()
 			running = append(running, c)
 		}
@@ -72,7 +72,7 @@ func (p *Plane) stopParts(limit time.Duration, names ...string) {
 	}
 }
 
-// await polls until ok says so, the plane fails or ctx ends. what names the thing waited for.
+// await polls ok until it returns nil, the plane fails or ctx ends. what names the subject in errors.
 func (p *Plane) await(ctx context.Context, what string, ok func(context.Context) error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
