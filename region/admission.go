@@ -140,7 +140,7 @@ func (a *admission) throttle(api string) error {
 	b.tokens = min(limit.Size, b.tokens+now.Sub(b.at).Seconds()*limit.PerSecond)
 	b.at = now
 	if b.tokens < 1 {
-		return statusError(503, "RequestLimitExceeded", "Request limit exceeded.")
+		return apiError("RequestLimitExceeded", "Request limit exceeded.")
 	}
 	b.tokens--
 	return nil

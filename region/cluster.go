@@ -29,7 +29,7 @@ func (s *cluster) Cluster(name string) (ClusterInfo, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.info.Name == "" || s.info.Name != name {
-		return ClusterInfo{}, statusError(404, "ResourceNotFoundException", "No cluster found for name: %s.", name)
+		return ClusterInfo{}, apiError("ResourceNotFoundException", "No cluster found for name: %s.", name)
 	}
 	return s.info, nil
 }

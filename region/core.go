@@ -34,7 +34,7 @@ func newCore(config Config, s *store) *core {
 // commit makes the changes of a call durable.
 func (c *core) commit() error {
 	if err := c.store.commit(); err != nil {
-		return statusError(500, "InternalError", "state not saved: %v", err)
+		return apiError("InternalError", "state not saved: %v", err)
 	}
 	return nil
 }

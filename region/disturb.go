@@ -70,11 +70,11 @@ func (s *instances) Impair(id, check string, ago time.Duration) error {
 	case ago < 0 || ago > maxAgo:
 		return apiError("InvalidParameterValue", "since %s ago: give a time from 0 to %s ago", ago, maxAgo)
 	case check == "instance":
-		i.Ailment.InstanceSince = now.Add(-ago)
+		i.Impairment.InstanceSince = now.Add(-ago)
 	case check == "system":
-		i.Ailment.SystemSince = now.Add(-ago)
+		i.Impairment.SystemSince = now.Add(-ago)
 	case slices.Contains(EventCodes, check):
-		i.Ailment.Event, i.Ailment.EventAt = check, now.Add(eventNotice)
+		i.Impairment.Event, i.Impairment.EventAt = check, now.Add(eventNotice)
 	default:
 		return apiError("InvalidParameterValue", "check %q: name instance, system or one of %v", check, EventCodes)
 	}

@@ -66,7 +66,7 @@ type Instance struct {
 	PriceMicros     int64 // per hour, at launch
 	Booted          bool
 	CannotStart     bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
-	Ailment         Impairment `json:",omitzero"`
+	Impairment      Impairment `json:"Ailment,omitzero"`
 }
 
 // active reports whether the instance holds capacity and an address.

@@ -27,7 +27,7 @@ type profiles struct {
 func newProfiles(c *core) *profiles { return &profiles{core: c, byName: map[string]*InstanceProfile{}} }
 
 func noEntity(kind, name string) *APIError {
-	return statusError(404, "NoSuchEntity", "%s %s cannot be found.", kind, name)
+	return apiError("NoSuchEntity", "%s %s cannot be found.", kind, name)
 }
 
 // Role finds a role. Every name is a role of the account, except those that begin with "missing": the region enforces
@@ -47,7 +47,7 @@ func (s *profiles) CreateInstanceProfile(name, path string, tags map[string]stri
 		return InstanceProfile{}, apiError("ValidationError", "InstanceProfileName is missing")
 	}
 	if s.byName[name] != nil {
-		return InstanceProfile{}, statusError(409, "EntityAlreadyExists", "Instance Profile %s already exists.", name)
+		return InstanceProfile{}, apiError("EntityAlreadyExists", "Instance Profile %s already exists.", name)
 	}
 	p := &InstanceProfile{
 		Name: name, ID: "AIPA" + strings.ToUpper(s.newID()), Path: cmp.Or(path, "/"), Tags: merged(tags),
@@ -91,7 +91,7 @@ func (s *profiles) DeleteInstanceProfile(name string) error {
 	case p == nil:
 		return noEntity("Instance Profile", name)
 	case len(p.Roles) > 0:
-		return statusError(409, "DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
+		return apiError("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 	}
 	delete(s.byName, name)
 	s.store.remove(bucketProfiles, name)
@@ -113,7 +113,7 @@ func (s *profiles) AddRoleToInstanceProfile(name, role string) error {
 	}
 	return s.edit(name, func(p *InstanceProfile) error {
 		if len(p.Roles) > 0 {
-			return statusError(409, "LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
+			return apiError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1")
 		}
 		p.Roles = []string{role}
 		return nil

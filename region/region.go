@@ -62,24 +62,24 @@ type BootTime struct {
 
 // Region is one simulated region. It is safe for concurrent use.
 //
-// It consists of parts, one for each role; each embeds core, which has the one lock of the region. An exported method
-// locks and commits. An unexported method expects the lock to be held and leaves the commit to its caller, so that a
-// call is one transaction however many parts it crosses.
+// It consists of parts, one for each role, whose exported methods are the region's. Each part embeds core, which has
+// the one lock of the region. An exported method locks and commits. An unexported method expects the lock to be held
+// and leaves the commit to its caller, so that a call is one transaction however many parts it crosses.
 type Region struct {
 	*core
-	*admission
-	*market
-	*network
-	*podAddresses
-	*securityGroups
-	*images
-	*templates
-	*instances
-	*launcher
-	*queues
-	*profiles
-	*cluster
-	*tagger
+	*admission      // Admit, Calls, Counters; Fail, Delay, SetKeyEnabled
+	*market         // Zones, Offers, Type, SpotPrice, SpotPriceHistory; Capacity, SetCapacity
+	*network        // Subnets
+	*podAddresses   // AssignPodIP, ReleasePodIP, PodAddresses
+	*securityGroups // SecurityGroups, ClusterSecurityGroup, AuthorizeSecurityGroupIngress, RevokeSecurityGroupIngress
+	*images         // Images; Parameter, Parameters of SSM
+	*templates      // CreateLaunchTemplate, DeleteLaunchTemplate, LaunchTemplate, LaunchTemplates
+	*instances      // Instance, Instances, TerminateInstances, Summary, Watch; Interrupt, Rebalance, Impair
+	*launcher       // CreateFleet, RunInstances
+	*queues         // SQS: Queue, QueueDepth, SendMessage, ReceiveMessage, PollMessages, DeleteMessage
+	*profiles       // IAM: Role, InstanceProfile, InstanceProfiles and the calls that change them
+	*cluster        // EKS: Cluster, Clusters; SetCluster
+	*tagger         // CreateTags, DeleteTags
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -181,16 +181,12 @@ const AccountID = "123456789012"
 type APIError struct {
 	Code       string
 	Message    string
-	HTTPStatus int // 0 means 400
+	HTTPStatus int // of an injected error; 0 means the usual one of the code
 }
 
 // Error returns "Code: Message".
 func (e *APIError) Error() string { return e.Code + ": " + e.Message }
 
 func apiError(code, format string, args ...any) *APIError {
-	return statusError(400, code, format, args...)
-}
-
-func statusError(status int, code, format string, args ...any) *APIError {
-	return &APIError{Code: code, Message: fmt.Sprintf(format, args...), HTTPStatus: status}
+	return &APIError{Code: code, Message: fmt.Sprintf(format, args...)}
 }

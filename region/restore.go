@@ -28,18 +28,18 @@ func (r *Region) restore() error {
 		restore restorer
 	}{
 		{bucketMeta, r.restoreMeta},
-		{bucketUserData, into(r.userData)},
+		{bucketUserData, into(r.instances.userData)},
 		{bucketInstances, r.instances.restore},
-		{bucketTokens, into(r.tokens)},
+		{bucketTokens, into(r.launcher.tokens)},
 		{bucketTemplates, into(r.templates.byID)},
-		{bucketTags, into(r.tags)},
+		{bucketTags, into(r.core.tags)},
 		{bucketPods, r.podAddresses.restore},
 		{bucketSizes, r.market.restore},
 		{bucketQueues, into(r.queues.byName)},
 		{bucketMessages, r.queues.restore},
 		{bucketProfiles, into(r.profiles.byName)},
-		{bucketFaults, into(r.faults)},
-		{bucketRules, into(r.added)},
+		{bucketFaults, into(r.admission.faults)},
+		{bucketRules, into(r.securityGroups.added)},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {
@@ -92,7 +92,7 @@ func (r *Region) restoreMeta(key string, value []byte) error {
 	case key == metaCluster:
 		return json.Unmarshal(value, &r.cluster.info)
 	}
-	return json.Unmarshal(value, &r.sequence)
+	return json.Unmarshal(value, &r.core.sequence)
 }
 
 func (m *market) restore(key string, value []byte) error {

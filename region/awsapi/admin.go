@@ -12,16 +12,16 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// adminPath is where the simulation itself is watched and disturbed, beside AWS's own calls:
+// adminPath is the root of the calls that observe and disturb the simulation, beside AWS's own:
 //
 //	GET  calls, instances, summary
 //	POST capacity, interrupt, rebalance, impair, fail, delay, key
 //
-// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls know their caller by SigV4's header, so
-// that the two never meet in one request.
+// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls use that header for SigV4, so that no
+// request can be both.
 const adminPath = "/_nodeless/"
 
-// adminCall is a call in the answer of GET calls.
+// adminCall is a call in the response to GET calls.
 type adminCall struct {
 	Time    time.Time `json:"time"`
 	API     string    `json:"api"`
@@ -30,7 +30,7 @@ type adminCall struct {
 	Error   string    `json:"error"`
 }
 
-// adminInstance is an instance in the answer of GET instances; unknown and future times are left out.
+// adminInstance is an instance in the response to GET instances; unknown and future times are left out.
 type adminInstance struct {
 	ID           string            `json:"id"`
 	Type         string            `json:"type"`
@@ -96,56 +96,55 @@ type adminDelay struct {
 
 func adminHandler(r *region.Region) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+adminPath+"calls", tell(func() any {
+	mux.HandleFunc("GET "+adminPath+"calls", answer(func() any {
 		out := []adminCall{}
 		for _, c := range r.Calls() {
 			out = append(out, adminCall(c))
 		}
 		return out
 	}))
-	mux.HandleFunc("GET "+adminPath+"instances", tell(func() any {
+	mux.HandleFunc("GET "+adminPath+"instances", answer(func() any {
 		out := []adminInstance{}
 		for _, i := range r.Instances() {
 			out = append(out, adminInstanceOf(i))
 		}
 		return out
 	}))
-	mux.HandleFunc("GET "+adminPath+"summary", tell(func() any {
+	mux.HandleFunc("GET "+adminPath+"summary", answer(func() any {
 		s := r.Summary()
 		return adminSummary{Instances: s.Instances, DollarsPerHour: float64(s.PriceMicros) / 1e6, Launched: s.Launched}
 	}))
-	mux.HandleFunc("POST "+adminPath+"capacity", change(func(q adminCapacity) error {
+	mux.HandleFunc("POST "+adminPath+"capacity", handle(func(q adminCapacity) error {
 		return r.SetCapacity(region.Pool{Type: q.Type, Zone: q.Zone, CapacityType: q.CapacityType}, q.Count)
 	}))
 	mux.HandleFunc("POST "+adminPath+"interrupt",
-		change(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
+		handle(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
 	mux.HandleFunc("POST "+adminPath+"rebalance",
-		change(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
-	mux.HandleFunc("POST "+adminPath+"impair", change(func(q adminImpair) error {
-		// no overflow; the region says what it takes
+		handle(func(q adminInstanceID) error { return r.Rebalance(q.InstanceID) }))
+	mux.HandleFunc("POST "+adminPath+"impair", handle(func(q adminImpair) error {
+		// the bounds prevent an overflow; the region checks the value
 		return r.Impair(q.InstanceID, q.Check, time.Duration(min(max(q.SecondsAgo, -1), 1<<32))*time.Second)
 	}))
-	mux.HandleFunc("POST "+adminPath+"fail", change(func(q adminFail) error { return injectFailure(r, q) }))
-	mux.HandleFunc("POST "+adminPath+"delay", change(func(q adminDelay) error { return injectDelay(r, q) }))
-	mux.HandleFunc("POST "+adminPath+"key", change(func(q adminKey) error { return r.SetKeyEnabled(q.Key, q.Enabled) }))
+	mux.HandleFunc("POST "+adminPath+"fail", handle(func(q adminFail) error { return injectFailure(r, q) }))
+	mux.HandleFunc("POST "+adminPath+"delay", handle(func(q adminDelay) error { return injectDelay(r, q) }))
+	mux.HandleFunc("POST "+adminPath+"key", handle(func(q adminKey) error { return r.SetKeyEnabled(q.Key, q.Enabled) }))
 	return mux
 }
 
-// adminsOnly refuses calls without the token.
+// adminsOnly refuses calls that lack the token.
 func adminsOnly(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !httpguard.Same(httpguard.Bearer(req), token) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="nodeless region"`)
-			writeAdmin(w, http.StatusUnauthorized, map[string]string{"code": "Unauthorized", "error": adminWanted})
+			writeAdmin(w, http.StatusUnauthorized, map[string]string{"code": "Unauthorized", "error": tokenRequired})
 			return
 		}
 		next.ServeHTTP(w, req)
 	})
 }
 
-const adminWanted = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as " +
-	"NODELESS_REGION_TOKEN, " +
-	"nodeless status -o json has it as .session.regionToken"
+const tokenRequired = "send the region's token as Authorization: Bearer TOKEN; nodeless env exports it as " +
+	"NODELESS_REGION_TOKEN, nodeless status -o json has it as .session.regionToken"
 
 func adminInstanceOf(i region.Instance) adminInstance {
 	return adminInstance{
@@ -163,17 +162,17 @@ func injectFailure(r *region.Region, q adminFail) error {
 	case !served(q.API):
 		return unknownAPI(q.API)
 	case q.Code == "" && q.Times > 0:
-		return badAdmin("code: missing; name an AWS error code such as RequestLimitExceeded")
+		return badRequest("code: missing; name an AWS error code such as RequestLimitExceeded")
 	case q.Times < 0:
-		return badAdmin("times: %d; give 1 or more, or 0 to end it", q.Times)
+		return badRequest("times: %d; give 1 or more, or 0 to end it", q.Times)
 	case q.Status != 0 && (q.Status < 400 || q.Status > 599):
-		return badAdmin("status: %d; give an HTTP status of 400 to 599", q.Status)
+		return badRequest("status: %d; give an HTTP status of 400 to 599", q.Status)
 	}
 	r.Fail(q.API, &region.APIError{Code: q.Code, Message: q.Message, HTTPStatus: q.Status}, q.Times)
 	return nil
 }
 
-// longestDelay keeps a forgotten delay from looking like a hang for ever.
+// longestDelay keeps a forgotten delay from looking like a permanent hang.
 const longestDelay = 10 * time.Minute
 
 func injectDelay(r *region.Region, q adminDelay) error {
@@ -181,7 +180,7 @@ func injectDelay(r *region.Region, q adminDelay) error {
 		return unknownAPI(q.API)
 	}
 	if q.Milliseconds < 0 || q.Milliseconds > longestDelay.Milliseconds() {
-		return badAdmin("milliseconds: %d; give 0 to %d", q.Milliseconds, longestDelay.Milliseconds())
+		return badRequest("milliseconds: %d; give 0 to %d", q.Milliseconds, longestDelay.Milliseconds())
 	}
 	r.Delay(q.API, time.Duration(q.Milliseconds)*time.Millisecond)
 	return nil
@@ -198,19 +197,19 @@ func served(api string) bool {
 }
 
 func unknownAPI(api string) error {
-	return badAdmin("api: %q is not a call of the simulated region; name one such as CreateFleet", api)
+	return badRequest("api: %q is not a call of the simulated region; name one such as CreateFleet", api)
 }
 
-func badAdmin(format string, args ...any) error {
+func badRequest(format string, args ...any) error {
 	return failure(http.StatusBadRequest, "BadRequest", fmt.Sprintf(format, args...))
 }
 
-func tell(what func() any) http.HandlerFunc {
+func answer(what func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, http.StatusOK, what()) }
 }
 
-// change reads a request of one JSON object without unknown fields and answers {}, or what is wrong.
-func change[Q any](do func(Q) error) http.HandlerFunc {
+// handle reads a request of one JSON object without unknown fields and answers {}, or what is wrong.
+func handle[Q any](do func(Q) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var q Q
 		err := decodeAdmin(http.MaxBytesReader(w, req.Body, maxBody), &q)
@@ -230,10 +229,10 @@ func decodeAdmin(body io.Reader, v any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return badAdmin("the body cannot be read: %v; send one JSON object", err)
+		return badRequest("the body cannot be read: %v; send one JSON object", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return badAdmin("the body holds more than one JSON object")
+		return badRequest("the body holds more than one JSON object")
 	}
 	return nil
 }

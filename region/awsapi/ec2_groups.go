@@ -71,7 +71,7 @@ func permissionsOf(rules []region.SecurityGroupRule) []types.IpPermission {
 	return out
 }
 
-// peer splits who is let in: the one that is not nil says what it is.
+// peer returns the peer of a rule as a group, an IPv4 block or an IPv6 block; the others are nil.
 func peer(r region.SecurityGroupRule) (group, v4, v6 *string) {
 	p, err := netip.ParsePrefix(r.Peer)
 	switch {

@@ -45,7 +45,7 @@ func describeInstances(c *call, in *ec2.DescribeInstancesInput) (*ec2.DescribeIn
 	return &ec2.DescribeInstancesOutput{Reservations: reservations, NextToken: next}, err
 }
 
-// idPart returns an instance's ID without its kind, from which IDs of what belongs to it are made.
+// idPart returns an instance's ID without its prefix; the IDs of what belongs to the instance are made from it.
 func idPart(id string) string { return id[min(2, len(id)):] }
 
 // instances returns instances in EC2's form.
@@ -63,7 +63,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 		for n, g := range x.SecurityGroups {
 			x.SecurityGroups[n].GroupName = new(groups[*g.GroupId])
 		}
-		if i.InstanceProfile != "" { // one that is gone is known by its name alone
+		if i.InstanceProfile != "" { // of a deleted profile only the name is known
 			p := profiles[i.InstanceProfile]
 			x.IamInstanceProfile = &types.IamInstanceProfile{
 				Arn: new(iamARN("instance-profile", cmp.Or(p.Path, "/"), i.InstanceProfile)), Id: &p.ID,
@@ -203,14 +203,14 @@ func describeInstanceStatus(
 	for _, i := range c.region.Instances() {
 		x := types.InstanceStatus{
 			InstanceId: &i.ID, AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, InstanceState: stateOf(i.State),
-			SystemStatus: checkSince(i.Ailment.SystemSince), InstanceStatus: checkSince(i.Ailment.InstanceSince),
+			SystemStatus: checkSince(i.Impairment.SystemSince), InstanceStatus: checkSince(i.Impairment.InstanceSince),
 			AttachedEbsStatus: new(copyOf[types.EbsStatusSummary](checkSince(time.Time{}))),
 			Events:            []types.InstanceStatusEvent{},
 		}
-		if i.Ailment.Event != "" {
+		if i.Impairment.Event != "" {
 			x.Events = append(x.Events, types.InstanceStatusEvent{
-				InstanceEventId: new("instance-event-" + idPart(i.ID)), Code: types.EventCode(i.Ailment.Event),
-				Description: new("The instance is scheduled for maintenance"), NotBefore: &i.Ailment.EventAt,
+				InstanceEventId: new("instance-event-" + idPart(i.ID)), Code: types.EventCode(i.Impairment.Event),
+				Description: new("The instance is scheduled for maintenance"), NotBefore: &i.Impairment.EventAt,
 			})
 		}
 		all = append(all, x)

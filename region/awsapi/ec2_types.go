@@ -57,7 +57,7 @@ func typeOf(o *catalog.Offer) types.InstanceTypeInfo {
 	return x
 }
 
-// addDevices tells a type's GPUs and accelerators.
+// addDevices adds a type's GPUs and accelerators.
 func addDevices(x *types.InstanceTypeInfo, t *catalog.Type) {
 	if g := t.GPU; g.Count > 0 {
 		x.GpuInfo = &types.GpuInfo{TotalGpuMemoryInMiB: new(int32(g.MiB * g.Count)), Gpus: []types.GpuDeviceInfo{{

@@ -11,15 +11,14 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// eksKinds are what EKS has below a cluster, by the path's name for it (EKS API reference 2017-11-01).
+// eksKinds maps the names in paths below a cluster to EKS's kinds (EKS API reference 2017-11-01).
 var eksKinds = map[string]string{
 	"": "Cluster", "access-entries": "AccessEntry", "addons": "Addon", "fargate-profiles": "FargateProfile",
 	"identity-provider-configs": "IdentityProviderConfig", "insights": "Insight", "node-groups": "Nodegroup",
 	"pod-identity-associations": "PodIdentityAssociation", "updates": "Update",
 }
 
-// eksAction is the operation that method and path of an EKS request mean, served or not; empty if the path is none of
-// EKS.
+// eksAction returns the operation of an EKS request by method and path, served or not; "" if the path is not EKS's.
 func eksAction(req *http.Request) string {
 	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/") // clusters[/NAME[/KIND[/NAME]]]
 	if path[0] != "clusters" || len(path) > 4 {

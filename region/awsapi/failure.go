@@ -12,7 +12,7 @@ func failure(status int, code, message string) *region.APIError {
 	return &region.APIError{HTTPStatus: status, Code: code, Message: message}
 }
 
-// statuses are the HTTP status of codes that are not 400 Bad Request.
+// statuses maps error codes to their HTTP statuses if these are not 400 Bad Request.
 var statuses = map[string]int{
 	"RequestLimitExceeded":                 http.StatusServiceUnavailable,
 	"Unavailable":                          http.StatusServiceUnavailable,

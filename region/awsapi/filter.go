@@ -114,8 +114,8 @@ func matches(patterns, values []string) bool {
 	})
 }
 
-// like matches EC2's wildcards: * is any text, ? any one character, \ takes the next literally. It takes time in
-// proportion to the product of both lengths at most.
+// like matches EC2's wildcards: * is any text, ? any one character, \ makes the next one literal. Its time is at most
+// proportional to the product of both lengths.
 func like(pattern, s string) bool {
 	p, star, mark, i := 0, -1, 0, 0
 	for i < len(s) {
@@ -148,9 +148,8 @@ func like(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// page is the part of list that a paginated call answers, in the order of key, and the token of what follows. A token
-// holds the last key of the page before, so that resources that come and go between pages neither repeat nor hide
-// others. Without a size the page is as large as most allows.
+// page returns a page of list, in the order of key, and the token of the next one. A token holds the last key of its
+// page, so that resources which come and go between pages neither repeat nor hide others. Size 0 means most.
 func page[T any](list []T, size, most int, token string, key func(T) string) ([]T, string, error) {
 	if size < 0 || size > most {
 		return nil, "", failure(400, "InvalidParameterValue",
@@ -176,7 +175,7 @@ func page[T any](list []T, size, most int, token string, key func(T) string) ([]
 	return list, base64.RawURLEncoding.EncodeToString([]byte(tokenMark + key(list[size-1]))), nil
 }
 
-// tokenMark begins every token.
+// tokenMark is the prefix of every token.
 const tokenMark = "after:"
 
 func untoken(token string) (string, error) {

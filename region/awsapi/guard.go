@@ -10,9 +10,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// guard lets only loopback callers through that know they speak to loopback: a page in a browser, whose Origin is
-// elsewhere, and a name that was rebound to 127.0.0.1 are refused. So is what another site makes a browser fetch
-// without an Origin, such as an image: a GET can carry an action and credentials in its query.
+// guard admits only loopback callers that address loopback. It refuses pages of other origins in a browser, names that
+// were rebound to 127.0.0.1, and what another site makes a browser fetch without an Origin, such as an image: the query
+// of a GET can carry an action and credentials.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !loopbackHost(req.Host) {

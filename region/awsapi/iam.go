@@ -16,10 +16,10 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// rolesCreated is when every role of the account was made; the region keeps no date.
+// rolesCreated is the creation date of every role; the region keeps none.
 var rolesCreated = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// nodeTrust is the trust policy of a role for instances.
+// nodeTrust is the trust policy of every role.
 const nodeTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",` +
 	`"Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 

@@ -12,7 +12,7 @@ func TestAPanicIsAnInternalErrorAndALogEntry(t *testing.T) {
 	var log strings.Builder
 	s := &server{log: slog.New(slog.NewTextHandler(&log, nil))}
 	w := httptest.NewRecorder()
-	s.survive(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })).ServeHTTP(w,
+	s.recoverPanics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") })).ServeHTTP(w,
 		httptest.NewRequest(http.MethodGet, "/", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), "InternalError") || !strings.Contains(log.String(), "boom") {
 		t.Errorf("%d %s; log %q", w.Code, w.Body, log.String())

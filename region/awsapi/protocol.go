@@ -24,14 +24,14 @@ const (
 	protocolCBOR
 )
 
-// restXML are the services of AWS that answer in XML without being asked by a form.
+// restXML lists the services that answer in XML although their requests are no forms.
 var restXML = map[string]bool{
 	"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
 	"route53": true, "cloudfront": true,
 }
 
-// protocolOf returns the protocol of a request, also of a service that the region does not have: whoever asks must be
-// able to read the refusal. values are the parameters of the URL and of a form.
+// protocolOf returns the protocol of a request, even to a service that the region lacks: its client must be able to
+// read the refusal. values are the parameters of the URL and of a form.
 func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	switch {
 	case req.Header.Get("Smithy-Protocol") == "rpc-v2-cbor":
@@ -46,7 +46,7 @@ func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	return protocolREST
 }
 
-// actionOf names what a request asks for.
+// actionOf returns the action of a request.
 func actionOf(p protocol, service string, req *http.Request, values url.Values) string {
 	switch p {
 	case protocolQuery:
@@ -65,7 +65,7 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 	return req.Method + " " + req.URL.Path // REST does not name the action
 }
 
-// unserved is the refusal of an action that the region does not have.
+// unserved returns the refusal of an action that the region lacks.
 func unserved(c *call) *region.APIError {
 	e := failure(http.StatusBadRequest, "UnknownOperationException",
 		"The simulated region does not serve "+c.action+" of "+c.service)
@@ -84,7 +84,7 @@ func unserved(c *call) *region.APIError {
 	return e
 }
 
-// cborText is a text string of RFC 8949, section 3.1: major type 3 and a length of four bytes.
+// cborText encodes a text string of RFC 8949, section 3.1: major type 3 and a length of four bytes.
 func cborText(s string) string {
 	n := len(s)
 	return string([]byte{0x7a, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + s

@@ -21,21 +21,21 @@ import (
 // maxBody bounds what a request may carry; EC2's own largest requests (2,000 overrides) stay well below.
 const maxBody = 1 << 20
 
-// Options say how the facade behaves; the zero value serves.
+// Options configures the HTTP face; the zero value is usable.
 type Options struct {
 	// Log receives faults of the simulation itself; nil means slog.Default.
 	Log *slog.Logger
-	// AdminToken is the bearer token that calls below /_nodeless/ must send; "" = every one of them is refused.
+	// AdminToken is the bearer token of calls below /_nodeless/; "" = all of them are refused.
 	AdminToken string
 }
 
-// server translates; all state is the region's.
+// server translates between wire and region; it has no state.
 type server struct {
 	region *region.Region
 	log    *slog.Logger
 }
 
-// call is one request on its way through.
+// call is one request.
 type call struct {
 	address
 	ctx        context.Context
@@ -47,7 +47,7 @@ type call struct {
 	path       string
 }
 
-// New is the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
+// New returns the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
 	s := &server{region: r, log: o.Log}
 	if s.log == nil {
@@ -56,11 +56,11 @@ func New(r *region.Region, o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", s.serveAWS)
 	mux.Handle(adminPath, adminsOnly(o.AdminToken, adminHandler(r)))
-	return guard(s.survive(mux))
+	return guard(s.recoverPanics(mux))
 }
 
-// Serve answers on addr (host:port, loopback only; port 0 takes a free one) until ctx ends. ready, which may be nil,
-// receives the address as soon as connections are accepted.
+// Serve serves the region on addr (host:port, loopback only; port 0 means a free one) until ctx ends. It passes the
+// address to ready, which may be nil, as soon as it accepts connections.
 func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready func(net.Addr)) error {
 	if !loopbackHost(addr) {
 		return fmt.Errorf("serve the simulated region on %s: not a loopback address; use 127.0.0.1:PORT", addr)
@@ -69,7 +69,7 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 	if err != nil {
 		return fmt.Errorf("serve the simulated region on %s: %w; choose another port or stop what holds it", addr, err)
 	}
-	// Long polls last 20 s at most, so no write deadline is shorter than that; reading is bounded, idle callers go.
+	// There is no write deadline, since long polls last 20 s.
 	h := &http.Server{
 		Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute,
@@ -92,8 +92,8 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 	return nil
 }
 
-// survive turns a panic into InternalError and a log entry.
-func (s *server) survive(next http.Handler) http.Handler {
+// recoverPanics turns a panic into InternalError and a log entry.
+func (s *server) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -106,14 +106,14 @@ func (s *server) survive(next http.Handler) http.Handler {
 	})
 }
 
-// newRequestID has the shape of AWS's; it identifies an answer and decides nothing.
+// newRequestID returns an ID in the form of AWS's. It affects nothing else.
 func newRequestID() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails since Go 1.24
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// serveAWS finds service and operation, calls it, and answers in the service's protocol.
+// serveAWS finds a request's operation, calls it, and answers in the protocol of its service.
 func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
 	c, err := s.read(w, req)
 	var output any
@@ -128,7 +128,7 @@ func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// address is what an answer needs to know of its request.
+// address is what an answer needs to know about its request.
 type address struct {
 	id       string
 	service  string
@@ -188,7 +188,7 @@ func (s *server) identify(c *call, req *http.Request) error {
 	return nil
 }
 
-// global services are signed for one region of the partition, wherever the caller is.
+// global lists the services whose requests are signed for one region of the partition, wherever the caller is.
 var global = map[string]bool{serviceIAM: true, serviceSTS: true, servicePricing: true}
 
 func (s *server) run(c *call) (any, error) {
@@ -236,16 +236,16 @@ func writeFailure(w http.ResponseWriter, a address, e *region.APIError) {
 	}
 }
 
-// summaryLength bounds what the call log keeps of a call.
+// summaryLength limits a summary in the log of calls.
 const summaryLength = 200
 
-// telling lists the parameters that say what a query-protocol call is about.
-var telling = []string{
+// summaryParameters are the parameters of query-protocol calls that a summary shows.
+var summaryParameters = []string{
 	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
 	"InstanceType", "SubnetId", "QueueName",
 }
 
-// summary says in a line what a call is about, for the log of calls.
+// summary describes a call in a line, for the log of calls.
 func (c *call) summary() string {
 	s := c.path
 	switch p := c.parameters; {
@@ -258,7 +258,7 @@ func (c *call) summary() string {
 			p.str("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName"))
 	case c.protocol == protocolQuery:
 		var parts []string
-		for _, name := range telling {
+		for _, name := range summaryParameters {
 			values := []string{}
 			if v := p.str(name); v != "" {
 				values = append(values, v)

@@ -17,11 +17,11 @@ const (
 	servicePricing = "pricing"
 )
 
-// scope is what the credential of a signed request says: for which region and service.
+// scope is the region and the service for which a request is signed.
 type scope struct{ region, service string }
 
-// credentialScope reads Authorization, or the X-Amz-Credential parameter of a presigned URL.
-// found is false if the request is unsigned.
+// credentialScope reads the scope from Authorization or from the X-Amz-Credential parameter of a presigned URL; found
+// is false if the request is unsigned.
 func credentialScope(req *http.Request) (s scope, found bool, err error) {
 	credential := req.URL.Query().Get("X-Amz-Credential")
 	if h := req.Header.Get("Authorization"); h != "" {
@@ -67,8 +67,8 @@ var versions = map[string]string{
 	"2012-11-05": serviceSQS,
 }
 
-// guessService names the service of a request whose credential does not: by target, form version, path or host.
-// It returns "" if none of these does.
+// guessService returns the service of a request without a credential, by target, form version, path or host; "" if none
+// of these names one.
 func guessService(req *http.Request, values url.Values) string {
 	if prefix, _, ok := strings.Cut(req.Header.Get("X-Amz-Target"), "."); ok {
 		return targets[prefix]

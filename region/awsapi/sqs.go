@@ -118,7 +118,7 @@ func receiveMessage(c *call, in *receiveInput) (*sqs.ReceiveMessageOutput, error
 	for _, m := range found {
 		out.Messages = append(out.Messages, types.Message{
 			MessageId: &m.ID, ReceiptHandle: &m.Receipt, MD5OfBody: checksum(&m.Body), Body: &m.Body,
-			Attributes: chosen(slices.Concat(in.AttributeNames, in.MessageSystemAttributeNames), map[string]string{
+			Attributes: selectAttributes(slices.Concat(in.AttributeNames, in.MessageSystemAttributeNames), map[string]string{
 				"SenderId": region.AccountID, "SentTimestamp": strconv.FormatInt(m.SentAt.UnixMilli(), 10),
 				"ApproximateReceiveCount": strconv.Itoa(m.Deliveries),
 			}),
@@ -127,8 +127,8 @@ func receiveMessage(c *call, in *receiveInput) (*sqs.ReceiveMessageOutput, error
 	return out, err
 }
 
-// chosen returns the attributes that a caller asked for; nil if there are none.
-func chosen(wanted []string, attributes map[string]string) map[string]string {
+// selectAttributes returns the attributes that a caller asked for; nil if there are none.
+func selectAttributes(wanted []string, attributes map[string]string) map[string]string {
 	if !slices.Contains(wanted, "All") {
 		maps.DeleteFunc(attributes, func(name, _ string) bool { return !slices.Contains(wanted, name) })
 	}
@@ -144,7 +144,7 @@ func getQueueAttributes(c *call, in *sqs.GetQueueAttributesInput) (*sqs.GetQueue
 		return nil, err
 	}
 	visible, hidden, err := c.region.QueueDepth(name)
-	return &sqs.GetQueueAttributesOutput{Attributes: chosen(stringsOf(in.AttributeNames), map[string]string{
+	return &sqs.GetQueueAttributesOutput{Attributes: selectAttributes(stringsOf(in.AttributeNames), map[string]string{
 		"ApproximateNumberOfMessages":           strconv.Itoa(visible),
 		"ApproximateNumberOfMessagesNotVisible": strconv.Itoa(hidden),
 		"QueueArn":                              "arn:aws:sqs:" + c.region.Name() + ":" + region.AccountID + ":" + name,
