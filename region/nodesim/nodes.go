@@ -160,6 +160,17 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
+// Resources returns the capacity and allocatable resources of the Node that an instance registers, which follow from its
+// type, user data and root disk.
+func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error) {
+	k, err := kubeletOf(m)
+	if err != nil {
+		return nil, nil, fmt.Errorf("resources of node %s: %w", m.Name, err)
+	}
+	capacity, allocatable = resources(m.Type, k)
+	return capacity, allocatable, nil
+}
+
 // kubeletOf returns the kubelet settings of an instance and its user data.
 func kubeletOf(m Instance) (kubelet, error) {
 	if m.Type == nil {
