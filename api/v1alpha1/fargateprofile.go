@@ -6,6 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// FargateScheduler is the schedulerName of pods that run in microVMs of their own.
+const FargateScheduler = "fargate-scheduler"
+
 // FargateProfile selects pods that each run in a microVM of their own, which is their Node. It means what a Fargate
 // profile of EKS means; what else it can do is said at the fields.
 //

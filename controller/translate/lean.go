@@ -3,7 +3,7 @@ package translate
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
 // LeanPod leaves out of a pod what nobody here reads: images, commands, environment, probes and statuses of containers
@@ -14,7 +14,7 @@ func LeanPod(o any) (any, error) {
 		return o, nil
 	}
 	pod.ManagedFields = nil
-	if pod.Spec.SchedulerName == fargate.SchedulerName {
+	if pod.Spec.SchedulerName == v1alpha1.FargateScheduler {
 		return pod, nil // its microVM is made from it
 	}
 	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // Forever is the end of what has no end.
@@ -104,7 +104,7 @@ func ReadPod(pod *corev1.Pod) Pod {
 	}
 	p.EvictionCost = evictionCost(pod, p.Priority)
 	scheduler := pod.Spec.SchedulerName
-	p.Apart = scheduler == fargate.SchedulerName
+	p.Apart = scheduler == v1alpha1.FargateScheduler
 	p.Waiting = p.Node == "" && !p.Terminal && !p.Deleting && !p.Daemon() && len(pod.Spec.SchedulingGates) == 0 &&
 		(scheduler == "" || scheduler == corev1.DefaultSchedulerName)
 	if p.Node != "" && !p.Daemon() {

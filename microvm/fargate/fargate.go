@@ -3,7 +3,11 @@
 // observed messages of Fargate.
 package fargate
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+)
 
 // Names that EKS gives to labels, annotations and objects, so that manifests written for Fargate mean the same here.
 const (
@@ -18,7 +22,7 @@ const (
 	CapacityProvisioned = "CapacityProvisioned"
 	Logging             = "Logging"
 	// SchedulerName is the scheduler that gives pods their microVMs.
-	SchedulerName = "fargate-scheduler"
+	SchedulerName = v1alpha1.FargateScheduler
 	// PriorityClass and Priority are those of every pod on Fargate. They overwrite the user's.
 	PriorityClass = "system-node-critical"
 	Priority      = 2000001000

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/singleflight"
 	authn "k8s.io/api/authentication/v1"
 	authz "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -72,6 +73,7 @@ type Reviewer struct {
 	kube       kubernetes.Interface
 	clock      clock.Clock
 	namespaces func() []string
+	rules      []rbacv1.PolicyRule
 
 	flight singleflight.Group
 	slots  chan struct{}
@@ -85,8 +87,9 @@ type answer struct {
 	at     time.Time
 }
 
-// New is a Reviewer that asks as the user of a configuration; namespaces are those whose pods are shown.
-func New(cfg *rest.Config, c clock.Clock, namespaces func() []string) (*Reviewer, error) {
+// New returns a Reviewer that asks as the user of a configuration. Namespaces are those whose pods are shown, rules what
+// somebody must be allowed who asks the engine.
+func New(cfg *rest.Config, c clock.Clock, namespaces func() []string, rules []rbacv1.PolicyRule) (*Reviewer, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 100, 200
 	kube, err := kubernetes.NewForConfig(cfg)
@@ -94,7 +97,7 @@ func New(cfg *rest.Config, c clock.Clock, namespaces func() []string) (*Reviewer
 		return nil, fmt.Errorf("ask about those who look: %w", err)
 	}
 	return &Reviewer{
-		kube: kube, clock: c, namespaces: namespaces, slots: make(chan struct{}, atOnce),
+		kube: kube, clock: c, namespaces: namespaces, rules: rules, slots: make(chan struct{}, atOnce),
 		known: map[[sha256.Size]byte]answer{},
 	}, nil
 }

@@ -64,7 +64,7 @@ func tell(t *testing.T) *story {
 			Phase: view.Running, Requests: view.Amounts{1000},
 		})
 	}
-	reviewer, err := access.New(p.RESTConfig(), s.clock, m.Namespaces)
+	reviewer, err := access.New(p.RESTConfig(), s.clock, m.Namespaces, rbac.ViewRules())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	authn "k8s.io/api/authentication/v1"
 	authz "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/nodeless/nodeless/controller/rbac"
 )
 
 func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
@@ -38,7 +37,7 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	ask(&a.Claims, "karpenter.sh", "nodeclaims", "")
 	ask(&a.Pools, "karpenter.sh", "nodepools", "")
 	ask(&out.Decisions, "nodeless.sh", "decisionlogs", "")
-	needed := engineNeeds()
+	needed := engineNeeds(r.rules)
 	has := make([]bool, len(needed))
 	for i, n := range needed {
 		ask(&has[i], n[0], n[1], "")
@@ -62,8 +61,8 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 }
 
 // engineNeeds are the kinds, as group and resource, that the engine's answers are made of.
-func engineNeeds() (out [][2]string) {
-	for _, rule := range rbac.ViewRules() {
+func engineNeeds(rules []rbacv1.PolicyRule) (out [][2]string) {
+	for _, rule := range rules {
 		for _, g := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				if resource != "events" && resource != "decisionlogs" {

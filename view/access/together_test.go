@@ -37,7 +37,7 @@ func TestTheAnswerOutlivesWhoAskedFirst(t *testing.T) {
 			Host: "http://api", Transport: server,
 			ContentConfig: rest.ContentConfig{ContentType: "application/json"},
 		}
-		r, err := New(config, clock.Real{}, func() []string { return nil })
+		r, err := New(config, clock.Real{}, func() []string { return nil }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

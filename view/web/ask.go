@@ -7,25 +7,37 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/nodeless/nodeless/explain/capture"
-	"github.com/nodeless/nodeless/explain/why"
 	"github.com/nodeless/nodeless/view"
 )
+
+// Engine answers questions about the cluster that it watches. What it answers can be written as JSON.
+type Engine interface {
+	// Waiting returns every shape of pods that waits, against every pool.
+	Waiting(context.Context) (any, error)
+	// Why returns what there is to say of an object: of is pod/NAME or another kind, namespace a pod's. A question that
+	// cannot be understood is a Malformed.
+	Why(ctx context.Context, namespace, of string) (any, error)
+}
+
+// Malformed is a question that cannot be understood.
+type Malformed struct{ Err error }
+
+func (m Malformed) Error() string { return m.Err.Error() }
 
 // asker has the engine answer about the cluster. One question at a time is enough: each may take a core for a while.
 type asker struct {
 	o   *Options
 	one chan struct{}
 
-	mu      sync.Mutex
-	cluster *capture.Cluster
+	mu     sync.Mutex
+	engine Engine
 }
 
 var errNoAnswers = failure{http.StatusNotImplemented, errors.New("this page was started without the engine's answers")}
 
 // ask waits for its turn, has the cluster watched the first time, and asks.
-func (a *asker) ask(life, ctx context.Context, f func(*capture.Cluster) (any, error)) (any, error) {
-	if a.o.Open == nil || life == nil {
+func (a *asker) ask(life, ctx context.Context, f func(Engine) (any, error)) (any, error) {
+	if a.o.Engine == nil || life == nil {
 		return nil, errNoAnswers
 	}
 	select {
@@ -36,14 +48,14 @@ func (a *asker) ask(life, ctx context.Context, f func(*capture.Cluster) (any, er
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.cluster == nil {
-		c, err := a.o.Open(life)
+	if a.engine == nil {
+		e, err := a.o.Engine(life)
 		if err != nil {
 			return nil, err
 		}
-		a.cluster = c
+		a.engine = e
 	}
-	return f(a.cluster)
+	return f(a.engine)
 }
 
 func (s *Server) lifetime() context.Context {
@@ -57,8 +69,12 @@ func (s *Server) pending(r *http.Request) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
 	}
-	return s.asker.ask(s.lifetime(), r.Context(), func(c *capture.Cluster) (any, error) {
-		return escaped(why.AllWaiting(c, s.o.Policy))
+	return s.asker.ask(s.lifetime(), r.Context(), func(e Engine) (any, error) {
+		a, err := e.Waiting(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		return escaped(a)
 	})
 }
 
@@ -67,20 +83,18 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
 	}
-	of, err := why.Parse(r.URL.Query().Get("namespace"), r.URL.Query().Get("of"))
-	if err != nil {
-		return nil, failure{http.StatusBadRequest, err}
-	}
-	return s.asker.ask(s.lifetime(), r.Context(), func(c *capture.Cluster) (any, error) {
-		a, err := why.Ask(r.Context(), c, s.o.Policy, of)
-		if err != nil {
+	return s.asker.ask(s.lifetime(), r.Context(), func(e Engine) (any, error) {
+		a, err := e.Why(r.Context(), r.URL.Query().Get("namespace"), r.URL.Query().Get("of"))
+		if errors.As(err, new(Malformed)) {
+			return nil, failure{http.StatusBadRequest, err}
+		} else if err != nil {
 			return nil, failure{http.StatusNotFound, err}
 		}
 		return escaped(a)
 	})
 }
 
-// escaped is JSON in which no text can do anything but be read.
+// escaped is an answer as JSON in which no text can do anything but be read.
 func escaped(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/view"
 )
@@ -28,9 +26,8 @@ type Options struct {
 	// long as its context, and wait waits until the Model holds what there is. If Fill fails it is called again for the
 	// next who asks.
 	Fill func(context.Context) (wait func(context.Context) error, err error)
-	// Open watches the cluster for answers of the engine, when somebody first asks for one; nil = there are none.
-	Open   func(context.Context) (*capture.Cluster, error)
-	Policy model.Policy // of these answers
+	// Engine watches the cluster to answer questions about it, when somebody first asks one; nil = there are no answers.
+	Engine func(context.Context) (Engine, error)
 	// Decisions is where the cluster keeps them; nil = it is not known.
 	Decisions Log
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
@@ -56,7 +53,7 @@ type Server struct {
 	noDecisions, noEngine error // what those who look lack
 
 	mu    sync.Mutex
-	life  context.Context             // of what Fill and Open start; nil before Run
+	life  context.Context             // of what Fill and Engine start; nil before Run
 	wait  func(context.Context) error // Fill's; nil before it was called
 	full  atomic.Bool
 	asker *asker

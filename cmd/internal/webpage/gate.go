@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/nodeless/nodeless/controller/rbac"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/access"
@@ -44,7 +45,7 @@ func (p *Page) gate(ctx context.Context, l net.Listener, m *view.Model) (*web.Ga
 	if err != nil {
 		return nil, err
 	}
-	r, err := access.New(p.Cluster.REST, clock.Real{}, m.Namespaces)
+	r, err := access.New(p.Cluster.REST, clock.Real{}, m.Namespaces, rbac.ViewRules())
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record/store"
+	"github.com/nodeless/nodeless/explain/why"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/watcher"
 	"github.com/nodeless/nodeless/view/web"
@@ -33,12 +34,8 @@ type Page struct {
 // Run serves the page until ctx is done.
 func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	o := web.Options{
-		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Policy: p.Policy, Token: p.Token,
-		Open: func(ctx context.Context) (*capture.Cluster, error) {
-			options := p.Cluster.Options
-			options.Partial = true
-			return capture.Open(ctx, p.Cluster.REST, options)
-		},
+		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Token: p.Token,
+		Engine:   p.engine,
 		Forecast: p.forecast(),
 	}
 	if p.Cluster.Clock != nil {
@@ -70,6 +67,35 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 		}
 	}
 	return web.New(o).Run(ctx, l)
+}
+
+// engine watches the page's cluster for its answers.
+func (p *Page) engine(ctx context.Context) (web.Engine, error) {
+	options := p.Cluster.Options
+	options.Partial = true
+	c, err := capture.Open(ctx, p.Cluster.REST, options)
+	if err != nil {
+		return nil, err
+	}
+	return &answers{c, p.Policy}, nil
+}
+
+// answers are those of a cluster that is watched.
+type answers struct {
+	cluster *capture.Cluster
+	policy  model.Policy
+}
+
+func (a *answers) Waiting(context.Context) (any, error) {
+	return why.AllWaiting(a.cluster, a.policy), nil
+}
+
+func (a *answers) Why(ctx context.Context, namespace, of string) (any, error) {
+	subject, err := why.Parse(namespace, of)
+	if err != nil {
+		return nil, web.Malformed{Err: err}
+	}
+	return why.Ask(ctx, a.cluster, a.policy, subject)
 }
 
 // Listen opens an address for the page. One that is taken is an error only if somebody asked for it.
