@@ -80,6 +80,9 @@ type Cluster struct {
 	kept     []client.Object   // with Options.Keep
 }
 
+// REST returns how the cluster is reached; nil for a dump.
+func (c *Cluster) REST() *rest.Config { return c.rest }
+
 // Read reads the cluster once. Errors say what could not be read, why, and what to do.
 func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	c, err := connect(ctx, cfg, o)

@@ -44,7 +44,15 @@ func (a *archive) decisions(ctx context.Context, of Subject) (history, error) {
 }
 
 func (a *archive) read(ctx context.Context, of Subject) (history, error) {
-	reading, err := a.c.Decisions(ctx)
+	cfg := a.c.REST()
+	if cfg == nil {
+		return history{}, nil
+	}
+	r, err := store.NewReader(cfg)
+	if err != nil {
+		return history{}, err
+	}
+	reading, err := r.Read(ctx)
 	if errors.Is(err, store.ErrNotKept) {
 		return history{}, nil
 	}
