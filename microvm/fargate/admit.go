@@ -45,10 +45,7 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 		say("the first by name of several that select the pod; the others are %s; label %s chooses",
 			strings.Join(a.Others, ", "), ProfileLabel)
 	}
-	for _, w := range adjustments(pod) {
-		say("%s", w)
-	}
-	for _, w := range excessiveLimits(pod, a.Size) {
+	for _, w := range slices.Concat(adjustments(pod), excessiveLimits(pod, a.Size)) {
 		say("%s", w)
 	}
 	return a

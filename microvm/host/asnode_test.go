@@ -59,7 +59,7 @@ func TestAllThatAPodRefersToIsKnown(t *testing.T) {
 	}
 }
 
-// asked is an API server that notes who asks for what, and has every object.
+// asked is an API server that has every object and records who requests which.
 type asked struct {
 	mu  sync.Mutex
 	all []string
@@ -98,8 +98,8 @@ func (a *asked) saw(request string) bool {
 	return slices.Contains(a.all, request)
 }
 
-// Each object is asked for as the Node of a pod that refers to it, a token as the Node of its own pod; what no pod
-// refers to as nobody.
+// Each object is requested as the Node of a pod that refers to it, a token as the Node of its own pod, and an object to
+// which no pod refers without impersonation.
 func TestObjectsAreReadAsThePodsNodes(t *testing.T) {
 	seen := &asked{}
 	server := httptest.NewServer(seen)

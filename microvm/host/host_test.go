@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// The kubelet API listens at every loopback address, each of which stands for a microVM, at a port that is kept.
+// The kubelet API listens at every loopback address, each of which stands for a microVM, at a port that is stored.
 func TestALoopbackAddressForEachMicroVM(t *testing.T) {
 	dir := t.TempDir()
 	l, port, err := listenLocally(dir)

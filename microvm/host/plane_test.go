@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// broken is a driver that can be asked and starts nothing: what comes before a machine is seen with it.
+// broken is a driver that can be probed and starts nothing: tests use it for what comes before a virtual machine.
 type broken struct{ vmm.Driver }
 
 func (broken) Probe(context.Context) (vmm.Capabilities, error) {

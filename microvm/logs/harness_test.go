@@ -148,14 +148,14 @@ func (b *bench) tell(_ bool, reason, message string) {
 	}
 }
 
-// heard is all that was told.
+// heard returns all reports.
 func (b *bench) heard() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.told, "\n")
 }
 
-// hears waits until something was told.
+// hears waits for a report.
 func (b *bench) hears(text string) {
 	b.t.Helper()
 	late := time.After(patience)

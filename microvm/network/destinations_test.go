@@ -13,8 +13,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Of three pods behind a Service one is here, one on another host, and one on a simulated machine, where nothing
-// answers.
+// Of three pods behind a Service, one is here, one on another host, and one on a simulated node, where nothing answers.
 func TestWhichEndpointsCount(t *testing.T) {
 	local := corev1.ServiceInternalTrafficPolicyLocal
 	for what, c := range map[string]struct {
@@ -65,8 +64,8 @@ func TestWhichEndpointsCount(t *testing.T) {
 	}
 }
 
-// The cluster's DNS is the built-in one as long as nobody else answers under its Service: coredns on simulated nodes
-// is Ready and answers nothing.
+// The cluster's DNS is the built-in one as long as no other endpoint of its Service answers: coredns on a simulated
+// node is Ready but does not answer.
 func TestWhoIsTheClustersDNS(t *testing.T) {
 	pod := &corev1.ObjectReference{Kind: "Pod"}
 	endpoint := func(address string, target *corev1.ObjectReference) []discoveryv1.Endpoint {

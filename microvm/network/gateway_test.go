@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What is said on one side is heard on the other, and the end of one side's words is not the end of the other's.
+// Data passes in both directions, and one side can close its direction before the other.
 func TestAGatewayPassesConnectionsOn(t *testing.T) {
 	server, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func TestAGatewayPassesConnectionsOn(t *testing.T) {
 				return
 			}
 			go func() {
-				b, _ := io.ReadAll(conn) // until the client has said all
+				b, _ := io.ReadAll(conn) // until the client closes its direction
 				_, _ = conn.Write(append([]byte("heard "), b...))
 				_ = conn.Close()
 			}()
@@ -33,7 +33,7 @@ func TestAGatewayPassesConnectionsOn(t *testing.T) {
 	g, err := openGateway(t.Context(), netip.MustParseAddr("127.0.0.1"),
 		server.Addr().(*net.TCPAddr).AddrPort().Port(), server.Addr().String())
 	if err != nil {
-		t.Fatal(err) // the wanted port is the server's: any other does
+		t.Fatal(err) // the server has the wanted port, so it takes another
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -48,7 +48,7 @@ func TestAGatewayPassesConnectionsOn(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	cancel()
-	if err := <-done; err != nil { // it does not wait for those that say nothing
+	if err := <-done; err != nil { // it does not wait for idle connections
 		t.Error(err)
 	}
 	if _, err := io.ReadAll(open); err != nil && !errors.Is(err, syscall.ECONNRESET) {

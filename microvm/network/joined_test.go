@@ -17,8 +17,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/netlab"
 )
 
-// A host that is one of several is the DNS and the way to the API server for its own pods, where the cluster has
-// nobody they reach, and says so to nobody.
+// A host that has joined stands in for the DNS and the API server where its pods reach no endpoint of the cluster's, and
+// publishes nothing.
 func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -73,7 +73,7 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// What another host's process is, it is for its own pods.
+	// The slice of another host's process is for the pods of that host.
 	elsewhere := endpointSlice(kubeDNS, netip.MustParseAddrPort("10.202.240.1:53"),
 		discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)})
 	if _, err := c.kube.DiscoveryV1().EndpointSlices(kubeDNS.Namespace).Create(ctx, elsewhere,
@@ -94,7 +94,7 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	}
 }
 
-// knownPeers are the other hosts, once it is known.
+// knownPeers is a list of other hosts that may not be known yet.
 type knownPeers struct {
 	synced chan struct{}
 	list   []Peer
@@ -111,7 +111,7 @@ func (p *knownPeers) Synced(ctx context.Context) bool {
 	}
 }
 
-// hasWay says that there is a way to the other host.
+// hasWay fails unless there is a route to the other host.
 func (c *cluster) hasWay(t *testing.T, when string) {
 	t.Helper()
 	out, err := exec.Command("ip", "route", "show", "10.202.32.0/20").CombinedOutput()
@@ -120,7 +120,7 @@ func (c *cluster) hasWay(t *testing.T, when string) {
 	}
 }
 
-// serve opens the network and serves it until it is cancelled, before all is known too.
+// serve opens the network and serves it until it is cancelled. It does not wait until all Services are known.
 func (c *cluster) serve(t *testing.T, n *Net) (ended chan error, cancel context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	planetest.Main(m)
 }
 
-// resolve asks a name server (args[0]) for a name's address.
+// resolve queries a name server (args[0]) for the address of a name (args[1]).
 func resolve(args []string) (string, error) {
 	reply, err := dns.Exchange(new(dns.Msg).SetQuestion(args[1], dns.TypeA), args[0])
 	if err != nil {
@@ -54,7 +54,7 @@ func resolve(args []string) (string, error) {
 	return "", fmt.Errorf("no address: %s", dns.RcodeToString[reply.Rcode])
 }
 
-// serveNames is a name server to which every name has one address.
+// serveNames runs a name server that returns one address for every name.
 func serveNames(at, address string) error {
 	conn, err := net.ListenPacket("udp4", at)
 	if err != nil {
@@ -72,7 +72,7 @@ func serveNames(at, address string) error {
 	return nil
 }
 
-// livez asks the API server at an address whether it lives, as a client in a pod that trusts its authority.
+// livez returns /livez of the API server at an address (args[0]), as a pod that trusts its authority (args[1]) sees it.
 func livez(args []string) (string, error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(args[1]))
@@ -86,7 +86,7 @@ func livez(args []string) (string, error) {
 	return string(b), err
 }
 
-// cluster is a control plane, a network, two pods of it, and somebody outside who also is the machine's name server.
+// cluster is a control plane, a network with two pods, and an outside machine that is also this machine's name server.
 type cluster struct {
 	kube                   kubernetes.Interface
 	ca                     string
@@ -143,7 +143,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// pod is a machine as a microVM is one (host.Routed).
+// pod starts a machine that is connected like a microVM (sandbox.Routed).
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
 	m := netlab.Routed(t, name, bridge+"-"+name, "10.202.16.1", address)
@@ -151,7 +151,7 @@ func pod(t *testing.T, name, address string) *netlab.Machine {
 	return m
 }
 
-// open makes the network and serves it until stop is called: what it made stays, as after a kill.
+// open opens the network and serves it until stop is called. What it made stays, as after a kill.
 func (c *cluster) open(t *testing.T) (n *Net, stop func()) {
 	t.Helper()
 	n = New(c.options)
@@ -174,7 +174,7 @@ func (c *cluster) open(t *testing.T) (n *Net, stop func()) {
 	}
 }
 
-// service makes one whose endpoint is a pod.
+// service creates a Service with a pod as its endpoint.
 func (c *cluster) service(t *testing.T, name, endpoint string) *corev1.Service {
 	t.Helper()
 	s := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
@@ -207,7 +207,7 @@ func (c *cluster) slice(t *testing.T, namespace, service, endpoint string, port 
 	}
 }
 
-// eventually asks until the answer is the wanted one.
+// eventually repeats ask until it returns the wanted answer.
 func eventually(t *testing.T, what, want string, ask func() (string, error)) {
 	t.Helper()
 	planetest.Eventually(t, what, func(context.Context) error {
@@ -225,7 +225,7 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 	c := newCluster(t)
 	n, stop := c.open(t)
 	web := c.service(t, "web", "10.202.16.2")
-	far := c.service(t, "far", "10.0.3.4") // a pod of a simulated machine
+	far := c.service(t, "far", "10.0.3.4") // a pod on a simulated node
 
 	eventually(t, "a pod asks a Service", "a saw 10.202.16.3",
 		func() (string, error) { return c.second.Ask("tcp", web.Spec.ClusterIP+":80") })
@@ -272,7 +272,7 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 	}
 }
 
-// nothingLeft says that this machine is as it was.
+// nothingLeft fails unless this machine is as it was.
 func (c *cluster) nothingLeft(t *testing.T) {
 	t.Helper()
 	kernel, err := nftables.New()
@@ -290,7 +290,7 @@ func (c *cluster) nothingLeft(t *testing.T) {
 	}
 }
 
-// Whoever deploys a DNS into the cluster has it asked instead of ours, for as long as it answers.
+// A DNS that is deployed into the cluster replaces ours for as long as it answers.
 func TestADeployedDNSIsAskedInsteadOfOurs(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -327,8 +327,8 @@ func TestADeployedDNSIsAskedInsteadOfOurs(t *testing.T) {
 	eventually(t, "ours again", "10.96.0.1", ask)
 }
 
-// A process that was killed takes nothing away. The next one takes its place, or somebody cleans up; and who flushes
-// the firewall gets us back.
+// A killed process removes nothing: the next one takes over, or CleanUp removes it. A flushed firewall is programmed
+// again.
 func TestAfterAKill(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -342,7 +342,7 @@ func TestAfterAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "after somebody flushed the firewall", "a saw 10.202.16.3", ask)
-	stop() // and no close
+	stop() // without close
 	here := [][]string{{"10.202.16.1/20", bridge}, {"10.202.16.1/32", bridge + "-a"}, {"10.202.16.1/32", bridge + "-b"}}
 	for _, a := range here {
 		netlab.IP(t, "addr", "del", a[0], "dev", a[1])
@@ -353,7 +353,7 @@ func TestAfterAKill(t *testing.T) {
 	for _, a := range here {
 		netlab.IP(t, "addr", "add", a[0], "dev", a[1])
 	}
-	for _, to := range []string{"a", "b"} { // which went with the addresses
+	for _, to := range []string{"a", "b"} { // these routes went with the addresses
 		netlab.IP(t, "route", "replace", map[string]string{"a": "10.202.16.2", "b": "10.202.16.3"}[to], "dev", bridge+"-"+to)
 	}
 	if got, err := ask(); err != nil || got != "a saw 10.202.16.3" {

@@ -25,14 +25,9 @@ type Host struct {
 
 	mu        sync.Mutex
 	object    v1alpha1.MicroVMHost
-	heartbeat time.Time // by our clock: the host's may be wrong
-	added     bool
+	heartbeat time.Time     // by our clock: the host's may be wrong
 	news      chan struct{} // closed when a microVM changes
 	watchers  microvm.Watchers
-}
-
-func newHost(o *Options, name string) *Host {
-	return &Host{o: o, name: name, news: make(chan struct{})}
 }
 
 // update records the host's object, and reports whether more than its heartbeat has changed.
@@ -51,15 +46,6 @@ func (h *Host) update(object *v1alpha1.MicroVMHost) bool {
 	a, b := was.Status, object.Status
 	a.Heartbeat, b.Heartbeat = nil, nil
 	return back || was.Spec != object.Spec || !equality.Semantic.DeepEqual(a, b)
-}
-
-// first returns true once: the host has not been registered yet.
-func (h *Host) first() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	first := !h.added
-	h.added = true
-	return first
 }
 
 // notify notifies watchers and waiters of a changed microVM, or with "" of the host.

@@ -95,16 +95,16 @@ func (h *Hosts) hostChanged(_, now client.Object) {
 		return
 	}
 	h.mu.Lock()
-	known := h.known[host.Name]
-	if known == nil {
-		known = newHost(&h.o, host.Name)
+	known, registered := h.known[host.Name]
+	if !registered {
+		known = &Host{o: &h.o, name: host.Name, news: make(chan struct{})}
 		h.known[host.Name] = known
 	}
 	h.mu.Unlock()
 	if known.update(host) {
 		known.notify("")
 	}
-	if known.first() {
+	if !registered {
 		h.o.Registry.AddHost(known)
 		h.once.Do(func() { close(h.joined) })
 	}

@@ -47,7 +47,8 @@ func TestPodsOfALostHostGoElsewhere(t *testing.T) {
 	w.empty(t, first, second)
 }
 
-// What one process began another goes on with: microVMs are started once, pods that came and went meanwhile are seen.
+// A process continues what another one began: microVMs are started once, and pods created or deleted meanwhile are
+// noticed.
 func TestAnotherProcessTakesOver(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.5.1")
 	one := w.controller(t, h)

@@ -164,7 +164,7 @@ func TestAPodMayKeepItsLinesToItself(t *testing.T) {
 	}
 }
 
-// What is not carried out is said, with its place, and without values that may be secret.
+// Unsupported sections are reported with their place, and without values that may be secret.
 func TestWhatCannotBeCarriedOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		data map[string]string

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// serve runs a Server on loopback whose machine has a name server that knows example.com's names.
+// serve runs a Server on loopback, whose upstream name server knows the names of example.com.
 func serve(t *testing.T, s *services.Snapshot) (at string) {
 	t.Helper()
 	upstream, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -117,7 +117,7 @@ func TestOwnAndOthersNamesOverTheWire(t *testing.T) {
 	}
 }
 
-// A thousand endpoints fit no datagram: the client is told to ask by TCP, and gets all there.
+// A thousand endpoints fit no datagram: the client gets a truncated answer, and all of them over TCP.
 func TestManyEndpoints(t *testing.T) {
 	text := "kind: Service\nmetadata: {namespace: a, name: many}\nspec: {clusterIP: None, ports: [{port: 1}]}\n"
 	for i := range 10 {
@@ -133,7 +133,7 @@ func TestManyEndpoints(t *testing.T) {
 				m.SetEdns0(4096, false)
 			}
 		})
-		reply.Compress = true // as it came
+		reply.Compress = true // as on the wire
 		if !reply.Truncated || len(reply.Answer) == 0 || reply.Len() > size ||
 			(reply.IsEdns0() != nil) != (size > dns.MinMsgSize) {
 			t.Errorf("%s: %d answers in %d bytes, truncated %t", what, len(reply.Answer), reply.Len(), reply.Truncated)

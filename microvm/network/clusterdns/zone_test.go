@@ -78,7 +78,7 @@ var zone = Zone{
 	Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("172.29.0.0/16")},
 }
 
-// answer is what dig would show: the code, and the records of answer and additional section, sorted.
+// answer returns what dig shows: the code, and the sorted records of the answer and additional sections.
 func answer(t testing.TB, s *services.Snapshot, name string, kind uint16) string {
 	t.Helper()
 	a, ok := zone.Answer(s, dns.Question{Name: name, Qtype: kind, Qclass: dns.ClassINET})
@@ -135,7 +135,7 @@ func TestAnswers(t *testing.T) {
 			"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR,
 			"7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa. PTR web.shop.svc.cluster.local.",
 		},
-		// A headless one: its name is its endpoints', and each that has a host name has one of its own.
+		// A headless Service: its name stands for its endpoints, and each endpoint with a host name has a name of its own.
 		{
 			"db.shop.svc.cluster.local.", dns.TypeA,
 			"db.shop.svc.cluster.local. A 172.29.0.4; db.shop.svc.cluster.local. A 172.29.0.6",
@@ -157,7 +157,7 @@ func TestAnswers(t *testing.T) {
 		{"172-29-0-4.shop.pod.cluster.local.", dns.TypeA, "172-29-0-4.shop.pod.cluster.local. A 172.29.0.4"},
 		{"fd00--4.shop.pod.cluster.local.", dns.TypeAAAA, "fd00--4.shop.pod.cluster.local. AAAA fd00::4"},
 		{"a-b-c-d.shop.pod.cluster.local.", dns.TypeA, "no such name"},
-		// What is not there, and what lies between.
+		// Names that do not exist, and names between others.
 		{"none.shop.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"web.none.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"a.b.c.web.shop.svc.cluster.local.", dns.TypeA, "no such name"},
@@ -167,7 +167,7 @@ func TestAnswers(t *testing.T) {
 		{"other.cluster.local.", dns.TypeA, "no such name"},
 		{"cluster.local.", dns.TypeNS, "cluster.local. NS ns.dns.cluster.local."},
 		{"1.1.96.10.in-addr.arpa.", dns.TypePTR, "no such name"},
-		// What others are to be asked.
+		// Names that other servers resolve.
 		{"example.com.", dns.TypeA, "elsewhere"},
 		{"notcluster.local.", dns.TypeA, "elsewhere"},
 		{"1.2.0.192.in-addr.arpa.", dns.TypePTR, "elsewhere"},
@@ -180,7 +180,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Whatever is asked, there is an answer that can be sent.
+// Every question has an answer that can be packed.
 func FuzzAnswer(f *testing.F) {
 	s := parse(f, objects)
 	for _, name := range []string{

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tunnel opens one on a machine, or takes up what is there, and makes the ways to peers: pods, local address, then
-// pods and address of each peer.
+// tunnel finds or opens a tunnel on a machine and syncs its peers. Arguments: pods, local address, then pods and address
+// of each peer.
 func tunnel(args []string) (string, error) {
 	c := Config{
 		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
@@ -40,7 +40,7 @@ func tunnel(args []string) (string, error) {
 	return "", t.Sync(peers)
 }
 
-// halfATunnel is what somebody leaves who is killed while it is made.
+// halfATunnel leaves what a process leaves that is killed while it opens a tunnel.
 func halfATunnel(args []string) (string, error) {
 	c := Config{
 		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
@@ -49,7 +49,7 @@ func halfATunnel(args []string) (string, error) {
 	return "", c.create()
 }
 
-// host makes a machine with a pod's address on its loopback.
+// host starts a machine with a pod's address on its loopback interface.
 func host(t *testing.T, name, address, pod string) *netlab.Machine {
 	t.Helper()
 	m := netlab.New(t, name, "to-"+name)
@@ -85,7 +85,7 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 		}
 	}
 
-	// A peer that has moved is found where it is, also by who was there before the process was.
+	// A peer that has moved is found at its new address.
 	c.IP(t, "addr", "del", "192.0.2.3/24", "dev", "eth0")
 	c.IP(t, "addr", "add", "192.0.2.33/24", "dev", "eth0")
 	c.IP(t, "link", "del", "nltest-x")
@@ -94,7 +94,7 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	if got, err := a.Ask("tcp", "10.202.32.2:8080"); err != nil || got != "c saw 10.202.0.1" {
 		t.Errorf("a asks c, which has moved: %q, %v", got, err)
 	}
-	// One that has gone is forgotten.
+	// A peer that is gone is removed.
 	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("a asks b, which it has forgotten: %q, %v; want that there is no way", got, err)
 	}
@@ -104,8 +104,8 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	}
 }
 
-// A process can be killed between any two steps, and others administer the machine too: the tunnel is made whole by
-// who comes next.
+// A process can be killed between any two steps, and others administer the machine too: the next process repairs the
+// tunnel.
 func TestATunnelIsMadeWhole(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -139,7 +139,7 @@ func TestATunnelIsMadeWhole(t *testing.T) {
 	}
 }
 
-// What the kernel refuses is told with what can be done about it, and nothing is left.
+// An error of the kernel is explained, and nothing is left behind.
 func TestWhyThereIsNoTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -168,7 +168,7 @@ func TestWhyThereIsNoTunnel(t *testing.T) {
 	}
 }
 
-// Packets for a machine with other addresses are not taken: both ends go by the receiver's.
+// Both ends use the identifier of the receiver's pods, so that a host with other addresses does not accept the packets.
 func TestIdentifiersFollowFromAddresses(t *testing.T) {
 	seen := map[uint32]netip.Prefix{}
 	for second := range 256 {

@@ -24,16 +24,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ears are what packets are heard by, by their address.
+// ears are the open sockets, by address.
 var ears = map[string]net.PacketConn{}
 
-// hear listens over UDP at an address (args[0]).
+// hear opens a UDP socket at an address (args[0]).
 func hear(args []string) (_ string, err error) {
 	ears[args[0]], err = net.ListenPacket("udp4", args[0])
 	return "", err
 }
 
-// heard is the next packet that came to an address (args[0]).
+// heard returns the next packet that arrived at an address (args[0]).
 func heard(args []string) (string, error) {
 	b := make([]byte, 256)
 	_ = ears[args[0]].SetReadDeadline(time.Now().Add(time.Minute))
@@ -41,7 +41,7 @@ func heard(args []string) (string, error) {
 	return string(b[:n]), err
 }
 
-// say sends a packet (args[2]) from an address to another.
+// say sends a packet (args[2]) from one address (args[0]) to another (args[1]).
 func say(args []string) (string, error) {
 	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(args[0])},
 		net.UDPAddrFromAddrPort(netip.MustParseAddrPort(args[1])))
@@ -53,7 +53,7 @@ func say(args []string) (string, error) {
 	return "", err
 }
 
-// lab is a machine with two pods behind a bridge and somebody outside.
+// lab is this machine with two pods behind a bridge, and a machine outside.
 type lab struct{ first, second, outside *netlab.Machine }
 
 func build(t *testing.T) lab {
@@ -68,7 +68,7 @@ func build(t *testing.T) lab {
 	l := lab{pod(t, "first", "172.29.0.2"), pod(t, "second", "172.29.0.3"), netlab.New(t, "outside", "outside")}
 	netlab.IP(t, "addr", "add", "192.0.2.1/24", "dev", "outside")
 	l.outside.IP(t, "addr", "add", "192.0.2.7/24", "dev", "eth0")
-	l.outside.IP(t, "route", "add", "172.29.0.0/16", "via", "192.0.2.1") // it knows of the pods and would like to get in
+	l.outside.IP(t, "route", "add", "172.29.0.0/16", "via", "192.0.2.1") // it tries to reach the pods
 	l.outside.IP(t, "addr", "add", "169.254.169.254/32", "dev", "lo")
 	netlab.IP(t, "route", "add", "169.254.0.0/16", "via", "192.0.2.7")
 	for _, name := range []string{"nl-test", "outside"} {
@@ -79,8 +79,7 @@ func build(t *testing.T) lab {
 	return l
 }
 
-// pod is a machine as a microVM is one: on a link of its own with this machine, and all but itself is behind the
-// gateway.
+// pod starts a machine that is connected like a microVM.
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
 	m := netlab.Routed(t, name, "nl-test-"+name, "172.29.0.1", address)
@@ -97,7 +96,7 @@ func expect(t *testing.T, what string, got string, err error, want string) {
 	}
 }
 
-// refused says that somebody was told at once that nobody listens.
+// refused fails unless the connection was refused.
 func refused(t *testing.T, what string, got string, err error) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "refused") {
@@ -167,7 +166,7 @@ func TestPacketsInTheKernel(t *testing.T) {
 
 	got, err = l.first.Ask("tcp", "10.96.0.9:80")
 	refused(t, "a Service without endpoints", got, err)
-	// the first has got its share of ICMP: redirects, though none went out, count towards the kernel's limit
+	// The first pod has used up its share of ICMP: redirects count towards the kernel's limit although none was sent.
 	got, err = l.second.Ask("udp", "10.96.0.53:80")
 	refused(t, "another protocol than the Service's", got, err)
 	got, err = netlab.Ask("tcp", "10.96.0.9:80")
@@ -188,8 +187,7 @@ func TestPacketsInTheKernel(t *testing.T) {
 	refused(t, "outside asks the machine at its address among the pods", got, err)
 }
 
-// A pod speaks for itself alone: not in another's name, however loose the kernel's own filter is, and not to other
-// hosts in this machine's.
+// A pod can spoof neither another pod, however loose the kernel's own filter is, nor this machine towards other hosts.
 func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -220,7 +218,7 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l.first.IP(t, "addr", "add", "172.29.0.9/32", "dev", "lo") // which nobody has given it
+	l.first.IP(t, "addr", "add", "172.29.0.9/32", "dev", "lo") // not its own
 	for _, from := range []string{"172.29.0.9", "172.29.0.2"} {
 		if _, err := l.first.Call("say", from, "172.29.0.3:5353", "from "+from); err != nil {
 			t.Fatal(err)
@@ -246,8 +244,8 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	}
 }
 
-// What comes by the tunnel comes from another host's pods, and for pods: not in others' names, and not to what else
-// listens on this machine.
+// Packets from the tunnel are accepted from other hosts' pods and for pods: not from spoofed addresses, and not for other
+// listeners of this machine.
 func TestWhatComesByTheTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -268,7 +266,7 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	if _, err := l.outside.Call("tunnel", there.String(), "192.0.2.7", here.String(), "192.0.2.1"); err != nil {
 		t.Fatal(err)
 	}
-	netlab.IP(t, "addr", "add", "203.0.113.1/32", "dev", "lo") // which this machine has on another network
+	netlab.IP(t, "addr", "add", "203.0.113.1/32", "dev", "lo") // this machine's address on another network
 	l.outside.IP(t, "route", "add", "203.0.113.1/32", "via", "172.29.0.1", "dev", "nl-test-x", "onlink")
 	for _, address := range []string{"172.31.0.2/32", "172.31.0.3/32", "198.51.100.9/32"} {
 		l.outside.IP(t, "addr", "add", address, "dev", "lo")
@@ -309,7 +307,7 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	}
 }
 
-// elsewhere opens a tunnel on another machine: its pods and address, then those of this one.
+// elsewhere opens a tunnel on another machine. Arguments: its pods and address, then those of this one.
 func elsewhere(args []string) (string, error) {
 	tunnel, err := overlay.Open(overlay.Config{
 		Name: "nl-test-x", Pods: netip.MustParsePrefix(args[0]),
@@ -335,7 +333,7 @@ func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := map[string]bool{}
-	for range 100 { // that one answers all is less likely than 10^-29
+	for range 100 { // the same endpoint always answers with a probability below 10^-29
 		got, err := netlab.Ask("tcp", "10.96.0.50:80")
 		if err != nil {
 			t.Fatal(err)
@@ -358,7 +356,7 @@ func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
 	}
 }
 
-// What others have in the firewall stays, and what we had is replaced by what we have, and goes.
+// Tables of others stay; ours is replaced, and removed at the end.
 func TestOthersRulesStay(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -378,7 +376,7 @@ func TestOthersRulesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	many := example()
-	for i := range 2000 { // more than one message can hold, and more than default socket buffers can
+	for i := range 2000 { // more than fit one message or the default socket buffers
 		ip := netip.AddrFrom4([4]byte{10, 96, byte(10 + i/250), byte(1 + i%250)})
 		many.Destinations = append(many.Destinations, Destination{
 			Name: fmt.Sprintf("service/default/a-service-with-a-rather-long-name-%d/tcp/80", i),

@@ -112,7 +112,7 @@ const wanted = `table ip nl-test {
 }
 `
 
-// The whole table, to be read: what a person would have written in nft's language.
+// The whole table in nft's language.
 func TestTheRulesOfAnExample(t *testing.T) {
 	if got := New(example()).String(); got != wanted {
 		t.Errorf("got\n%s", got)
@@ -153,7 +153,7 @@ const betweenHosts = `	chain masquerade {
 	}
 `
 
-// Pods of other hosts come for pods alone, and nobody but other hosts may speak for them.
+// Pods of other hosts reach pods only, and only other hosts may send their packets.
 func TestTheRulesBetweenHosts(t *testing.T) {
 	c := example()
 	c.between()
@@ -162,7 +162,7 @@ func TestTheRulesBetweenHosts(t *testing.T) {
 	}
 }
 
-// between puts other hosts beside this one: one on this machine, and another one elsewhere.
+// between adds two other hosts: one on this instance and one on another.
 func (c *Config) between() {
 	c.Near = []netip.Prefix{netip.MustParsePrefix("172.31.0.0/16")}
 	c.Overlay = []uint32{0xc1f00}

@@ -27,7 +27,7 @@ spec:
   ports: [{name: http, port: 80, protocol: TCP}, {name: metrics, port: 9090, protocol: TCP}]
 `
 
-// A slice as the endpoints controller writes it while a deployment is rolled over.
+// A slice as the EndpointSlice controller writes it during a rolling update.
 const rolling = `
 metadata: {namespace: shop, name: web-abc, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
@@ -66,7 +66,7 @@ func TestTheLastOnesServeUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// Several slices of one Service may name an endpoint twice, and a pod on a machine without a network is no target.
+// Several slices of a Service may name an endpoint twice, and an unreachable pod is no target.
 func TestEachTargetOnceAndOnlyWhereItIsReached(t *testing.T) {
 	second := parse[discoveryv1.EndpointSlice](t, rolling)
 	second.Name = "web-def"
