@@ -10,49 +10,28 @@ import (
 )
 
 // bulk configures an output to the bulk API of Elasticsearch and OpenSearch.
-func (o *Output) bulk(s *section) error {
-	e, err := o.server(s, 9200)
-	if err != nil {
-		return err
-	}
+func (o *Output) bulk(s *section) {
+	e := o.server(s, 9200)
 	b := bulkLines{
-		index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"),
-		tagKey: s.text("tag_key", "_flb-key"), timeKey: s.text("time_key", "@timestamp"),
+		index: s.text("index", "fluent-bit"), kind: s.text("type", "_doc"), tagKey: s.text("tag_key", "_flb-key"),
+		timeKey: s.text("time_key", "@timestamp"), daily: s.on("logstash_format", false), tag: s.on("include_tag_key", false),
+		id: s.on("generate_id", false), untyped: s.on("suppress_type_name", false), dots: s.on("replace_dots", false),
+		operation:  s.oneOf("write_operation", "create", "create", "index"),
+		timeFormat: s.layout("Time_Key_Format", s.text("time_key_format", "%Y-%m-%dT%H:%M:%S.%LZ")),
+		dateFormat: s.layout("Logstash_DateFormat", s.text("logstash_dateformat", "%Y.%m.%d")),
 	}
-	if err := s.ons(map[string]*bool{
-		"logstash_format": &b.daily, "include_tag_key": &b.tag, "generate_id": &b.id, "suppress_type_name": &b.untyped,
-		"replace_dots": &b.dots, "aws_auth": new(bool), "time_key_nanos": new(bool),
-	}); err != nil {
-		return err
-	}
+	s.on("aws_auth", false)
+	s.on("time_key_nanos", false)
 	// without AWS_Auth they have no effect
 	s.ignore("aws_region", "aws_service_name", "aws_role_arn", "aws_sts_endpoint", "aws_external_id", "aws_profile")
-	prefix := s.text("logstash_prefix", "logstash")
-	if b.operation, err = s.oneOf("write_operation", "create", "create", "index"); err != nil {
-		return err
-	}
-	if b.timeFormat, err = goFormat(s.text("time_key_format", "%Y-%m-%dT%H:%M:%S.%LZ")); err != nil {
-		return s.wrong("Time_Key_Format: %v", err)
-	}
-	if b.dateFormat, err = goFormat(s.text("logstash_dateformat", "%Y.%m.%d")); err != nil {
-		return s.wrong("Logstash_DateFormat: %v", err)
-	}
-	if b.daily {
+	if prefix := s.text("logstash_prefix", "logstash"); b.daily {
 		b.index = prefix + "-"
 	}
 	if key := s.text("logstash_prefix_key", ""); key != "" {
-		if b.prefixKey, err = newAccessor(key); err != nil {
-			return s.wrong("Logstash_Prefix_Key: %v", err)
-		}
+		b.prefixKey = s.accessor("Logstash_Prefix_Key", key)
 	}
-	if e.compress, err = s.oneOf("compress", "", "", "gzip"); err != nil {
-		return err
-	}
-	uri, err := s.uri("path", "/")
-	if err != nil {
-		return err
-	}
-	uri = strings.TrimSuffix(uri, "/") + "/_bulk"
+	e.compress = s.oneOf("compress", "", "", "gzip")
+	uri := strings.TrimSuffix(s.uri("path", "/"), "/") + "/_bulk"
 	if through := s.text("pipeline", ""); through != "" {
 		uri += "?pipeline=" + url.QueryEscape(through)
 	}
@@ -61,7 +40,6 @@ func (o *Output) bulk(s *section) error {
 		body, err := b.encode(records)
 		return []Delivery{e.post(uri, "application/x-ndjson", body, len(records))}, err
 	}
-	return nil
 }
 
 // bulkLines converts records to documents.

@@ -36,7 +36,7 @@ func (g *rule) matches(r *Record) bool {
 
 // newGrep returns the filter grep, which keeps and drops records by their values. Without Logical_Op, each rule decides
 // alone, in order.
-func newGrep(s *section, _ map[string]*parser) (func(*Record) bool, error) {
+func newGrep(s *section, _ map[string]*parser) func(*Record) bool {
 	var rules []rule
 	excludes := 0
 	for _, e := range s.Entries {
@@ -45,31 +45,21 @@ func newGrep(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 		}
 		name, text, ok := strings.Cut(e.Value, " ")
 		if !ok {
-			return nil, s.wrong("%s needs a key and an expression", e.Key)
+			s.fail("%s needs a key and an expression", e.Key)
 		}
-		key, err := newAccessor(name)
-		if err != nil {
-			return nil, s.wrong("%s: %v", e.Key, err)
-		}
-		re, err := s.expression(e.Key, strings.TrimSpace(text))
-		if err != nil {
-			return nil, err
-		}
-		g := rule{e.Key == "exclude", key, re}
+		g := rule{e.Key == "exclude", s.accessor(e.Key, name), s.expression(e.Key, strings.TrimSpace(text))}
 		if g.exclude {
 			excludes++
 		}
 		rules = append(rules, g)
 	}
 	s.ignore("regex", "exclude")
-	op, err := s.oneOf("logical_op", "legacy", "legacy", "and", "or")
+	op := s.oneOf("logical_op", "legacy", "legacy", "and", "or")
 	switch {
-	case err != nil:
-		return nil, err
 	case len(rules) == 0:
-		return nil, s.wrong("there is neither Regex nor Exclude")
+		s.fail("there is neither Regex nor Exclude")
 	case op != "legacy" && excludes > 0 && excludes < len(rules):
-		return nil, s.wrong("Logical_Op with both Regex and Exclude")
+		s.fail("Logical_Op with both Regex and Exclude")
 	}
 	return func(r *Record) bool {
 		if op == "legacy" {
@@ -88,5 +78,5 @@ func newGrep(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 		}
 		hit := found == len(rules) || op == "or" && found > 0
 		return hit != rules[0].exclude
-	}, nil
+	}
 }

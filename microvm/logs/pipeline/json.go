@@ -30,12 +30,13 @@ type date struct {
 	key, format string
 }
 
-func newDate(s *section, otherwise string) (d date, err error) {
-	if d.key = s.text("json_date_key", otherwise); strings.EqualFold(d.key, "false") {
+func newDate(s *section, otherwise string) date {
+	d := date{s.text("json_date_key", otherwise), s.oneOf("json_date_format", "double", "double", "epoch", "epoch_ms",
+		"iso8601", "java_sql_timestamp")}
+	if strings.EqualFold(d.key, "false") {
 		d.key = ""
 	}
-	d.format, err = s.oneOf("json_date_format", "double", "double", "epoch", "epoch_ms", "iso8601", "java_sql_timestamp")
-	return d, err
+	return d
 }
 
 func (d date) value(t time.Time) any {
@@ -121,29 +122,14 @@ var contentTypes = map[string]string{
 }
 
 // http configures an output that posts records as JSON.
-func (o *Output) http(s *section) error {
-	e, err := o.server(s, 80)
-	if err != nil {
-		return err
-	}
-	uri, err := s.uri("uri", "/")
-	if err != nil {
-		return err
-	}
-	format, err := s.oneOf("format", "msgpack", "json", "json_lines", "json_stream", "msgpack")
-	if err != nil {
-		return err
-	}
+func (o *Output) http(s *section) {
+	e, uri := o.server(s, 80), s.uri("uri", "/")
+	format := s.oneOf("format", "msgpack", "json", "json_lines", "json_stream", "msgpack")
 	if format == "msgpack" {
-		return s.wrong("Format is missing or msgpack: use json, json_lines or json_stream,")
+		s.fail("Format is missing or msgpack: use json, json_lines or json_stream,")
 	}
-	d, err := newDate(s, "date")
-	if err != nil {
-		return err
-	}
-	if e.compress, err = s.oneOf("compress", "", "", "gzip"); err != nil {
-		return err
-	}
+	d := newDate(s, "date")
+	e.compress = s.oneOf("compress", "", "", "gzip")
 	tagHeader := s.text("header_tag", "")
 	o.encode = func(records []*Record) (all []Delivery, err error) {
 		groups := [][]*Record{records}
@@ -163,7 +149,6 @@ func (o *Output) http(s *section) error {
 		}
 		return all, nil
 	}
-	return nil
 }
 
 // byTag groups records by tag, in the order of each tag's first record.

@@ -15,14 +15,10 @@ const (
 
 // newKubernetes returns the filter kubernetes, which adds metadata of the pod, and merges lines that are JSON into
 // their records.
-func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
-	merge, keep, labels, annotations, parse, exclude, trim := false, true, true, true, false, false, true
-	if err := s.ons(map[string]*bool{
-		"merge_log": &merge, "keep_log": &keep, "labels": &labels, "annotations": &annotations, "merge_log_trim": &trim,
-		"k8s-logging.parser": &parse, "k8s-logging.exclude": &exclude,
-	}); err != nil {
-		return nil, err
-	}
+func newKubernetes(s *section, parsers map[string]*parser) func(*Record) bool {
+	merge, keep, trim := s.on("merge_log", false), s.on("keep_log", true), s.on("merge_log_trim", true)
+	labels, annotations := s.on("labels", true), s.on("annotations", true)
+	parse, exclude := s.on("k8s-logging.parser", false), s.on("k8s-logging.exclude", false)
 	under := s.text("merge_log_key", "")
 	s.ignore("buffer_size", "kube_meta_cache_ttl", "kube_meta_preload_cache_dir", "kube_tag_prefix", "use_journal",
 		"dummy_meta", "use_kubelet", "kubelet_port", "kubelet_host", "cache_use_docker_id", "regex_parser", "tls.verify",
@@ -30,7 +26,7 @@ func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, 
 	merger := &parser{}
 	if name := s.text("merge_parser", ""); name != "" {
 		if merger = parsers[name]; merger == nil {
-			return nil, s.wrong("there is no [PARSER] with the name %s, the Merge_Parser", name)
+			s.fail("there is no [PARSER] with the name %s, the Merge_Parser", name)
 		}
 	}
 	return func(r *Record) bool {
@@ -52,7 +48,7 @@ func newKubernetes(s *section, parsers map[string]*parser) (func(*Record) bool, 
 		}
 		r.Fields["kubernetes"] = from.fields(labels, annotations)
 		return true
-	}, nil
+	}
 }
 
 // mergeInto adds the fields of a line to its record.

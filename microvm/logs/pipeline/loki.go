@@ -20,20 +20,15 @@ type label struct {
 var notInLabel = regexp.MustCompile(`[^a-zA-Z0-9_]`)
 
 // labelList parses "a=b, c=$d['e'], $f['g']".
-func labelList(s *section, key, text string) (all []label, err error) {
-	for _, one := range strings.Split(text, ",") {
-		if one = strings.TrimSpace(one); one == "" {
-			continue
-		}
+func labelList(s *section, key, otherwise string) (all []label) {
+	for _, one := range list(s.text(key, otherwise)) {
 		l := label{}
 		name, value, named := strings.Cut(one, "=")
 		if !named {
 			name, value = "", one
 		}
 		if value = strings.TrimSpace(value); strings.HasPrefix(value, "$") || !named {
-			if l.from, err = newAccessor(value); err != nil {
-				return nil, s.wrong("%s: %v", key, err)
-			}
+			l.from = s.accessor(key, value)
 			if !named {
 				name = strings.Join(l.from, "_")
 			}
@@ -41,64 +36,30 @@ func labelList(s *section, key, text string) (all []label, err error) {
 		l.name, l.value = notInLabel.ReplaceAllString(strings.TrimSpace(name), "_"), value
 		all = append(all, l)
 	}
-	return all, nil
+	return all
 }
 
 // loki configures an output to Loki's push API.
-func (o *Output) loki(s *section) error {
-	e, err := o.server(s, 3100)
-	if err != nil {
-		return err
-	}
-	uri, err := s.uri("uri", "/loki/api/v1/push")
-	if err != nil {
-		return err
-	}
+func (o *Output) loki(s *section) {
+	e, uri := o.server(s, 3100), s.uri("uri", "/loki/api/v1/push")
 	if tenant := s.text("tenant_id", ""); tenant != "" {
 		e.header.Set("X-Scope-OrgID", tenant)
 	}
 	if token := s.text("bearer_token", ""); token != "" {
 		e.header.Set("Authorization", "Bearer "+token)
 	}
-	labels, err := labelList(s, "labels", s.text("labels", "job=fluent-bit"))
-	if err != nil {
-		return err
+	labels, keys := labelList(s, "labels", "job=fluent-bit"), labelList(s, "label_keys", "")
+	l := lokiLines{labels: append(labels, keys...), taken: keys}
+	for _, text := range list(s.text("remove_keys", "")) {
+		l.remove = append(l.remove, s.accessor("remove_keys", text))
 	}
-	keys, err := labelList(s, "label_keys", s.text("label_keys", ""))
-	if err != nil {
-		return err
-	}
-	var remove []accessor
-	for _, text := range strings.Split(s.text("remove_keys", ""), ",") {
-		if text = strings.TrimSpace(text); text != "" {
-			a, err := newAccessor(text)
-			if err != nil {
-				return s.wrong("remove_keys: %v", err)
-			}
-			remove = append(remove, a)
-		}
-	}
-	format, err := s.oneOf("line_format", "json", "json", "key_value")
-	if err != nil {
-		return err
-	}
-	single, err := s.oneOf("drop_single_key", "off", "off", "false", "on", "true", "raw")
-	if err != nil {
-		return err
-	}
-	auto, err := s.on("auto_kubernetes_labels", false)
-	if err != nil {
-		return err
-	}
-	l := lokiLines{
-		labels: append(labels, keys...), taken: keys, remove: remove, keyValue: format == "key_value",
-		single: single, auto: auto,
-	}
+	l.keyValue = s.oneOf("line_format", "json", "json", "key_value") == "key_value"
+	l.single = s.oneOf("drop_single_key", "off", "off", "false", "on", "true", "raw")
+	l.auto = s.on("auto_kubernetes_labels", false)
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		body, err := l.encode(records)
 		return []Delivery{e.post(uri, "application/json", body, len(records))}, err
 	}
-	return nil
 }
 
 // lokiLines converts records to streams.

@@ -8,19 +8,19 @@ import (
 )
 
 // newRecordModifier returns the filter record_modifier, which adds and removes fields.
-func newRecordModifier(s *section, _ map[string]*parser) (func(*Record) bool, error) {
+func newRecordModifier(s *section, _ map[string]*parser) func(*Record) bool {
 	add := map[string]string{}
 	for _, pair := range s.all("record") {
 		key, value, ok := strings.Cut(pair, " ")
 		if !ok {
-			return nil, s.wrong("Record needs a key and a value")
+			s.fail("Record needs a key and a value")
 		}
 		add[key] = strings.TrimSpace(value)
 	}
 	remove := s.all("remove_key")
 	allow := slices.Concat(s.all("allowlist_key"), s.all("whitelist_key"))
 	if len(remove) > 0 && len(allow) > 0 {
-		return nil, s.wrong("Remove_key and Allowlist_key together")
+		s.fail("Remove_key and Allowlist_key together")
 	}
 	return func(r *Record) bool {
 		for _, key := range remove {
@@ -33,7 +33,7 @@ func newRecordModifier(s *section, _ map[string]*parser) (func(*Record) bool, er
 			r.Fields[key] = value
 		}
 		return true
-	}, nil
+	}
 }
 
 // step is a rule of the filter modify.
@@ -46,7 +46,7 @@ var modifications = map[string]int{
 }
 
 // newModify returns the filter modify, which applies its rules in order if all conditions hold.
-func newModify(s *section, _ map[string]*parser) (func(*Record) bool, error) {
+func newModify(s *section, _ map[string]*parser) func(*Record) bool {
 	var steps []step
 	var conditions []func(map[string]any) bool
 	for _, e := range s.Entries {
@@ -54,21 +54,13 @@ func newModify(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 		args := strings.SplitN(e.Value, " ", max(n, 1))
 		switch {
 		case e.Key == "condition":
-			c, err := newCondition(s, strings.Fields(e.Value))
-			if err != nil {
-				return nil, err
-			}
-			conditions = append(conditions, c)
+			conditions = append(conditions, newCondition(s, strings.Fields(e.Value)))
 		case !known:
 			continue
 		case len(args) != n || args[0] == "":
-			return nil, s.wrong("%s takes %d words", e.Key, n)
+			s.fail("%s takes %d words", e.Key, n)
 		default:
-			one, err := newStep(s, e.Key, append(args, "")[0], strings.TrimSpace(append(args, "")[1]))
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, one)
+			steps = append(steps, newStep(s, e.Key, args[0], strings.TrimSpace(append(args, "")[1])))
 		}
 		s.ignore(e.Key)
 	}
@@ -82,11 +74,11 @@ func newModify(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 			change(r.Fields)
 		}
 		return true
-	}, nil
+	}
 }
 
 // newStep returns a rule with the arguments a and b.
-func newStep(s *section, kind, a, b string) (step, error) {
+func newStep(s *section, kind, a, b string) step {
 	move := func(hard, keep bool) step {
 		return func(f map[string]any) {
 			v, ok := f[a]
@@ -100,72 +92,66 @@ func newStep(s *section, kind, a, b string) (step, error) {
 	}
 	switch kind {
 	case "set":
-		return func(f map[string]any) { f[a] = b }, nil
+		return func(f map[string]any) { f[a] = b }
 	case "add":
 		return func(f map[string]any) {
 			if _, there := f[a]; !there {
 				f[a] = b
 			}
-		}, nil
+		}
 	case "remove":
-		return func(f map[string]any) { delete(f, a) }, nil
+		return func(f map[string]any) { delete(f, a) }
 	case "remove_wildcard":
 		prefix := strings.TrimSuffix(a, "*")
 		return func(f map[string]any) {
 			maps.DeleteFunc(f, func(key string, _ any) bool { return strings.HasPrefix(key, prefix) })
-		}, nil
+		}
 	case "remove_regex":
-		re, err := s.expression(kind, a)
+		re := s.expression(kind, a)
 		return func(f map[string]any) {
 			maps.DeleteFunc(f, func(key string, _ any) bool { return re.MatchString(key) })
-		}, err
+		}
 	}
-	return move(strings.HasPrefix(kind, "hard_"), strings.HasSuffix(kind, "copy")), nil
+	return move(strings.HasPrefix(kind, "hard_"), strings.HasSuffix(kind, "copy"))
 }
 
 // newCondition returns a condition of modify.
-func newCondition(s *section, words []string) (func(map[string]any) bool, error) {
+func newCondition(s *section, words []string) func(map[string]any) bool {
 	if len(words) < 2 {
-		return nil, s.wrong("Condition needs a kind and a key")
+		s.fail("Condition needs a kind and a key")
+		return nil
 	}
-	kind, key := strings.ToLower(words[0]), words[1]
-	value := strings.Join(words[2:], " ")
+	kind, key, value := strings.ToLower(words[0]), words[1], strings.Join(words[2:], " ")
 	var re *regexp.Regexp
 	if strings.HasSuffix(kind, "_matches") || strings.HasSuffix(kind, "_match") {
-		var err error
-		if re, err = s.expression("condition", value); err != nil {
-			return nil, err
-		}
+		re = s.expression("condition", value)
 	}
-	switch kind {
-	case "key_exists":
-		return func(f map[string]any) bool { _, ok := f[key]; return ok }, nil
-	case "key_does_not_exist":
-		return func(f map[string]any) bool { _, ok := f[key]; return !ok }, nil
-	case "key_value_equals":
-		return func(f map[string]any) bool { v, ok := f[key]; return ok && asText(v) == value }, nil
-	case "key_value_does_not_equal":
-		return func(f map[string]any) bool { v, ok := f[key]; return ok && asText(v) != value }, nil
-	case "key_value_matches":
-		return func(f map[string]any) bool { v, ok := f[key]; return ok && re.MatchString(asText(v)) }, nil
-	case "key_value_does_not_match":
-		return func(f map[string]any) bool { v, ok := f[key]; return ok && !re.MatchString(asText(v)) }, nil
+	holds := map[string]func(v any, ok bool) bool{
+		"key_exists":               func(_ any, ok bool) bool { return ok },
+		"key_does_not_exist":       func(_ any, ok bool) bool { return !ok },
+		"key_value_equals":         func(v any, ok bool) bool { return ok && asText(v) == value },
+		"key_value_does_not_equal": func(v any, ok bool) bool { return ok && asText(v) != value },
+		"key_value_matches":        func(v any, ok bool) bool { return ok && re.MatchString(asText(v)) },
+		"key_value_does_not_match": func(v any, ok bool) bool { return ok && !re.MatchString(asText(v)) },
+	}[kind]
+	if holds == nil {
+		s.fail("the Condition %s is not carried out here, a key", words[0])
 	}
-	return nil, s.wrong("the Condition %s is not carried out here, a key", words[0])
+	return func(f map[string]any) bool {
+		v, ok := f[key]
+		return holds(v, ok)
+	}
 }
 
 // newNest returns the filter nest, which moves fields into a map within the record, or out of it.
-func newNest(s *section, _ map[string]*parser) (func(*Record) bool, error) {
-	operation, err := s.oneOf("operation", "nest", "nest", "lift")
-	if err != nil {
-		return nil, err
-	}
+func newNest(s *section, _ map[string]*parser) func(*Record) bool {
+	operation := s.oneOf("operation", "nest", "nest", "lift")
 	wildcards, under, from := s.all("wildcard"), s.text("nest_under", ""), s.text("nested_under", "")
 	add, cut := s.text("add_prefix", ""), s.text("remove_prefix", "")
 	named := func(key string) string { return add + strings.TrimPrefix(key, cut) }
 	if operation == "lift" {
 		if from == "" {
-			return nil, s.wrong("Nested_under is missing, a key")
+			s.fail("Nested_under is missing, a key")
 		}
 		return func(r *Record) bool {
 			if m, ok := r.Fields[from].(map[string]any); ok {
@@ -175,10 +161,10 @@ func newNest(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 				}
 			}
 			return true
-		}, nil
+		}
 	}
 	if under == "" || len(wildcards) == 0 {
-		return nil, s.wrong("Nest_under or Wildcard is missing, a key")
+		s.fail("Nest_under or Wildcard is missing, a key")
 	}
 	return func(r *Record) bool {
 		into := map[string]any{}
@@ -192,5 +178,5 @@ func newNest(s *section, _ map[string]*parser) (func(*Record) bool, error) {
 			r.Fields[under] = into
 		}
 		return true
-	}, nil
+	}
 }

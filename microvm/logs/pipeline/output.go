@@ -63,24 +63,24 @@ func newOutput(s *section) (*Output, error) {
 		Name: strings.ToLower(s.Value("name")), At: fmt.Sprintf("%s line %d", s.File, s.Line),
 		ID: identity(s.LogSection), match: matcher(s.Value("match")),
 	}
-	var err error
-	if o.Retries, err = retries(s); err != nil {
-		return nil, err
+	switch strings.ToLower(s.text("retry_limit", "")) {
+	case "", "false", "no_limits":
+		o.Retries = -1
+	case "no_retries":
+	default:
+		o.Retries = s.number("retry_limit", 0, 1, 1_000_000)
 	}
-	s.ignore("workers", "retry_limit", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator",
-		"current_time_index")
-	configure := outputs[o.Name]
-	if configure == nil {
-		return nil, s.wrong("nothing is known here")
-	}
-	if err := configure(o, s); err != nil {
-		return nil, err
+	s.ignore("workers", "buffer_size", "trace_output", "trace_error", "logstash_prefix_separator", "current_time_index")
+	if configure := outputs[o.Name]; configure != nil {
+		configure(o, s)
+	} else {
+		s.fail("nothing is known here")
 	}
 	return o, s.rest()
 }
 
 // outputs are the plugins by name. Each reads its keys and sets To, encode and answer.
-var outputs = map[string]func(*Output, *section) error{
+var outputs = map[string]func(*Output, *section){
 	"stdout": (*Output).stdout, "file": (*Output).file, "http": (*Output).http, "loki": (*Output).loki,
 	"es": (*Output).bulk, "opensearch": (*Output).bulk,
 }
@@ -94,16 +94,6 @@ func identity(s *fargate.LogSection) string {
 	return fmt.Sprintf("%x", h.Sum(nil))[:16]
 }
 
-func retries(s *section) (int, error) {
-	switch strings.ToLower(s.text("retry_limit", "")) {
-	case "", "false", "no_limits":
-		return -1, nil
-	case "no_retries":
-		return 0, nil
-	}
-	return s.number("retry_limit", 0, 1, 1_000_000)
-}
-
 // endpoint is a server, with its credentials.
 type endpoint struct {
 	base     string // without a path
@@ -112,25 +102,18 @@ type endpoint struct {
 }
 
 // server reads the keys that all HTTP outputs share.
-func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
+func (o *Output) server(s *section, defaultPort int) endpoint {
 	host := s.text("host", "127.0.0.1")
 	if host == "" || strings.ContainsAny(host, "/@? ") {
-		return e, s.wrong("Host is no name or address, a key")
-	}
-	secure, verify := false, true
-	if err := s.ons(map[string]*bool{"tls": &secure, "tls.verify": &verify}); err != nil {
-		return e, err
-	}
-	port, err := s.number("port", defaultPort, 1, 65535)
-	if err != nil {
-		return e, err
+		s.fail("Host is no name or address, a key")
 	}
 	scheme := "http"
-	if secure {
+	if s.on("tls", false) {
 		scheme = "https"
 	}
-	o.Insecure = !verify
-	e = endpoint{base: scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)), header: http.Header{}}
+	o.Insecure = !s.on("tls.verify", true)
+	port := s.number("port", defaultPort, 1, 65535)
+	e := endpoint{base: scheme + "://" + net.JoinHostPort(host, strconv.Itoa(port)), header: http.Header{}}
 	o.To = e.base
 	if user := s.text("http_user", ""); user != "" {
 		(&http.Request{Header: e.header}).SetBasicAuth(user, s.text("http_passwd", ""))
@@ -139,11 +122,11 @@ func (o *Output) server(s *section, defaultPort int) (e endpoint, err error) {
 	for _, line := range s.all("header") {
 		name, value, ok := strings.Cut(line, " ")
 		if !ok {
-			return e, s.wrong("Header needs a name and a value")
+			s.fail("Header needs a name and a value")
 		}
 		e.header.Set(name, strings.TrimSpace(value))
 	}
-	return e, nil
+	return e
 }
 
 func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
@@ -157,24 +140,18 @@ func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
 }
 
 // uri reads a path.
-func (s *section) uri(key, otherwise string) (string, error) {
+func (s *section) uri(key, otherwise string) string {
 	uri := s.text(key, otherwise)
 	if !strings.HasPrefix(uri, "/") || strings.ContainsAny(uri, " \t") {
-		return "", s.wrong("%s does not begin with a slash, or has spaces,", key)
+		s.fail("%s does not begin with a slash, or has spaces,", key)
 	}
-	return uri, nil
+	return uri
 }
 
 // stdout configures an output to a file of the router's own.
-func (o *Output) stdout(s *section) error {
-	format, err := s.oneOf("format", "msgpack", "msgpack", "json", "json_lines", "json_stream")
-	if err != nil {
-		return err
-	}
-	date, err := newDate(s, "date")
-	if err != nil {
-		return err
-	}
+func (o *Output) stdout(s *section) {
+	format := s.oneOf("format", "msgpack", "msgpack", "json", "json_lines", "json_stream")
+	date := newDate(s, "date")
 	o.To = StdoutFile
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		body, err := encodeJSON(records, format, date)
@@ -186,7 +163,6 @@ func (o *Output) stdout(s *section) error {
 		}
 		return []Delivery{{File: StdoutFile, Body: body}}, err
 	}
-	return nil
 }
 
 // StdoutFile is the file of the output stdout.
@@ -196,11 +172,8 @@ var newline = []byte("\n")
 
 // file configures an output to files below a directory of the router: whoever may write the ConfigMap must not write
 // elsewhere on the host.
-func (o *Output) file(s *section) error {
-	format, err := s.oneOf("format", "out_file", "out_file", "plain")
-	if err != nil {
-		return err
-	}
+func (o *Output) file(s *section) {
+	format := s.oneOf("format", "out_file", "out_file", "plain")
 	dir, name := s.text("path", ""), s.text("file", "")
 	s.ignore("mkdir")
 	o.To = inside(dir, name)
@@ -228,7 +201,6 @@ func (o *Output) file(s *section) error {
 		}
 		return all, nil
 	}
-	return nil
 }
 
 // inside returns a path that never leads outside.

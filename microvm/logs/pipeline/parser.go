@@ -21,34 +21,28 @@ type parser struct {
 
 func newParser(s *section) (*parser, error) {
 	p := &parser{types: map[string]string{}}
-	format, err := s.oneOf("format", "", "json", "regex")
-	if err != nil {
-		return nil, err
-	}
-	if format == "regex" {
-		if p.re, err = s.expression("regex", s.text("regex", "")); err != nil {
-			return nil, err
-		}
-		if len(p.re.SubexpNames()) < 2 {
-			return nil, s.wrong("Regex names no groups such as (?<log>.*)")
+	if s.oneOf("format", "", "json", "regex") == "regex" {
+		p.re = s.expression("regex", s.text("regex", ""))
+		if p.re != nil && len(p.re.SubexpNames()) < 2 {
+			s.fail("Regex names no groups such as (?<log>.*)")
 		}
 	}
-	if p.timeKey = s.text("time_key", ""); p.timeKey == "" && s.text("time_format", "") != "" {
+	format := s.text("time_format", "")
+	if p.timeKey = s.text("time_key", ""); p.timeKey == "" && format != "" {
 		p.timeKey = "time"
 	}
-	if p.layout, err = goLayout(s.text("time_format", "")); err != nil {
-		return nil, s.wrong("Time_Format: %v", err)
+	var err error
+	if p.layout, err = goLayout(format); err != nil {
+		s.fail("Time_Format: %v", err)
 	}
-	if p.keepTime, err = s.on("time_keep", false); err != nil {
-		return nil, err
-	}
+	p.keepTime = s.on("time_keep", false)
 	for _, pair := range strings.Fields(s.text("types", "")) {
 		key, kind, _ := strings.Cut(pair, ":")
 		switch kind = strings.ToLower(kind); kind {
 		case "integer", "float", "bool", "hex", "string":
 			p.types[key] = kind
 		default:
-			return nil, s.wrong("Types: %s is none of integer, float, bool, hex, string", kind)
+			s.fail("Types: %s is none of integer, float, bool, hex, string", kind)
 		}
 	}
 	return p, s.rest()
@@ -115,25 +109,22 @@ func typed(text, kind string) any {
 }
 
 // newParserFilter returns the filter parser, which replaces a record by the parsed content of one of its fields.
-func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool, error) {
+func newParserFilter(s *section, parsers map[string]*parser) func(*Record) bool {
 	key, err := newAccessor(s.text("key_name", ""))
 	if err != nil || key[0] == "" {
-		return nil, s.wrong("Key_Name is missing, or %v,", err)
+		s.fail("Key_Name is missing, or %v,", err)
 	}
 	var chosen []*parser
 	for _, name := range s.all("parser") {
 		if parsers[name] == nil {
-			return nil, s.wrong("there is no [PARSER] with the name %s, the Parser", name)
+			s.fail("there is no [PARSER] with the name %s, the Parser", name)
 		}
 		chosen = append(chosen, parsers[name])
 	}
 	if len(chosen) == 0 {
-		return nil, s.wrong("Parser is missing, the key")
+		s.fail("Parser is missing, the key")
 	}
-	preserve, reserve := false, false
-	if err := s.ons(map[string]*bool{"preserve_key": &preserve, "reserve_data": &reserve}); err != nil {
-		return nil, err
-	}
+	preserve, reserve := s.on("preserve_key", false), s.on("reserve_data", false)
 	return func(r *Record) bool {
 		v, ok := key.find(r.Fields)
 		text, isText := v.(string)
@@ -161,7 +152,7 @@ func newParserFilter(s *section, parsers map[string]*parser) (func(*Record) bool
 			break
 		}
 		return true
-	}, nil
+	}
 }
 
 // directives of strftime(3) as Go layouts, without Fluent Bit's %L for fractions of a second.

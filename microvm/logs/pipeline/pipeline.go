@@ -133,15 +133,12 @@ func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, erro
 		return nil, fmt.Errorf("%s line %d: filter %s is not carried out here; use grep, parser, record_modifier, modify, "+
 			"nest and kubernetes", s.File, s.Line, name)
 	}
-	apply, err := newFilter(s, parsers)
-	if err != nil {
-		return nil, err
-	}
+	apply := newFilter(s, parsers)
 	return apply, s.rest()
 }
 
 // filters are the plugins by name.
-var filters = map[string]func(*section, map[string]*parser) (func(*Record) bool, error){
+var filters = map[string]func(*section, map[string]*parser) func(*Record) bool{
 	"grep": newGrep, "parser": newParserFilter, "record_modifier": newRecordModifier, "modify": newModify, "nest": newNest,
 	"kubernetes": newKubernetes,
 }

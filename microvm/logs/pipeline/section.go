@@ -10,14 +10,33 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake.
+// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake. Reading keeps the
+// first error, which rest returns.
 type section struct {
 	*fargate.LogSection
 	asked map[string]bool
+	err   error
 }
 
 func newSection(s *fargate.LogSection) *section {
-	return &section{s, map[string]bool{"name": true, "match": true, "alias": true, "log_level": true}}
+	return &section{LogSection: s, asked: map[string]bool{"name": true, "match": true, "alias": true, "log_level": true}}
+}
+
+// fail keeps an error, unless there is one.
+func (s *section) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf("%s line %d: %s of %s", s.File, s.Line, fmt.Sprintf(format, args...), s.Value("name"))
+	}
+}
+
+// rest returns the first error; a key that nothing has read is one.
+func (s *section) rest() error {
+	for _, e := range s.Entries {
+		if !s.asked[e.Key] && !strings.HasPrefix(e.Key, "net.") && !strings.HasPrefix(e.Key, "storage.") {
+			s.fail("the key %s is not carried out here", e.Key)
+		}
+	}
+	return s.err
 }
 
 // all returns the values of a key that may occur several times.
@@ -39,39 +58,37 @@ func (s *section) text(key, otherwise string) string {
 	return otherwise
 }
 
-// on returns the value of a switch.
-func (s *section) on(key string, otherwise bool) (bool, error) {
-	switch v := strings.ToLower(s.text(key, "")); v {
-	case "":
-		return otherwise, nil
-	case "on", "true", "yes", "1":
-		return true, nil
-	case "off", "false", "no", "0":
-		return false, nil
+// list returns the comma-separated parts of a text that are not empty.
+func list(text string) (parts []string) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
 	}
-	return false, s.wrong("%s is neither On nor Off", key)
+	return parts
 }
 
-// ons reads several switches, which hold their defaults before.
-func (s *section) ons(switches map[string]*bool) error {
-	for key, to := range switches {
-		v, err := s.on(key, *to)
-		if err != nil {
-			return err
-		}
-		*to = v
+// on returns the value of a switch.
+func (s *section) on(key string, otherwise bool) bool {
+	switch strings.ToLower(s.text(key, "")) {
+	case "":
+		return otherwise
+	case "on", "true", "yes", "1":
+		return true
+	case "off", "false", "no", "0":
+		return false
 	}
-	return nil
+	s.fail("%s is neither On nor Off", key)
+	return false
 }
 
 // number returns a number from least to most.
-func (s *section) number(key string, otherwise, least, most int) (int, error) {
-	text := s.text(key, strconv.Itoa(otherwise))
-	n, err := strconv.Atoi(text)
+func (s *section) number(key string, otherwise, least, most int) int {
+	n, err := strconv.Atoi(s.text(key, strconv.Itoa(otherwise)))
 	if err != nil || n < least || n > most {
-		return 0, s.wrong("%s is not a number from %d to %d", key, least, most)
+		s.fail("%s is not a number from %d to %d", key, least, most)
 	}
-	return n, nil
+	return n
 }
 
 // ignore accepts keys without any effect.
@@ -81,39 +98,43 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// rest rejects the keys that nothing has read.
-func (s *section) rest() error {
-	for _, e := range s.Entries {
-		if !s.asked[e.Key] && !strings.HasPrefix(e.Key, "net.") && !strings.HasPrefix(e.Key, "storage.") {
-			return s.wrong("the key %s is not carried out here", e.Key)
-		}
-	}
-	return nil
-}
-
-func (s *section) wrong(format string, args ...any) error {
-	return fmt.Errorf("%s line %d: %s of %s", s.File, s.Line, fmt.Sprintf(format, args...), s.Value("name"))
-}
-
 // expression compiles a regular expression, with or without slashes around it.
-func (s *section) expression(key, text string) (*regexp.Regexp, error) {
+func (s *section) expression(key, text string) *regexp.Regexp {
 	if n := len(text); n > 1 && text[0] == '/' && text[n-1] == '/' {
 		text = text[1 : n-1]
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, s.wrong("%s is not a regular expression of the RE2 kind (%v)", key, err)
+		s.fail("%s is not a regular expression of the RE2 kind (%v)", key, err)
 	}
-	return re, nil
+	return re
 }
 
 // oneOf returns a value, in lower case, that must be one of several.
-func (s *section) oneOf(key, otherwise string, allowed ...string) (string, error) {
+func (s *section) oneOf(key, otherwise string, allowed ...string) string {
 	v := strings.ToLower(s.text(key, otherwise))
 	if !slices.Contains(allowed, v) {
-		return "", s.wrong("%s is none of %s", key, strings.Join(allowed, ", "))
+		s.fail("%s is none of %s", key, strings.Join(allowed, ", "))
 	}
-	return v, nil
+	return v
+}
+
+// layout returns the Go layout of a format of strftime(3).
+func (s *section) layout(name, format string) string {
+	layout, err := goFormat(format)
+	if err != nil {
+		s.fail("%s: %v", name, err)
+	}
+	return layout
+}
+
+// accessor parses an accessor in the value of a key.
+func (s *section) accessor(key, text string) accessor {
+	a, err := newAccessor(text)
+	if err != nil {
+		s.fail("%s: %v", key, err)
+	}
+	return a
 }
 
 // accessor finds a value in a record: "key", "$key" or "$key['inner']['innermost']".
