@@ -72,7 +72,7 @@ bin/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) build -C tools -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 oracle: ## the rules against kube-scheduler's own plugins: make oracle N=1000000 [SEED=1]
-	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./lab/oracle -count=1 -timeout 6h -v -run TheRulesAgree
+	ORACLE_N=$(or $(N),100000) ORACLE_SEED=$(SEED) $(GO) test ./lab/oracle -count=1 -timeout 6h -v -run RulesAgree
 
 viewer: ## eks-node-viewer, in a module of its own, reads our machines as it reads Karpenter's
 	@$(GO) test -C lab/viewer -count=1 .
@@ -139,7 +139,7 @@ conformance-performance: build bin/conformance-controller bin/conform ## Karpent
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)
-	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine microvm | while IFS=: read -r file name; do \
+	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine lab/scenario microvm | while IFS=: read -r file name; do \
 	  $(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name$$" -fuzztime $(T) || exit 1; done
 
 clean: ## remove what was built
