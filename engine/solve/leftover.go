@@ -26,19 +26,23 @@ func (p *problem) placeLeftovers() {
 			if !g.leftover || g.refused == model.RuleVolumeInUse || n == 0 {
 				continue
 			}
-			found := packer.Place(g.index, n)
-			for _, on := range found.Nodes {
-				for range on.N {
-					p.settled = append(p.settled, settled{group: g, pod: g.pods[0], node: on.Index})
+			places, rule := packer.Place(g.index, n)
+			for _, at := range places {
+				on := more[at.Planned]
+				switch last := len(on) - 1; {
+				case at.Node >= 0:
+					p.settled = append(p.settled, settled{group: g, pod: g.pods[0], node: at.Node})
 					g.pods = g.pods[1:]
+					continue
+				case last >= 0 && on[last].group == g:
+					on[last].n++
+				default:
+					more[at.Planned] = append(on, assignment{group: g, n: 1, class: g.class, option: -1})
 				}
+				g.planned++
 			}
-			for _, on := range found.Planned {
-				more[on.Index] = append(more[on.Index], assignment{group: g, n: on.N, class: g.class, option: -1})
-				g.planned += on.N
-			}
-			g.refused = found.Rule
-			again = again || found.Left < n
+			g.refused = rule
+			again = again || len(places) > 0
 		}
 	}
 	for i, n := range packer.Planned() {

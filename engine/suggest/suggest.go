@@ -7,7 +7,6 @@
 package suggest
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -41,36 +40,36 @@ type search struct {
 func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
 	reason *model.Reason,
 ) model.Change {
-	for c := range changes(s, shape, views, rooms, reason) {
-		return c.Change
+	for _, o := range Options(s, shape, views, rooms, reason, 1) {
+		return o.Change
 	}
 	return model.Change{}
 }
 
-// changes yields the changes that would place a pod of the shape, in order.
-func changes(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
-	reason *model.Reason,
-) iter.Seq[Option] {
-	return func(yield func(Option) bool) {
-		if len(s.Pools) == 0 {
-			yield(Option{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}})
-			return
+// Options returns up to limit single changes of different kinds that would place a pod of the shape, in the order of
+// Smallest.
+func Options(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
+	reason *model.Reason, limit int,
+) []Option {
+	if len(s.Pools) == 0 {
+		return []Option{{Change: model.Change{Rule: model.RuleNoPool, Object: "NodePool", To: "created"}}}
+	}
+	var out []Option
+	c := newSearch(s, shape, views, rooms, reason)
+	for _, try := range c.searches() {
+		found := try()
+		if found == (model.Change{}) {
+			continue
 		}
-		c := newSearch(s, shape, views, rooms, reason)
-		for _, try := range c.searches() {
-			found := try()
-			if found == (model.Change{}) {
-				continue
-			}
-			o := c.fitted
-			if o.Change = found; c.foreign(&o) {
-				o.Change.Arch = o.arch
-			}
-			if !yield(o) {
-				return
-			}
+		o := c.fitted
+		if o.Change = found; c.foreign(&o) {
+			o.Change.Arch = o.arch
+		}
+		if out = append(out, o); len(out) == limit {
+			break
 		}
 	}
+	return out
 }
 
 func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
@@ -188,17 +187,6 @@ func (c *search) foreign(o *Option) bool {
 	}
 	_, asks := c.shape.Required.Get(model.LabelArch)
 	return o.arch != "" && o.arch != usualArch && !asks
-}
-
-// Options returns up to limit single changes of different kinds, the smallest first.
-func Options(s *model.Snapshot, shape *model.Shape, reason *model.Reason, limit int) []Option {
-	var out []Option
-	for o := range changes(s, shape, nil, nil, reason) {
-		if out = append(out, o); len(out) == limit {
-			break
-		}
-	}
-	return out
 }
 
 // cheapest returns the cheapest node of the view that holds the shape.

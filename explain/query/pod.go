@@ -81,7 +81,7 @@ const maxOptions = 3
 
 // options finds the changes that would help. A plan looks for the smallest change for some shapes only.
 func (p *Pod) options(s *model.Snapshot) {
-	all := suggest.Options(s, p.Shape, p.Reason, maxOptions)
+	all := suggest.Options(s, p.Shape, nil, nil, p.Reason, maxOptions)
 	smallest := &p.Reason.Change
 	if *smallest == (model.Change{}) && len(all) > 0 {
 		*smallest = all[0].Change

@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,16 +59,11 @@ func command(s *model.Snapshot, c *model.Command) string {
 
 func placements(p model.Plan) string {
 	byNode := map[string][]model.PodKey{}
-	var nodes []string
 	for _, x := range p.Placements {
-		if byNode[x.Node] == nil {
-			nodes = append(nodes, x.Node)
-		}
 		byNode[x.Node] = append(byNode[x.Node], x.Pod)
 	}
-	slices.Sort(nodes)
 	var b strings.Builder
-	for _, n := range nodes {
+	for _, n := range slices.Sorted(maps.Keys(byNode)) {
 		fmt.Fprintf(&b, "place %s on %s\n", names(byNode[n]), n)
 	}
 	return b.String()
@@ -115,7 +111,6 @@ func launches(p model.Plan) string {
 
 func unplaced(p model.Plan) string {
 	byReason := map[string][]model.PodKey{}
-	var reasons []string
 	for _, u := range p.Unplaced {
 		text := fmt.Sprintf("%s: %s\n", u.Reason.Rule, reason.Pod(u.Reason))
 		for _, v := range u.Reason.Pools {
@@ -123,14 +118,10 @@ func unplaced(p model.Plan) string {
 				text += fmt.Sprintf("  %s: %s\n", v.Pool, reason.Funnel(v))
 			}
 		}
-		if byReason[text] == nil {
-			reasons = append(reasons, text)
-		}
 		byReason[text] = append(byReason[text], u.Pod)
 	}
-	slices.Sort(reasons)
 	var b strings.Builder
-	for _, r := range reasons {
+	for _, r := range slices.Sorted(maps.Keys(byReason)) {
 		fmt.Fprintf(&b, "no place for %s, %s", names(byReason[r]), r)
 	}
 	return b.String()
@@ -147,18 +138,14 @@ func whom(pods []model.PodKey) string {
 // names counts pods by the part of the name before the number, such as "3 db, 15 web".
 func names(pods []model.PodKey) string {
 	count := map[string]int{}
-	var bases []string
 	for _, p := range pods {
 		base := p.Name
 		if i := strings.LastIndexByte(base, '-'); i > 0 {
 			base = base[:i]
 		}
-		if count[base] == 0 {
-			bases = append(bases, base)
-		}
 		count[base]++
 	}
-	slices.Sort(bases)
+	bases := slices.Sorted(maps.Keys(count))
 	for i, base := range bases {
 		bases[i] = fmt.Sprintf("%d %s", count[base], base)
 	}

@@ -42,17 +42,6 @@ type Node struct {
 	Relaxed bool               // minValues need not be kept
 }
 
-// PodCount is so many pods on a node, by its index.
-type PodCount struct{ Index, N int }
-
-// Result says where pods of a shape went.
-type Result struct {
-	Nodes   []PodCount // existing
-	Planned []PodCount
-	Left    int
-	Rule    model.Rule // why the rest has no place; "" if none is left
-}
-
 // Placement is the place of one pending pod: an existing or a planned node, the other index being -1, or the rule for
 // which it has none.
 type Placement struct {
@@ -115,33 +104,20 @@ func leastRequest(s *model.Snapshot) (least model.Resources) {
 	return least
 }
 
-// Place places up to n pods of the shape, one after the other.
-func (p *Packer) Place(shape, n int) Result {
-	out := Result{Left: n}
+// Place places up to n pods of the shape, one after the other. It returns their places, and the rule for which the
+// others have none.
+func (p *Packer) Place(shape, n int) (places []Placement, rule model.Rule) {
 	if shape < 0 || shape >= len(p.s.Shapes) {
-		out.Rule = model.RuleUnmodelled
-		return out
+		return nil, model.RuleUnmodelled
 	}
-	for ; out.Left > 0; out.Left-- {
-		switch at := p.one(shape, true); {
-		case at.Rule != "":
-			out.Rule = at.Rule
-			return out
-		case at.Node >= 0:
-			out.Nodes = addPod(out.Nodes, at.Node)
-		default:
-			out.Planned = addPod(out.Planned, at.Planned)
+	for range n {
+		at := p.one(shape, true)
+		if at.Rule != "" {
+			return places, at.Rule
 		}
+		places = append(places, at)
 	}
-	return out
-}
-
-func addPod(list []PodCount, i int) []PodCount {
-	if last := len(list) - 1; last >= 0 && list[last].Index == i {
-		list[last].N++
-		return list
-	}
-	return append(list, PodCount{i, 1})
+	return places, ""
 }
 
 // PlaceAll places all pending pods but those that are placed already (by index, nil for none). A pod without a place is

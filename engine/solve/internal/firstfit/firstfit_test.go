@@ -257,10 +257,10 @@ func TestPodsJoinOpenedNodes(t *testing.T) {
 		OfferSet: rules.OfferSet{Zones: rules.Bits{1}, Capacity: rules.Bits{1}},
 		Load:     s.Shapes[web].Requests,
 	})
-	if r := p.Place(web, 1); r.Rule != "" || r.Planned[0].Index != 1 {
+	if r, rule := p.Place(web, 1); rule != "" || r[0].Planned != 1 {
 		t.Errorf("the second goes to another zone: %+v", r)
 	}
-	if r := p.Place(1-web, 2); r.Left != 0 || len(r.Planned) != 2 {
+	if r, _ := p.Place(1-web, 2); len(r) != 2 || r[0].Planned < 0 || r[1].Planned < 0 || r[0].Planned == r[1].Planned {
 		t.Errorf("the others join both: %+v", r)
 	}
 	if m := p.Planned(); len(m) != 2 || m[0].Zones.Has(1) || m[1].Zones.Has(0) || m[0].Load[model.CPU] != 2000 {
