@@ -2,8 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -55,7 +53,6 @@ func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.
 		c.Saves -= c.Launches[i].Chosen.Price
 		text = fmt.Appendf(text, "%q\n", c.Launches[i].ID)
 	}
-	sum := sha256.Sum256(text)
-	c.ID = hex.EncodeToString(sum[:16])
+	c.ID = model.Digest(text)
 	return c
 }

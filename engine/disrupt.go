@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -180,7 +181,7 @@ func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if allowed == shut {
 		return whyShut(r.pools[n.Pool])
 	}
-	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: count(max(allowed, 0))}
+	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: strconv.Itoa(max(allowed, 0))}
 }
 
 // keep records why a node stays.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -44,5 +43,3 @@ func quietSince(n *model.Node) time.Time {
 	}
 	return n.Initialized
 }
-
-func count(n int) string { return strconv.Itoa(n) }

@@ -152,7 +152,7 @@ func (c *proposals) toSpot(l *model.Launch, below solve.Ceiling, few bool) model
 	narrow, cheap, ok := c.places().Narrow(&c.policy, *l, model.Spot, below, most)
 	switch {
 	case few && cheap < minCheaperTypes:
-		return model.Reason{Rule: model.RuleSpotToSpot, Detail: count(minCheaperTypes), Best: count(cheap)}
+		return model.Reason{Rule: model.RuleSpotToSpot, Detail: strconv.Itoa(minCheaperTypes), Best: strconv.Itoa(cheap)}
 	case !ok:
 		return notCheaper(*l)
 	}
@@ -223,10 +223,10 @@ func notCheaper(launches ...model.Launch) model.Reason {
 		r.BestOf = launches[i].Chosen.Type + " " + launches[i].Chosen.CapacityType
 	}
 	if len(launches) > 1 {
-		r.BestOf = count(len(launches)) + " machines"
+		r.BestOf = strconv.Itoa(len(launches)) + " machines"
 	}
 	if len(launches) > 0 {
-		r.Best = strconv.FormatFloat(sum.Dollars(), 'f', -1, 64)
+		r.Best = inDollars(sum)
 	}
 	return r
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -29,7 +30,7 @@ func (r *static) surplus() {
 		}
 		for _, n := range running[surplus:] {
 			if reason, ok := r.reasons[n.Name]; !ok || reason.Rule == model.RuleNeeded {
-				r.keep(n, model.Reason{Rule: model.RuleStatic, Object: p.Name, Detail: count(int(p.Replicas))})
+				r.keep(n, model.Reason{Rule: model.RuleStatic, Object: p.Name, Detail: strconv.Itoa(int(p.Replicas))})
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func noReplacement(p *model.Pool) model.Reason {
 	case p.NotReady != "":
 		return model.Reason{Rule: model.RulePoolNotReady, Object: p.Name, Detail: p.NotReady}
 	case p.Limits.NodesSet && p.NodeCount >= p.Limits.Nodes:
-		return model.Reason{Rule: model.RuleLimit, Object: p.Name, Detail: count(int(p.Limits.Nodes))}
+		return model.Reason{Rule: model.RuleLimit, Object: p.Name, Detail: strconv.Itoa(int(p.Limits.Nodes))}
 	}
 	return model.Reason{Rule: model.RuleCapacity, Object: p.Name}
 }

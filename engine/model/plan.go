@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
 
 // Plan is what should be done. It is a proposal: nothing in it has happened yet.
 type Plan struct {
@@ -21,6 +25,12 @@ type Plan struct {
 	// weights; 0 = not computed.
 	LowerBound     Price
 	EffectivePrice Price `json:"Counts"` // of the launches under the policy; by default what they cost
+}
+
+// Digest returns the ID of what the text describes: equal texts have equal IDs.
+func Digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
 }
 
 // Placement says that an existing node, or one in flight, has room for the pod.

@@ -1,8 +1,6 @@
 package solve
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -84,8 +82,7 @@ func digest(identity []byte, pods []model.PodKey) string {
 		}
 		text[len(text)-1] = '\n'
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
+	return model.Digest(text)
 }
 
 // requirements returns the requirements of the NodeClaim: those of pool and pods with one value for each custom label

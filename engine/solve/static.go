@@ -1,8 +1,6 @@
 package solve
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"math"
 	"slices"
 	"strconv"
@@ -81,8 +79,7 @@ func StaticLaunches(s *model.Snapshot, policy model.Policy, pool string, n int64
 		}
 		m.charge(0, node.largest)
 		l := b.launchOf(node, []model.PodKey{})
-		sum := sha256.Sum256([]byte(l.ID + " " + identity + strconv.FormatInt(k, 10)))
-		l.ID = hex.EncodeToString(sum[:16])
+		l.ID = model.Digest([]byte(l.ID + " " + identity + strconv.FormatInt(k, 10)))
 		out = append(out, l)
 	}
 	return out

@@ -9,10 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Labels that random snapshots use besides the well-known ones: team is the pools' own, family and cores are the
-// types'.
+// Labels that random snapshots use beside the well-known ones: team belongs to pools, family and cores to types.
 const (
-	// Labels that random snapshots use beside the well-known ones: team belongs to pools, family and cores to types.
 	labelTeam   = "example.com/team"
 	labelFamily = "example.com/family"
 	labelCores  = "example.com/cores"
@@ -119,8 +117,8 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 	p := model.Pool{Name: name, Weight: int32(r.IntN(3)), Types: types, NodeCount: int64(r.IntN(4))}
 	p.Requirements = r.poolRequirements()
 	if r.chance(25) {
-		p.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: pick(r, model.NoSchedule, model.NoExecute,
-			model.PreferNoSchedule)}}
+		effect := pick(r, model.NoSchedule, model.NoExecute, model.PreferNoSchedule)
+		p.Taints = []model.Taint{{Key: "gpu", Value: "true", Effect: effect}}
 	}
 	if r.chance(30) {
 		p.Limits.Set[model.CPU], p.Limits.Max[model.CPU] = true, int64(r.IntN(80_000))
@@ -148,10 +146,8 @@ func (r source) pool(name string, types []model.InstanceType) model.Pool {
 func (r source) poolRequirements() model.Requirements {
 	var out []model.Requirement
 	if r.chance(40) {
-		out = append(out, model.OneOf(model.LabelCapacityType, pick(r, []string{model.Spot}, []string{
-			model.Spot,
-			model.OnDemand,
-		})...))
+		types := pick(r, []string{model.Spot}, []string{model.Spot, model.OnDemand})
+		out = append(out, model.OneOf(model.LabelCapacityType, types...))
 	}
 	if r.chance(30) {
 		out = append(out, model.OneOf(model.LabelZone, pick(r, "zone-a", "zone-b"), "zone-c"))
