@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/nodeless/nodeless/view"
@@ -83,8 +85,12 @@ func (s *Server) why(r *http.Request) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
 	}
+	namespace, of := r.URL.Query().Get("namespace"), r.URL.Query().Get("of")
+	if !strings.Contains(of, "/") {
+		return nil, failure{http.StatusBadRequest, fmt.Errorf("of=%q: name one object, such as pod/NAME or node/NAME", of)}
+	}
 	return s.asker.ask(s.lifetime(), r.Context(), func(e Engine) (any, error) {
-		a, err := e.Why(r.Context(), r.URL.Query().Get("namespace"), r.URL.Query().Get("of"))
+		a, err := e.Why(r.Context(), namespace, of)
 		if errors.As(err, new(Malformed)) {
 			return nil, failure{http.StatusBadRequest, err}
 		} else if err != nil {
