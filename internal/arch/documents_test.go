@@ -108,6 +108,64 @@ func anchors(text string) map[string]bool {
 	return out
 }
 
+// The reading order of ARCHITECTURE.md is an afternoon's: at most 8,000 lines, from the engine's model to NodeClaims.
+func TestTheReadingOrderFitsAnAfternoon(t *testing.T) {
+	_, order, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "## Reading order\n")
+	order, _, _ = strings.Cut(order, "\n## ")
+	lines, first, last := 0, "", ""
+	for _, m := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(order, -1) {
+		files := []string{m[1]}
+		if !strings.HasSuffix(m[1], ".go") {
+			found, err := filepath.Glob(filepath.Join("..", "..", m[1], "*.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = nil
+			for _, f := range found {
+				if !strings.HasSuffix(f, "_test.go") {
+					files = append(files, filepath.Join(m[1], filepath.Base(f)))
+				}
+			}
+		}
+		for _, f := range files {
+			lines += strings.Count(read(t, f), "\n")
+		}
+		if first == "" {
+			first = m[1]
+		}
+		last = m[1]
+	}
+	if lines > 8000 || first != "engine/model" || !strings.HasPrefix(last, "controller/nodeclaim/") {
+		t.Errorf("%d lines from %s to %s, want at most 8,000 from engine/model to controller/nodeclaim", lines, first, last)
+	}
+}
+
+// Who has never seen the repository finds where something belongs in ARCHITECTURE.md: the file named there has one of
+// its kind already.
+func TestArchitectureSaysWhereThingsBelong(t *testing.T) {
+	rows := map[string][]string{}
+	for _, line := range strings.Split(read(t, "ARCHITECTURE.md"), "\n") {
+		if cells := strings.Split(line, "|"); len(cells) == 5 {
+			rows[strings.TrimSpace(cells[1])] = cells
+		}
+	}
+	for _, x := range []struct{ what, file, has string }{
+		{"a topology rule", "engine/rules/spread.go", "MaxSkew"},
+		{"a topology rule", "engine/rules/podaffinity.go", "affinity"},
+		{"an EC2 error code", "cloud/aws/errors.go", `"InsufficientInstanceCapacity"`},
+		{"a sentence of `why`", "engine/reason/pod.go", "does not tolerate taint"},
+		{"a column of the page", "view/row.go", "type NodeRow struct"},
+		{"a column of the page", "view/web/record.go", "price in millionths"},
+	} {
+		row := rows[x.what]
+		if row == nil || !strings.Contains(row[2], "]("+x.file+")") {
+			t.Errorf("ARCHITECTURE.md does not say that %s belongs into %s", x.what, x.file)
+		} else if !strings.Contains(read(t, x.file), x.has) {
+			t.Errorf("%s has no %s: is it still where %s belongs?", x.file, x.has, x.what)
+		}
+	}
+}
+
 // The Korean README says the same commands, which lab/stories runs from the English one.
 func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
 	commands := func(name string) string {
