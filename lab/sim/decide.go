@@ -102,7 +102,7 @@ func (r *run) disrupt(ctx context.Context) error {
 	r.disruptDue = 0
 	var due time.Time
 	for range r.Pieces {
-		var d cycle.Decision
+		d := cycle.Decision{At: r.time(r.now), Snapshot: r.snapshot()}
 		due = r.driver.Disrupt(ctx, &d)
 		r.shown = slices.Clone(r.shown) // the driver compares the next snapshot with this one
 		if err := r.decided(&d); err != nil {
