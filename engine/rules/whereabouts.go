@@ -44,23 +44,41 @@ func (p *podIndex) gather() {
 		w.under = &p.base.where
 		return
 	}
+	total := 0
+	for node := range p.Nodes() {
+		total += len(p.Node(node).Pods)
+	}
+	type podRun struct {
+		shape int32
+		run
+	}
+	all := make([]podRun, 0, total)
+	ends := make([]int32, len(p.s.Shapes)) // first the number of runs by shape, then the end of the shape's runs so far
 	for node := range p.Nodes() {
 		pods := p.Node(node).Pods
 		for i := range pods {
 			pod := &pods[i]
-			if !p.counts(pod) {
-				continue
-			}
-			runs := &w.bound[pod.Shape]
-			if pod.Terminating {
-				runs = &w.leaving[pod.Shape]
-			}
-			if last := len(*runs) - 1; last >= 0 && (*runs)[last].node == int32(node) {
-				(*runs)[last].n++
-			} else {
-				*runs = append(*runs, run{int32(node), 1})
+			switch last := len(all) - 1; {
+			case !p.counts(pod):
+			case pod.Terminating:
+				w.leaving[pod.Shape] = append(w.leaving[pod.Shape], run{int32(node), 1})
+			case last >= 0 && all[last].shape == int32(pod.Shape) && all[last].node == int32(node):
+				all[last].n++
+			default:
+				all = append(all, podRun{int32(pod.Shape), run{int32(node), 1}})
+				ends[pod.Shape]++
 			}
 		}
+	}
+	runs, at := make([]run, len(all)), int32(0)
+	for shape, n := range ends {
+		w.bound[shape] = runs[at : at+n : at+n]
+		at, ends[shape] = at+n, at
+	}
+	for i := range all {
+		shape := all[i].shape
+		runs[ends[shape]] = all[i].run
+		ends[shape]++
 	}
 }
 
