@@ -36,13 +36,10 @@ func ParseFilter(text string) Filter {
 // matches asks for a field's value where a word names one, and otherwise looks into hay, which is in lower case.
 func (f Filter) matches(hay string, field func(key string) string) bool {
 	return !slices.ContainsFunc(f.words, func(w word) bool {
-		holds := false
 		if w.key != "" {
-			holds = field(w.key) == w.text
-		} else {
-			holds = strings.Contains(hay, w.text)
+			return (field(w.key) == w.text) == w.not
 		}
-		return holds == w.not
+		return strings.Contains(hay, w.text) == w.not
 	})
 }
 

@@ -181,7 +181,7 @@ func (s *Screen) leaves(w model.Requirement) *wanted {
 	var custom Bits
 	for i, v := range s.views {
 		c := s.catalogOf[i]
-		ok := false
+		var ok bool
 		switch {
 		case w.Key == model.LabelZone:
 			ok = slices.ContainsFunc(v.Zones, w.Has)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -79,7 +78,7 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{api: apisim.New(), log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	c := &cluster{api: apisim.New(), log: slog.New(slog.DiscardHandler)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.region, err = region.Open(region.Config{
 		Name: regionName, Offers: offers, Seed: seed, Clock: clock.Real{},

@@ -136,7 +136,7 @@ func (r *runner) try(ctx context.Context, m mutant) (v verdict) {
 		v.err = err
 		return v
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	overlay, err := writeOverlay(dir, filepath.Join(r.root, m.file), source)
 	if err != nil {
 		v.err = err

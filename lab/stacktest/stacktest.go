@@ -69,7 +69,7 @@ func StartWith(t testing.TB, own *catalog.Own) *Stack {
 }
 
 func start(t testing.TB, own *catalog.Own) *Stack {
-	s := &Stack{Plane: planetest.Start(t), own: own, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s := &Stack{Plane: planetest.Start(t), own: own, log: slog.New(slog.DiscardHandler)}
 	var err error
 	if s.Client, err = client.New(s.Plane.RESTConfig(), client.Options{}); err != nil {
 		t.Fatal(err)

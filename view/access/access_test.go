@@ -171,7 +171,7 @@ func (s *story) becomes(status int, path, token string) (text string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s is answered with %d", path, status), func(context.Context) error {
 		s.clock.Advance(access.Remember)
-		got := 0
+		var got int
 		if got, text = s.get(path, token); got != status {
 			return fmt.Errorf("status %d: %s", got, text)
 		}

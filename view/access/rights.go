@@ -24,23 +24,23 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	out := &Rights{User: u.Username}
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
-	ask := func(into *bool, apiGroup, resource, namespace string) {
+	ask := func(into *bool, apiGroup, resource string) {
 		group.Go(func() (err error) {
-			*into, err = r.may(asking, who, apiGroup, resource, namespace)
+			*into, err = r.may(asking, who, apiGroup, resource, "")
 			return err
 		})
 	}
 	a := &out.Allow
-	ask(&a.Nodes, "", "nodes", "")
-	ask(&a.Pods, "", "pods", "")
-	ask(&a.Events, "", "events", "")
-	ask(&a.Claims, "karpenter.sh", "nodeclaims", "")
-	ask(&a.Pools, "karpenter.sh", "nodepools", "")
-	ask(&out.Decisions, "nodeless.sh", "decisionlogs", "")
+	ask(&a.Nodes, "", "nodes")
+	ask(&a.Pods, "", "pods")
+	ask(&a.Events, "", "events")
+	ask(&a.Claims, "karpenter.sh", "nodeclaims")
+	ask(&a.Pools, "karpenter.sh", "nodepools")
+	ask(&out.Decisions, "nodeless.sh", "decisionlogs")
 	needed := engineNeeds(r.rules)
 	has := make([]bool, len(needed))
 	for i, n := range needed {
-		ask(&has[i], n[0], n[1], "")
+		ask(&has[i], n[0], n[1])
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err

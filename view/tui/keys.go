@@ -63,7 +63,7 @@ func (a *App) command(key string) {
 func (a *App) move(key string) bool {
 	w := &a.state().window
 	page := max(1, a.rows())
-	step := 0
+	var step int
 	switch key {
 	case "up", "k":
 		step = -1

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"embed"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -105,7 +106,7 @@ func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (a
 	v, err := answer(r)
 	if err != nil {
 		status = http.StatusInternalServerError
-		if f, ok := err.(failure); ok {
+		if f := (failure{}); errors.As(err, &f) {
 			status = f.status
 		}
 		v = map[string]string{"error": view.Escape(err.Error())}

@@ -83,7 +83,7 @@ const glance = 100 * time.Millisecond
 
 // flockSoon takes the lock, also if somebody is just looking at it.
 func flockSoon(f *os.File) error {
-	for until := time.Now().Add(glance); ; time.Sleep(glance / 10) {
+	for until := time.Now().Add(glance); ; time.Sleep(glance / 10) { //nolint:forbidigo // the holder tells nobody
 		if err := flock(f); err == nil || time.Now().After(until) {
 			return err
 		}

@@ -61,7 +61,7 @@ func Wipe(dir string) (left []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("wipe %s: %w", dir, err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, w := range written {
 		if err := wipeFolder(root, w.in, w.names); err != nil {
 			return nil, fmt.Errorf("wipe %s: %w", dir, err)
