@@ -36,8 +36,6 @@ func (t *Route) file() string {
 	return filepath.Join(t.router.o.Dir, positionsDir, t.pod.ID+".json")
 }
 
-func (t *Route) report(warning bool, reason, message string) { t.pod.Report(warning, reason, message) }
-
 // recall reads the positions that an earlier process has left.
 func (t *Route) recall() {
 	b, err := os.ReadFile(t.file())
@@ -111,11 +109,16 @@ func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
 	return out
 }
 
+// current returns the senders.
+func (t *Route) current() []*sender {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.senders
+}
+
 // stop ends the senders and records where they are.
 func (t *Route) stop() {
-	t.mu.Lock()
-	senders := t.senders
-	t.mu.Unlock()
+	senders := t.current()
 	for _, l := range senders {
 		l.cancel()
 	}
@@ -132,9 +135,7 @@ func (t *Route) stop() {
 
 // End sends what is left, until ctx is done, and forgets the pod.
 func (t *Route) End(ctx context.Context) {
-	t.mu.Lock()
-	senders := t.senders
-	t.mu.Unlock()
+	senders := t.current()
 	for _, l := range senders {
 		l.drain()
 	}

@@ -122,7 +122,7 @@ func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 			if state.Enabled {
 				message = "The log router follows the changed ConfigMap aws-logging: " + message
 			}
-			route.report(!state.Enabled, state.Reason, message)
+			route.pod.Report(!state.Enabled, state.Reason, message)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (l *sender) send() error {
 	l.tries = 0
 	if err == nil && l.failing {
 		l.failing = false
-		l.route.report(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
+		l.route.pod.Report(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
 		l.reportLost(true)
 	}
 	l.advance()
@@ -253,7 +253,7 @@ func (l *sender) fail(err error) {
 		return
 	}
 	l.failing = true
-	l.route.report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
+	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
 		"the pod's log is stored (%s)", l.out, l.out.To, err, stored))
 }
 
@@ -271,6 +271,6 @@ func (l *sender) reportLost(end bool) {
 		return
 	}
 	l.reported, l.reportedAt = lost, time.Now()
-	l.route.report(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
+	l.route.pod.Report(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
 		"forgotten before they could be sent", lost, l.out))
 }

@@ -80,15 +80,14 @@ func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
 		// Fargate's Nodes have no instance type; here it is the size, for the column TYPE of NodeClaims.
 		corev1.LabelInstanceTypeStable: strings.ReplaceAll(size.String(), " ", "-"),
+		corev1.LabelTopologyZone:       host.Zone, corev1.LabelTopologyRegion: host.Region,
 	}
-	if host.Zone != "" {
-		labels[corev1.LabelTopologyZone] = host.Zone
-	}
-	if host.Region != "" {
-		labels[corev1.LabelTopologyRegion] = host.Region
-	}
+	maps.DeleteFunc(labels, unknown)
 	return labels
 }
+
+// unknown matches the labels of a host without a zone or region.
+func unknown(_, value string) bool { return value == "" }
 
 // unregistered is removed when the Node is registered. Its effect is NoSchedule, not upstream's NoExecute: the pod is
 // bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
@@ -108,12 +107,8 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 	labels := maps.Clone(claim.Labels)
 	labels[corev1.LabelHostname] = hostname
 	labels["beta.kubernetes.io/arch"], labels["beta.kubernetes.io/os"] = host.Arch, "linux"
-	if host.Zone != "" {
-		labels[corev1.LabelFailureDomainBetaZone] = host.Zone
-	}
-	if host.Region != "" {
-		labels[corev1.LabelFailureDomainBetaRegion] = host.Region
-	}
+	labels[corev1.LabelFailureDomainBetaZone], labels[corev1.LabelFailureDomainBetaRegion] = host.Zone, host.Region
+	maps.DeleteFunc(labels, unknown)
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Labels: labels,
