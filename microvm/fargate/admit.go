@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
@@ -91,20 +92,12 @@ func adjustments(pod *corev1.Pod) []string {
 		}
 	}
 	slices.Sort(ignored)
-	if a := pod.Spec.Affinity; a != nil {
-		if a.NodeAffinity != nil {
-			ignored = append(ignored, "nodeAffinity but for zones")
-		}
-		if a.PodAffinity != nil {
-			ignored = append(ignored, "podAffinity")
-		}
-		if a.PodAntiAffinity != nil {
-			ignored = append(ignored, "podAntiAffinity")
-		}
-	}
-	if len(pod.Spec.TopologySpreadConstraints) > 0 {
-		ignored = append(ignored, "topologySpreadConstraints")
-	}
+	affinity := ptr.Deref(pod.Spec.Affinity, corev1.Affinity{})
+	ignored = append(ignored, names(
+		field{"nodeAffinity but for zones", affinity.NodeAffinity != nil},
+		field{"podAffinity", affinity.PodAffinity != nil},
+		field{"podAntiAffinity", affinity.PodAntiAffinity != nil},
+		field{"topologySpreadConstraints", len(pod.Spec.TopologySpreadConstraints) > 0})...)
 	if len(ignored) > 0 {
 		out = append(out, fmt.Sprintf("not looked at, since the pod is alone on its node: %s", strings.Join(ignored, ", ")))
 	}

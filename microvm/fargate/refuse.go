@@ -64,17 +64,23 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 
 // unsupportedFields returns the fields of the pod that are not supported.
 func unsupportedFields(pod *corev1.Pod, restricted bool) []string {
-	var out []string
-	for _, f := range []struct {
-		name string
-		set  bool
-	}{
-		{"HostNetwork", restricted && pod.Spec.HostNetwork},
-		{"HostPID", restricted && pod.Spec.HostPID},
-		{"HostIPC", restricted && pod.Spec.HostIPC},
-		{"ResourceClaims", len(pod.Spec.ResourceClaims) > 0},
-		{"OS " + string(osOf(pod)), osOf(pod) != corev1.Linux},
-	} {
+	return names(
+		field{"HostNetwork", restricted && pod.Spec.HostNetwork},
+		field{"HostPID", restricted && pod.Spec.HostPID},
+		field{"HostIPC", restricted && pod.Spec.HostIPC},
+		field{"ResourceClaims", len(pod.Spec.ResourceClaims) > 0},
+		field{"OS " + string(osOf(pod)), osOf(pod) != corev1.Linux})
+}
+
+// field is a field of a pod, and whether it is set.
+type field struct {
+	name string
+	set  bool
+}
+
+// names returns the names of the fields that are set.
+func names(fields ...field) (out []string) {
+	for _, f := range fields {
 		if f.set {
 			out = append(out, f.name)
 		}
