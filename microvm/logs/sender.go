@@ -253,8 +253,8 @@ func (l *sender) fail(err error) {
 		return
 	}
 	l.failing = true
-	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait where "+
-		"the pod's log is stored (%s)", l.out, l.out.To, err, stored))
+	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait "+
+		"where the pod's log is stored (%s)", l.out, l.out.To, err, stored))
 }
 
 // stored is how much of a container's log the host keeps.

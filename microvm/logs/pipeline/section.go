@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake. Reading keeps the
-// first error, which rest returns.
+// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake. Reading keeps
+// the first error, which rest returns.
 type section struct {
 	*fargate.LogSection
 	asked map[string]bool
