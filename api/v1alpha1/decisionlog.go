@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DecisionLog is one piece of the log of what Nodeless decided and what became of it. There are at most so many pieces;
-// the newest takes the name of the oldest. It is written by the controller alone and read by "nodeless why", "nodeless
-// decisions" and "nodeless savings".
+// DecisionLog is one piece of the log of Nodeless's decisions and their outcomes. The number of pieces is limited; the
+// newest takes the name of the oldest. Only the controller writes it; "nodeless why", "nodeless decisions" and
+// "nodeless savings" read it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=decisionlogs,scope=Cluster,categories=nodeless
@@ -18,18 +18,18 @@ type DecisionLog struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Piece is the place of this piece in the log, counted from 1. The greatest is the one that is being written.
+	// Piece is the number of this piece in the log, from 1. The piece with the highest number is being written.
 	//
 	// +kubebuilder:validation:Minimum=1
 	Piece int64 `json:"piece"`
-	// Entries is how many entries there are in it.
+	// Entries is the number of entries in the piece.
 	//
 	// +kubebuilder:validation:Minimum=0
 	Entries int32 `json:"entries"`
-	// From and To are the times of the first entry and the last one.
+	// From and To are the times of the first and the last entry.
 	From metav1.Time `json:"from"`
 	To   metav1.Time `json:"to"`
-	// Data is the entries: JSON, one on a line, compressed by gzip.
+	// Data holds the entries: JSON, one per line, compressed with gzip.
 	//
 	// +kubebuilder:validation:MaxLength=1048576
 	Data []byte `json:"data"`

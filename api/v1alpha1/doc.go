@@ -1,6 +1,6 @@
-// Package v1alpha1 holds the kinds of Nodeless itself, group nodeless.sh: FargateProfile, which says what pods get a
-// microVM of their own instead of a place on a shared machine; MicroVMHost, a machine that runs microVMs; MicroVM, a
-// pod on one; and DecisionLog, in which the controller keeps what it decided.
+// Package v1alpha1 holds the kinds of Nodeless, group nodeless.sh: FargateProfile, which selects pods that get a
+// microVM of their own instead of a place on a shared node; MicroVMHost, a host that runs microVMs; MicroVM, a pod on
+// one; and DecisionLog, in which the controller records its decisions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=nodeless.sh
@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of all kinds here.
+// GroupVersion is the group and version of all kinds of this package.
 var GroupVersion = schema.GroupVersion{Group: "nodeless.sh", Version: "v1alpha1"}
 
-// AddToScheme makes a scheme know the kinds.
+// AddToScheme adds the kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &FargateProfile{}, &FargateProfileList{}, &DecisionLog{}, &DecisionLogList{},
 		&MicroVMHost{}, &MicroVMHostList{}, &MicroVM{}, &MicroVMList{})

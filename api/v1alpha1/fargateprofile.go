@@ -9,10 +9,11 @@ import (
 // FargateScheduler is the schedulerName of pods that run in microVMs of their own.
 const FargateScheduler = "fargate-scheduler"
 
-// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It means what a Fargate
-// profile of EKS means; what else it can do is said at the fields.
+// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It has the semantics of a
+// Fargate profile of EKS; the fields document what goes beyond.
 //
-// +kubebuilder:object:root=true +kubebuilder:subresource:status
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=fargateprofiles,scope=Cluster,shortName=fp,categories=nodeless
 // +kubebuilder:printcolumn:name="Sizing",type=string,JSONPath=`.spec.sizing`
 // +kubebuilder:printcolumn:name="Pods",type=integer,JSONPath=`.status.pods`,description="Pods that have a microVM"
@@ -42,64 +43,62 @@ type FargateProfileList struct {
 	Items           []FargateProfile `json:"items"`
 }
 
-// FargateProfileSpec says which pods, and what they get.
+// FargateProfileSpec selects pods and configures their microVMs.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.selectors) && size(self.selectors) > 0",message="Fargate Profile
-// requires at least one selector." +kubebuilder:validation:XValidation:rule="!has(self.selectors) ||
-// self.selectors.all(s, has(s.namespace) && size(s.namespace) > 0)",message="Fargate Profile must have at least one
-// selector with at least one namespace value." +kubebuilder:validation:XValidation:rule="!(has(self.restrictions) &&
-// self.restrictions == 'None') || self.sizing == 'Exact'",message="restrictions: None needs sizing: Exact; with sizing:
-// Fargate pods are refused as Fargate refuses them"
+// +kubebuilder:validation:XValidation:rule="has(self.selectors) && size(self.selectors) > 0",message="Fargate Profile requires at least one selector."
+// +kubebuilder:validation:XValidation:rule="!has(self.selectors) || self.selectors.all(s, has(s.namespace) && size(s.namespace) > 0)",message="Fargate Profile must have at least one selector with at least one namespace value."
+// +kubebuilder:validation:XValidation:rule="!(has(self.restrictions) && self.restrictions == 'None') || self.sizing == 'Exact'",message="restrictions: None needs sizing: Exact; with sizing: Fargate pods are refused as Fargate refuses them"
 type FargateProfileSpec struct {
-	// Selectors say which pods: those that satisfy any of them. Pods of DaemonSets and pods with the annotation
-	// eks.amazonaws.com/compute-type: ec2 are never selected. If several profiles select a pod, the first by name has it,
-	// unless the pod's label eks.amazonaws.com/fargate-profile names another of them.
+	// Selectors select the pods that satisfy any of them. Pods of DaemonSets and pods with the annotation
+	// eks.amazonaws.com/compute-type: ec2 are never selected. If several profiles select a pod, it belongs to the first by
+	// name, unless the pod's label eks.amazonaws.com/fargate-profile names another of them.
 	//
 	// +kubebuilder:validation:MaxItems=5
 	// +listType=atomic
 	// +optional
 	Selectors []FargateProfileSelector `json:"selectors,omitempty"`
 
-	// Sizing is how large the microVM of a pod is. Fargate: the smallest of Fargate's sizes that holds the requests and
-	// 256 MiB. Exact: the requests, and what the guest itself needs.
+	// Sizing is the size of a pod's microVM. Fargate: the smallest of Fargate's sizes that holds the requests and 256 MiB.
+	// Exact: the requests and what the guest itself needs.
 	//
 	// +kubebuilder:default=Fargate
 	// +optional
 	Sizing Sizing `json:"sizing,omitempty"`
 
-	// Engine is what the microVM runs on. Auto: KVM where it works, else TCG, which is emulation: slow, and no security
-	// boundary. Namespace: no virtual machine but Linux namespaces, which are no security boundary at all, on hosts that
-	// were started with --engine namespace; Auto never means it.
+	// Engine runs the microVM. Auto: KVM where it works, otherwise TCG, which is emulation: slow, and no security
+	// boundary. Namespace: Linux namespaces instead of a virtual machine, which are no security boundary at all, on hosts
+	// started with --engine namespace; Auto never selects it.
 	//
 	// +kubebuilder:default=Auto
 	// +optional
 	Engine Engine `json:"engine,omitempty"`
 
-	// Restrictions says which pods are refused. Fargate: those that Fargate refuses, such as privileged ones. None: only
-	// those that a microVM cannot run; privileged, hostPID and the like then mean the pod's own kernel. The default is
-	// None with sizing: Exact, and Fargate otherwise and with engine: Namespace, where the kernel is the host's.
+	// Restrictions determine which pods are refused. Fargate: those that Fargate refuses, such as privileged ones. None:
+	// only those that a microVM cannot run; privileged, hostPID and the like then refer to the pod's own kernel. The
+	// default is None with sizing: Exact, and Fargate otherwise and with engine: Namespace, where the kernel is the
+	// host's.
 	//
 	// +optional
 	Restrictions Restrictions `json:"restrictions,omitempty"`
 
-	// Storage is for what containers write.
+	// Storage configures the disk to which containers write.
 	//
 	// +optional
 	Storage *FargateProfileStorage `json:"storage,omitempty"`
 
-	// Logging says whether the log router that the ConfigMap aws-logging in the namespace aws-observability configures is
-	// used for pods of this profile.
+	// Logging controls whether pods of this profile use the log router that the ConfigMap aws-logging in the namespace
+	// aws-observability configures.
 	//
 	// +optional
 	Logging *FargateProfileLogging `json:"logging,omitempty"`
 
-	// Limits bound what all pods of the profile have together. Pods beyond them wait.
+	// Limits bound the total resources of all pods of the profile. Pods beyond them stay pending.
 	//
 	// +optional
 	Limits *FargateProfileLimits `json:"limits,omitempty"`
 }
 
-// FargateProfileLimits bound what all pods of a profile have together.
+// FargateProfileLimits bound the total resources of all pods of a profile.
 type FargateProfileLimits struct {
 	// CPU of all microVMs.
 	//
@@ -109,27 +108,27 @@ type FargateProfileLimits struct {
 	//
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
-	// Pods is their number.
+	// Pods is the number of pods.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Pods *int32 `json:"pods,omitempty"`
 }
 
-// FargateProfileSelector selects pods by namespace and labels; both must fit.
+// FargateProfileSelector selects pods by namespace and labels; both must match.
 type FargateProfileSelector struct {
 	// Namespace is a name; * stands for any characters, ? for one.
 	//
-	// +kubebuilder:validation:MaxLength=63 +kubebuilder:validation:XValidation:rule="size(self) == 0 ||
-	// self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits
-	// and '-', and may have the wildcards '*' and '?'" +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits and '-', and may have the wildcards '*' and '?'"
+	// +optional
 	Namespace string `json:"namespace,omitempty"`
 
-	// Labels that the pod must all have; keys and values may have the wildcards * and ?.
+	// Labels must all be present on the pod; keys and values may contain the wildcards * and ?.
 	//
-	// +kubebuilder:validation:MaxProperties=5 +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 &&
-	// k.matches('^[-A-Za-z0-9_./*?]+$') && size(self[k]) <= 63 && self[k].matches('^[-A-Za-z0-9_.*?]*$'))",message="labels
-	// consist of letters, digits, '-', '_' and '.', keys also of '/'; both may have the wildcards '*' and '?'" +optional
+	// +kubebuilder:validation:MaxProperties=5
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && k.matches('^[-A-Za-z0-9_./*?]+$') && size(self[k]) <= 63 && self[k].matches('^[-A-Za-z0-9_.*?]*$'))",message="labels consist of letters, digits, '-', '_' and '.', keys also of '/'; both may have the wildcards '*' and '?'"
+	// +optional
 	Labels map[string]LabelPattern `json:"labels,omitempty"`
 }
 
@@ -138,23 +137,23 @@ type FargateProfileSelector struct {
 // +kubebuilder:validation:MaxLength=63
 type LabelPattern string
 
-// Sizing is how large the microVM of a pod is.
+// Sizing is the size of a pod's microVM.
 //
 // +kubebuilder:validation:Enum=Fargate;Exact
 type Sizing string
 
-// Ways of sizing.
+// The values of Sizing.
 const (
 	SizingFargate Sizing = "Fargate" // a row of Fargate's table
 	SizingExact   Sizing = "Exact"   // what the pod asks for, and the guest's own need
 )
 
-// Engine is what a microVM runs on.
+// Engine runs a microVM.
 //
 // +kubebuilder:validation:Enum=Auto;KVM;TCG;Namespace
 type Engine string
 
-// Engines.
+// The values of Engine.
 const (
 	EngineAuto      Engine = "Auto"
 	EngineKVM       Engine = "KVM"
@@ -162,63 +161,62 @@ const (
 	EngineNamespace Engine = "Namespace"
 )
 
-// Restrictions says which pods are refused.
+// Restrictions determine which pods are refused.
 //
 // +kubebuilder:validation:Enum=Fargate;None
 type Restrictions string
 
-// Kinds of restrictions.
+// The values of Restrictions.
 const (
 	RestrictionsFargate Restrictions = "Fargate"
 	RestrictionsNone    Restrictions = "None"
 )
 
-// FargateProfileStorage is for what containers write.
+// FargateProfileStorage configures the disk to which containers write.
 type FargateProfileStorage struct {
-	// Ephemeral is the disk of a pod that asks for none, 20Gi as on Fargate if not given. Space is taken when it is
+	// Ephemeral is the disk of a pod that requests none; the default is 20Gi, as on Fargate. Space is allocated when it is
 	// written.
 	//
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))
-	// && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0')) && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
 	// +optional
 	Ephemeral *resource.Quantity `json:"ephemeral,omitempty"`
 }
 
-// FargateProfileLogging is about the log router.
+// FargateProfileLogging configures the log router.
 type FargateProfileLogging struct {
-	// Router is ConfigMap to use the ConfigMap aws-logging where there is one, or Disabled.
+	// Router is ConfigMap to use the ConfigMap aws-logging if it exists, or Disabled.
 	//
 	// +kubebuilder:default=ConfigMap
 	// +optional
 	Router LogRouter `json:"router,omitempty"`
 }
 
-// LogRouter says whether the log router is used.
+// LogRouter controls whether the log router is used.
 //
 // +kubebuilder:validation:Enum=ConfigMap;Disabled
 type LogRouter string
 
-// Choices for the log router.
+// The values of LogRouter.
 const (
 	LogRouterConfigMap LogRouter = "ConfigMap"
 	LogRouterDisabled  LogRouter = "Disabled"
 )
 
-// FargateProfileStatus is what became of a profile.
+// FargateProfileStatus is the observed state of a profile.
 type FargateProfileStatus struct {
-	// Pods is how many pods have a microVM by this profile.
+	// Pods is the number of pods that have a microVM of this profile.
 	//
 	// +optional
 	Pods int32 `json:"pods"`
-	// Pending is how many pods wait for one, refused ones included.
+	// Pending is the number of pods that wait for one, including refused ones.
 	//
 	// +optional
 	Pending int32 `json:"pending"`
-	// Resources are what all microVMs of the profile hold together: cpu, memory and pods.
+	// Resources are the total of all microVMs of the profile: cpu, memory and pods.
 	//
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
-	// Conditions: Ready says whether pods of the profile get microVMs, and what is missing if not.
+	// Conditions: Ready reports whether pods of the profile get microVMs and, if not, what is missing.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -234,7 +232,7 @@ const (
 	ReasonNoHost     = "NoHost"     // there is none
 )
 
-// Restricted are the restrictions that hold: those given, or the default for the sizing.
+// Restricted returns the effective restrictions: those of the spec, or the default for the sizing.
 func (s *FargateProfileSpec) Restricted() Restrictions {
 	switch {
 	case s.Restrictions != "":

@@ -5,18 +5,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MicroVMHost is a machine that runs pods of FargateProfiles in microVMs. It is in a namespace of its own,
-// nodeless-host-NAME, in which the host may write what it has to say, and nowhere else; one in another namespace counts
-// for nothing.
+// MicroVMHost is a host that runs pods of FargateProfiles in microVMs. It is in a namespace of its own,
+// nodeless-host-NAME, the only one to which the host may write; one in another namespace is ignored.
 //
-// +kubebuilder:object:root=true +kubebuilder:subresource:status
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
 // +kubebuilder:resource:path=microvmhosts,scope=Namespaced,categories=nodeless
 // +kubebuilder:printcolumn:name="Engine",type=string,JSONPath=`.status.engine`
 // +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.capacity.cpu`
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.capacity.memory`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.address`
-// +kubebuilder:printcolumn:name="Heard",type=date,JSONPath=`.status.heartbeat`,description="When it last said that it
-// is there" +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
+// +kubebuilder:printcolumn:name="Heard",type=date,JSONPath=`.status.heartbeat`,description="Time of the last heartbeat"
+// +kubebuilder:printcolumn:name="Ready",type=boolean,JSONPath=`.status.ready`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 type MicroVMHost struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -36,28 +36,29 @@ type MicroVMHostList struct {
 	Items           []MicroVMHost `json:"items"`
 }
 
-// MicroVMHostSpec is what the cluster says of a host.
+// MicroVMHostSpec is what the cluster determines about a host.
 type MicroVMHostSpec struct {
-	// PodCIDR are the addresses of the host's microVMs. No two hosts have the same.
+	// PodCIDR is the address range of the host's microVMs, which no two hosts share.
 	//
-	// +required +kubebuilder:validation:MinLength=9 +kubebuilder:validation:XValidation:rule="self ==
-	// oldSelf",message="the addresses of a host's microVMs stay; remove the host and add it again"
+	// +required
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the addresses of a host's microVMs stay; remove the host and add it again"
 	PodCIDR string `json:"podCIDR"`
 
-	// Unschedulable keeps new pods away; those that run go on.
+	// Unschedulable keeps new pods away; running pods continue.
 	//
 	// +optional
 	Unschedulable bool `json:"unschedulable,omitempty"`
 }
 
-// MicroVMHostStatus is what a host says of itself.
+// MicroVMHostStatus is what a host reports about itself.
 type MicroVMHostStatus struct {
-	// Ready: it can run microVMs now. If it is neither ready nor starting, message says why.
+	// Ready reports whether the host can run microVMs now. If it is neither ready nor starting, message says why.
 	Ready    bool   `json:"ready,omitempty"`
 	Starting bool   `json:"starting,omitempty"`
 	Message  string `json:"message,omitempty"`
 
-	// Heartbeat is when the host last said that it is there, by its own clock. Only that it changes counts.
+	// Heartbeat is the time of the last heartbeat by the host's own clock. Only its changes matter.
 	Heartbeat *metav1.MicroTime `json:"heartbeat,omitempty"`
 
 	// Engine is KVM, TCG or Namespace.
@@ -66,23 +67,23 @@ type MicroVMHostStatus struct {
 	Architecture string `json:"architecture,omitempty"`
 	Region       string `json:"region,omitempty"`
 	Zone         string `json:"zone,omitempty"`
-	// Capacity is what microVMs may have together: cpu, memory, pods.
+	// Capacity is the total that microVMs may use: cpu, memory, pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 	// KubeletVersion and KernelVersion are those of the microVMs' Nodes.
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
 	KernelVersion  string `json:"kernelVersion,omitempty"`
 
-	// Address is where API servers reach the host. The kubelet API of the microVM with the n-th address of podCIDR is
-	// there at port kubeletPort + n.
+	// Address is where API servers reach the host. It serves the kubelet API of the microVM with the n-th address of
+	// podCIDR at port kubeletPort + n.
 	Address     string `json:"address,omitempty"`
 	KubeletPort int32  `json:"kubeletPort,omitempty"`
-	// OverlayPort is the UDP port at address where the host takes packets from other hosts for its microVMs (VXLAN). 0:
-	// its microVMs are in user mode, and nobody reaches them.
+	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (VXLAN). 0: the
+	// microVMs use user-mode networking and cannot be reached.
 	OverlayPort int32 `json:"overlayPort,omitempty"`
 }
 
-// MicroVM is a pod on a MicroVMHost: the scheduler says in spec what is to run, the host in status what has become of
-// it. Deleting it ends it at once.
+// MicroVM is a pod on a MicroVMHost: the scheduler writes the spec, the host the status. Deleting it ends the pod at
+// once.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -110,34 +111,34 @@ type MicroVMList struct {
 	Items           []MicroVM `json:"items"`
 }
 
-// MicroVMSpec is what is to run.
+// MicroVMSpec is what the host runs.
 type MicroVMSpec struct {
-	// Pod is the pod as the API server has it. It follows the pod's metadata.
+	// Pod is a copy of the pod; its metadata follow the pod's.
 	//
 	// +required
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Pod corev1.Pod `json:"pod"`
-	// Profile is the FargateProfile by which the pod is here.
+	// Profile is the FargateProfile that selects the pod.
 	Profile string `json:"profile,omitempty"`
 	// Size of the microVM: cpu, memory, ephemeral-storage.
 	//
 	// +required
 	Size corev1.ResourceList `json:"size"`
-	// StopGraceSeconds has the pod ended: its containers have so long after SIGTERM.
+	// StopGraceSeconds ends the pod: its containers have this long after SIGTERM.
 	//
 	// +optional
 	StopGraceSeconds *int64 `json:"stopGraceSeconds,omitempty"`
 }
 
-// MicroVMStatus is what has become of it.
+// MicroVMStatus is the observed state of a microVM.
 type MicroVMStatus struct {
-	// Address of the microVM; it stays.
+	// Address of the microVM, which does not change.
 	Address string `json:"address,omitempty"`
-	// Error is why it could not be begun.
+	// Error is why the microVM could not be started.
 	Error string `json:"error,omitempty"`
-	// Ended: no container runs any more, and none will be started.
+	// Ended reports that no container runs and none will be started.
 	Ended bool `json:"ended,omitempty"`
 	// Pod is the status of the pod, as a kubelet would write it.
 	//
@@ -148,8 +149,8 @@ type MicroVMStatus struct {
 	Pod *corev1.PodStatus `json:"pod,omitempty"`
 }
 
-// FinalizerMicroVM keeps a MicroVM until its host has nothing left of it.
+// FinalizerMicroVM keeps a MicroVM until its host has removed everything of it.
 const FinalizerMicroVM = "nodeless.sh/microvm"
 
-// HostNamespace is the namespace of a host.
+// HostNamespace returns the namespace of a host.
 func HostNamespace(host string) string { return "nodeless-host-" + host }
