@@ -1,9 +1,8 @@
-// Package admission is the webhook through which pods become pods of a FargateProfile, and through which people learn
-// at once, as warnings of kubectl, what will become of what they create. It also judges FargateProfiles, NodePools
-// and the ConfigMap aws-logging.
+// Package admission is the webhook that makes new pods run in microVMs as FargateProfiles say (package microvm/fargate
+// has the rules) and warns users of kubectl about what they create. It also validates FargateProfiles, NodePools and
+// the ConfigMap aws-logging.
 //
-// Which pods: microvm/fargate. The webhook's certificates live in a Secret and are renewed; its configurations follow
-// the profiles (see configurations).
+// The webhook's certificates are in a Secret and are renewed; its configurations follow the profiles.
 package admission
 
 import (
@@ -23,6 +22,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/coalesce"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
@@ -33,9 +33,9 @@ type Options struct {
 	At        Place         // required: where API servers reach the Listener
 	Listener  net.Listener  // required; the Server closes it
 	Namespace string        // of the Secret with the certificates; required
-	// Profiles are all profiles there are, shared and not to be modified. It is called for each pod.
+	// Profiles returns all profiles, which must not be modified. It is called for each pod.
 	Profiles func() []*v1alpha1.FargateProfile
-	// Able are the abilities of the microVMs that can be had.
+	// Able returns the abilities of the available microVMs.
 	Able  func() fargate.Abilities
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -45,16 +45,20 @@ type Options struct {
 type Server struct {
 	o       Options
 	serving atomic.Pointer[tls.Certificate]
-	changed chan struct{} // a profile came, went or was changed
-	fresh   fresh
-	wrote   time.Time // when a configuration was changed; Run's
+	changed chan struct{} // a profile was created, changed or deleted
+	// fresh reads the profiles from the API server, for a pod that none of the cached ones selects: its profile may have
+	// been created a moment ago by the same kubectl apply, and the pod would run on a shared node for good.
+	fresh *coalesce.Reader[[]*v1alpha1.FargateProfile]
+	wrote time.Time // when a configuration was last changed; owned by Run
 }
 
-// New is a Server that does nothing before Run.
+// New returns a Server that does nothing before Run.
 func New(o Options) *Server {
 	return &Server{
 		o: o, changed: make(chan struct{}, 1),
-		fresh: fresh{list: func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
+		fresh: coalesce.New(func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
 			var list v1alpha1.FargateProfileList
 			if err := o.Client.List(ctx, &list); err != nil {
 				return nil, fmt.Errorf("list FargateProfiles: %w", err)
@@ -64,11 +68,11 @@ func New(o Options) *Server {
 				out[i] = &list.Items[i]
 			}
 			return out, nil
-		}},
+		}),
 	}
 }
 
-// ProfilesChanged has the configurations looked at soon.
+// ProfilesChanged has the configurations updated soon.
 func (s *Server) ProfilesChanged() {
 	select {
 	case s.changed <- struct{}{}:
@@ -76,22 +80,22 @@ func (s *Server) ProfilesChanged() {
 	}
 }
 
-// How often certificates and configurations are looked at if nothing happens, after a failure, and when a
-// configuration was written that is to be said again (see put); and how long the profiles are waited for that a pod
-// may be too early for: less than the API server waits for the webhook (configurations).
 const (
-	lookEvery  = time.Minute
-	retry      = time.Second
-	sayAgain   = 2 * time.Second
-	readWithin = 3 * time.Second
+	// interval is how often certificates and configurations are checked if nothing happens, retry after a failure, and
+	// confirmAfter after a configuration was written: see put.
+	interval     = time.Minute
+	retry        = time.Second
+	confirmAfter = 2 * time.Second
+	// readTimeout limits reading the profiles; it is less than the API server waits for the webhook.
+	readTimeout = 3 * time.Second
 )
 
-// Run serves until ctx is done. Ready is called when the API server was told where the webhook is; may be nil.
+// Run serves until ctx is done. ready is called when the webhook is registered with the API server; it may be nil.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	server := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		Handler: s.mux(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
@@ -110,10 +114,10 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}()
 	defer func() { _ = server.Close() }()
 	for {
-		wait := lookEvery
-		said, err := s.publish(ctx)
-		if !said {
-			wait = sayAgain
+		wait := interval
+		confirmed, err := s.publish(ctx)
+		if !confirmed {
+			wait = confirmAfter
 		}
 		switch {
 		case err == nil && ready != nil:
@@ -122,26 +126,19 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		case err != nil && ctx.Err() == nil:
 			wait = retry
 			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) { // another replica was faster
-				s.o.Log.Warn("the webhook is not up to date; it is tried again", "error", err)
+				s.o.Log.Warn("cannot update the webhook; trying again", "error", err)
 			}
 		}
-		due := make(chan struct{})
-		timer := s.o.Clock.AfterFunc(wait, func() { close(due) })
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if clock.SleepOr(ctx, s.o.Clock, wait, s.changed) != nil {
 			if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 				return err
 			}
 			return nil
-		case <-s.changed:
-			timer.Stop()
-		case <-due:
 		}
 	}
 }
 
-// publish brings certificates and configurations to what they should be, and reports whether API servers surely know.
+// publish brings certificates and configurations up to date, and reports whether API servers are sure to use them.
 func (s *Server) publish(ctx context.Context) (bool, error) {
 	certs, err := s.settle(ctx)
 	if err != nil {
@@ -155,7 +152,7 @@ func (s *Server) publish(ctx context.Context) (bool, error) {
 	return s.configure(ctx, certs.bundle())
 }
 
-// Logging says whether the logs of a profile's new pod are routed. What cannot be read counts as not there, as on
+// Logging says whether the logs of a profile's new pod are routed. What cannot be read counts as missing, as on
 // Fargate.
 func (s *Server) Logging(ctx context.Context, spec *v1alpha1.FargateProfileSpec) fargate.LogState {
 	namespace, config := &corev1.Namespace{}, &corev1.ConfigMap{}

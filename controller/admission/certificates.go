@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// How long a certificate lasts, how long before its end its successor is made, and how long that is only published
-// before it is used: by then every API server trusts it.
+// How long a certificate is valid, how long before its end its successor is made, and how long the successor is only
+// published before it is used: by then every API server trusts it.
 const (
 	validity  = 90 * 24 * time.Hour
 	renewal   = 30 * 24 * time.Hour
@@ -33,7 +33,7 @@ type pair struct {
 // certificates are the pair in use and, near its end, its successor.
 type certificates struct{ current, next *pair }
 
-// bundle is what API servers have to trust.
+// bundle returns the certificates that API servers must trust.
 func (c certificates) bundle() []byte {
 	out := slices.Clone(c.current.cert)
 	if c.next != nil {
@@ -42,8 +42,8 @@ func (c certificates) bundle() []byte {
 	return out
 }
 
-// step brings certificates to what they should be now: made if there are none that serve the hosts, renewed,
-// promoted. It reports whether something changed; then it has to be stored before it is used.
+// step makes certificates if there are none for the hosts, and renews or promotes them when due. It reports whether
+// something changed, which must be stored before it is used.
 func (c certificates) step(now time.Time, hosts []string) (certificates, bool, error) {
 	switch {
 	case c.current == nil || !c.current.serves(hosts) || now.After(c.current.parsed.NotAfter):
@@ -66,7 +66,7 @@ func (p *pair) serves(hosts []string) bool {
 	return !slices.ContainsFunc(hosts, func(h string) bool { return p.parsed.VerifyHostname(h) != nil })
 }
 
-// tls is the pair as a server uses it.
+// tls returns the pair in the form that servers use.
 func (p *pair) tls() (*tls.Certificate, error) {
 	c, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
@@ -110,7 +110,7 @@ func newPair(now time.Time, hosts []string) (*pair, error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
-// readPair reads PEM; an error says that it is no pair.
+// readPair reads a pair from PEM.
 func readPair(cert, key []byte) (*pair, error) {
 	both, err := tls.X509KeyPair(cert, key)
 	if err != nil {

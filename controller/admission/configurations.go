@@ -12,13 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// Names of the configurations. That of pods sorts early, as Fargate's own does (0500-amazon-eks-fargate-mutation):
-// what other webhooks add afterwards has the size reckoned anew, by reinvocation.
-const (
-	MutatingName   = "0500-nodeless-fargate-mutation"
-	ValidatingName = "nodeless-fargate-validation"
+	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 // Paths of the webhook.
@@ -30,12 +25,12 @@ const (
 	poolsPath     = "/warn-nodepools"
 )
 
-// configurations are those that the API server should have.
+// configurations returns the configurations that the API server should have.
 //
-// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that is
-// meant to be alone in a microVM must not come to a shared node because nobody answered. Everywhere else it is
-// Ignore: a cluster without this process goes on working, and a profile that was made a moment ago holds already. The
-// controller's own pods are left out, so that it can start when it is down.
+// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that belongs
+// in a microVM must not run on a shared node because nobody answered. Everywhere else it is Ignore: a cluster keeps
+// working without this process, and a profile that was just created applies already. The controller's own pods are
+// exempt, so that it can start.
 func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConfiguration,
 	*admissionv1.ValidatingWebhookConfiguration,
 ) {
@@ -67,7 +62,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			ObjectSelector:     others, MatchConditions: condition,
 		}
 	}
-	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}}
+	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.MutatingWebhooks}}
 	mutating.Webhooks = []admissionv1.MutatingWebhook{
 		pods("profiles.pods.nodeless.sh", &fail, when("a-profile-names-the-namespace", selected)),
 		pods("others.pods.nodeless.sh", &ignore, when("no-profile-names-the-namespace", "!("+selected+")")),
@@ -80,7 +75,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
 		}
 	}
-	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}}
+	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks}}
 	validating.Webhooks = []admissionv1.ValidatingWebhook{
 		judge("workloads.nodeless.sh", workloadsPath, when("a-profile-names-the-namespace", selected),
 			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs")),
@@ -93,7 +88,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 	return mutating, validating
 }
 
-// selected is a CEL expression: some profile's selector fits the namespace of the request.
+// selected returns a CEL expression: some profile's selector matches the namespace of the request.
 func (s *Server) selected() string {
 	var patterns []string
 	for _, p := range s.o.Profiles() {
@@ -110,12 +105,12 @@ func (s *Server) selected() string {
 	return fmt.Sprintf("request.namespace.matches('%s')", strings.Join(slices.Compact(patterns), "|"))
 }
 
-// configure writes what differs, and reports whether both configurations have been said again.
+// configure writes what differs, and reports whether both configurations are confirmed.
 func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
 	haveM, haveV := &admissionv1.MutatingWebhookConfiguration{},
 		&admissionv1.ValidatingWebhookConfiguration{}
-	saidM, err := s.put(ctx, mutating, haveM, func() bool {
+	confirmedM, err := s.put(ctx, mutating, haveM, func() bool {
 		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
 			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
@@ -129,7 +124,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	saidV, err := s.put(ctx, validating, haveV, func() bool {
+	confirmedV, err := s.put(ctx, validating, haveV, func() bool {
 		same := sameWebhooks(len(validating.Webhooks), len(haveV.Webhooks), func(i int) bool {
 			m, h := validating.Webhooks[i], haveV.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
@@ -139,7 +134,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 		haveV.Webhooks = validating.Webhooks
 		return same
 	})
-	return saidM && saidV, err
+	return confirmedM && confirmedV, err
 }
 
 func sameWebhooks(a, b int, same func(i int) bool) bool {
@@ -154,16 +149,16 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 	return true
 }
 
-// saidAgain is the generation of a configuration that was written a second time.
-const saidAgain = "nodeless.sh/said-again"
+// confirmed is the generation of a configuration that was written a second time.
+const confirmed = "nodeless.sh/said-again"
 
-// put creates want, or updates have, into which take puts what is wanted; take reports whether it was there already.
-// It reports whether that is known for sure.
+// put creates want, or updates have, into which take copies what is wanted; take reports whether it was there already.
+// It reports whether API servers are sure to use it.
 //
-// An API server keeps what it made of a configuration until it hears of a new version. If that comes while it is
-// making it of the old one, the old one is what it keeps (k8s.io/apiserver v0.36.2, pkg/admission/configuration:
-// configurationsCache is stored into after the update has deleted from it). So every configuration is written once
-// more, as an annotation, a moment later.
+// An API server caches what it compiles from a configuration until it hears of a new version. If that comes during the
+// compilation, the old result stays in the cache (k8s.io/apiserver v0.36.2, pkg/admission/configuration:
+// configurationsCache is stored into after the update has deleted from it). So every configuration is confirmed:
+// written once more, with an annotation, a moment later.
 func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) (bool, error) {
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {
@@ -174,13 +169,13 @@ func (s *Server) put(ctx context.Context, want, have client.Object, take func() 
 		err = s.o.Client.Update(ctx, have)
 	default:
 		generation, annotations := strconv.FormatInt(have.GetGeneration(), 10), have.GetAnnotations()
-		if said := annotations[saidAgain] == generation; said || s.o.Clock.Now().Sub(s.wrote) < sayAgain {
-			return said, nil
+		if done := annotations[confirmed] == generation; done || s.o.Clock.Now().Sub(s.wrote) < confirmAfter {
+			return done, nil
 		}
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		annotations[saidAgain] = generation
+		annotations[confirmed] = generation
 		have.SetAnnotations(annotations)
 		if err = s.o.Client.Update(ctx, have); err == nil {
 			return true, nil
@@ -193,11 +188,11 @@ func (s *Server) put(ctx context.Context, want, have client.Object, take func() 
 	return false, nil
 }
 
-// Uninstall takes the configurations away: pods are no longer looked at.
+// Uninstall deletes the configurations: pods are no longer changed.
 func Uninstall(ctx context.Context, c client.Client) error {
 	for _, o := range []client.Object{
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingName}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ValidatingName}},
+		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.MutatingWebhooks}},
+		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks}},
 	} {
 		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete webhook configuration %s: %w", o.GetName(), err)

@@ -16,14 +16,14 @@ type Place struct {
 	secret             string // the first part of every path; "" = none
 }
 
-// WithSecret is the place with paths that only those can guess whom the API server tells: on a machine of several
-// users or guests, nobody else is answered. One process alone can serve such a place.
+// WithSecret returns the place with a secret in its paths: where several users or guests share a machine, only the API
+// server is answered. One process alone can serve such a place.
 func (p Place) WithSecret(secret string) Place {
 	p.secret = secret
 	return p
 }
 
-// path is where a webhook is at the place.
+// path returns the path of a webhook at the place.
 func (p Place) path(of string) string {
 	if p.secret == "" {
 		return of
@@ -56,7 +56,7 @@ func ParsePlace(text string) (Place, error) {
 
 func (p Place) hosts() []string { return []string{p.url.Hostname()} }
 
-// client is how a webhook configuration says where a webhook is.
+// client returns how a webhook configuration refers to a webhook.
 func (p Place) client(of string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	path := p.path(of)
 	if p.service == "" {
@@ -65,13 +65,11 @@ func (p Place) client(of string, bundle []byte) admissionregistrationv1.WebhookC
 		text := at.String()
 		return admissionregistrationv1.WebhookClientConfig{URL: &text, CABundle: bundle}
 	}
-	ref := &admissionregistrationv1.ServiceReference{Namespace: p.namespace, Name: p.service, Path: &path}
+	port := int32(443)
 	if n, err := strconv.ParseInt(p.url.Port(), 10, 32); err == nil {
-		port := int32(n)
-		ref.Port = &port
-	} else {
-		port := int32(443)
-		ref.Port = &port
+		port = int32(n)
 	}
-	return admissionregistrationv1.WebhookClientConfig{Service: ref, CABundle: bundle}
+	return admissionregistrationv1.WebhookClientConfig{CABundle: bundle, Service: &admissionregistrationv1.ServiceReference{
+		Namespace: p.namespace, Name: p.service, Path: &path, Port: &port,
+	}}
 }

@@ -213,7 +213,7 @@ func TestWithoutTheWebhook(t *testing.T) {
 	eventually(t, w, alone, ofProfile("demo"))
 	planetest.Eventually(t, "the configuration is said again", func(ctx context.Context) error {
 		c := &admissionregistrationv1.MutatingWebhookConfiguration{}
-		if err := w.Get(ctx, client.ObjectKey{Name: admission.MutatingName}, c); err != nil {
+		if err := w.Get(ctx, client.ObjectKey{Name: fargate.MutatingWebhooks}, c); err != nil {
 			return err
 		}
 		if got, want := c.Annotations["nodeless.sh/said-again"],
@@ -319,7 +319,7 @@ func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 func TestCertificatesAreSharedThroughTheSecret(t *testing.T) {
 	first := start(t)
 	ctx := context.Background()
-	key := client.ObjectKey{Namespace: "kube-system", Name: admission.SecretName}
+	key := client.ObjectKey{Namespace: "kube-system", Name: fargate.WebhookSecret}
 	secret, again := &corev1.Secret{}, &corev1.Secret{}
 	if err := first.Get(ctx, key, secret); err != nil {
 		t.Fatal(err)

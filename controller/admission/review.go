@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// mostBody is more than an API server sends: etcd takes objects of 1.5 MiB, and an update has two of them.
-const mostBody = 8 << 20
+// maxBody is more than an API server sends: etcd takes objects of 1.5 MiB, and an update has two of them.
+const maxBody = 8 << 20
 
-// answer is what is said to a request: nothing, warnings, a refusal, or a JSON patch.
+// answer is the answer to a request: warnings, a refusal, a JSON patch, or nothing.
 type answer struct {
 	warnings []string
 	refusal  string
@@ -29,22 +29,22 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// judge answers one request; an error says that the object cannot be read.
-type judge func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
+// handler answers one request; an error says that the object cannot be read.
+type handler func(context.Context, *admissionv1.AdmissionRequest) (answer, error)
 
-func (s *Server) handler() http.Handler {
+func (s *Server) mux() http.Handler {
 	mux := http.NewServeMux()
-	for path, j := range map[string]judge{
+	for path, h := range map[string]handler{
 		podsPath: s.pods, workloadsPath: s.workloads, profilesPath: s.profiles,
 		loggingPath: s.awsLogging, poolsPath: s.pools,
 	} {
-		mux.HandleFunc("POST "+s.o.At.path(path), func(w http.ResponseWriter, r *http.Request) { s.review(w, r, j) })
+		mux.HandleFunc("POST "+s.o.At.path(path), func(w http.ResponseWriter, r *http.Request) { s.review(w, r, h) })
 	}
 	return mux
 }
 
 // review answers an AdmissionReview with one.
-func (s *Server) review(w http.ResponseWriter, r *http.Request, j judge) {
+func (s *Server) review(w http.ResponseWriter, r *http.Request, h handler) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.o.Log.Error("the webhook failed on a request; please report this", "path", r.URL.Path, "panic", p, "stack",
@@ -53,7 +53,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, j judge) {
 		}
 	}()
 	var in admissionv1.AdmissionReview
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody)).Decode(&in); err != nil {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
 		http.Error(w, fmt.Sprintf("read AdmissionReview: %v", err), http.StatusBadRequest)
 		return
 	}
@@ -64,7 +64,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, j judge) {
 		http.Error(w, "not a request of admission.k8s.io/v1 AdmissionReview", http.StatusBadRequest)
 		return
 	}
-	a, err := j(r.Context(), in.Request)
+	a, err := h(r.Context(), in.Request)
 	if err != nil {
 		a = answer{refusal: err.Error()}
 	}

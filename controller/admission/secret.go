@@ -8,10 +8,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// SecretName is that of the Secret with the webhook's certificates, which all replicas share.
-const SecretName = "nodeless-webhook"
+	"github.com/nodeless/nodeless/microvm/fargate"
+)
 
 // Keys of the Secret: the pair in use, as every TLS secret has it, and its successor.
 const (
@@ -19,14 +18,14 @@ const (
 	nextKey  = "next.key"
 )
 
-// settle reads the certificates, brings them to what they should be and stores them. Of several replicas one writes,
-// and the others read what it wrote.
+// settle reads the certificates, brings them up to date and stores them. Of several replicas one writes, and the others
+// read what it wrote.
 func (s *Server) settle(ctx context.Context) (certificates, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.o.Namespace, Name: SecretName}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.o.Namespace, Name: fargate.WebhookSecret}}
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return certificates{}, fmt.Errorf("read Secret %s/%s of the webhook: %w", s.o.Namespace, SecretName, err)
+		return certificates{}, fmt.Errorf("read Secret %s/%s of the webhook: %w", s.o.Namespace, fargate.WebhookSecret, err)
 	}
 	certs, changed, err := stored(secret).step(s.o.Clock.Now(), s.o.At.hosts())
 	if err != nil || !changed {
@@ -42,12 +41,12 @@ func (s *Server) settle(ctx context.Context) (certificates, error) {
 		write = func() error { return s.o.Client.Create(ctx, secret) }
 	}
 	if err := write(); err != nil {
-		return certificates{}, fmt.Errorf("store Secret %s/%s of the webhook: %w", s.o.Namespace, SecretName, err)
+		return certificates{}, fmt.Errorf("store Secret %s/%s of the webhook: %w", s.o.Namespace, fargate.WebhookSecret, err)
 	}
 	return certs, nil
 }
 
-// stored are the certificates in a Secret; what cannot be read counts as not there.
+// stored returns the certificates in a Secret; what cannot be read counts as missing.
 func stored(secret *corev1.Secret) certificates {
 	var c certificates
 	if p, err := readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {

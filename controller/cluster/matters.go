@@ -51,7 +51,7 @@ func conditionOf(claim *karpv1.NodeClaim, name string) string {
 func poolMatters(a, b *karpv1.NodePool) bool {
 	return a.UID != b.UID || a.Generation != b.Generation || b.Generation == 0 ||
 		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) ||
-		!translate.SameWishes(a, b)
+		!translate.SameDisruptionAnnotations(a, b)
 }
 
 func sameResources(a, b corev1.ResourceList) bool {

@@ -1,7 +1,6 @@
-// Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one; the controller, and
-// forecasts of what a change would do, drive it. Run decides when to decide: at once when the last plan is settled, a
-// little later while changes keep coming, and when a node's consolidateAfter falls due. What is decided is the
-// engine's matter, carrying it out an Applier's.
+// Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one cycle; the controller and
+// forecasts drive it. Run chooses the time: at once after a quiet moment, a little later while changes keep coming, and
+// when a node's consolidateAfter has passed. The engine decides, an Applier carries out; both come as Options.
 package cycle
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Driver makes decisions and has them applied. Nothing of a plan that breaks a promise is applied. It is not to be
-// used by several at once.
+// Driver makes decisions and has them applied, except for plans that break a promise. It must not be used by several
+// goroutines at once.
 type Driver struct {
 	o      Options
 	search search
@@ -22,7 +21,7 @@ type Driver struct {
 // NewDriver returns a Driver that has decided nothing yet.
 func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]bool{}} }
 
-// Provision answers the pending pods.
+// Provision decides for the pending pods.
 func (x *Driver) Provision(ctx context.Context) Decision {
 	s := x.o.State.Snapshot()
 	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
@@ -46,7 +45,7 @@ func (x *Driver) Provision(ctx context.Context) Decision {
 	return d
 }
 
-// waiting counts the pods that have no place: neither those that have to leave one nor those that stand for room.
+// waiting counts the pods without a place, except for those that must leave one and placeholders.
 func waiting(s *model.Snapshot) int {
 	n := 0
 	for i := range s.Pending {
@@ -57,8 +56,8 @@ func waiting(s *model.Snapshot) int {
 	return n
 }
 
-// Advance carries on the commands under way, adds what was done to the decision, and says when one that waits for its
-// replacements times out.
+// Advance takes the commands in progress a step further and adds what was done to the decision. It returns when the
+// next command times out.
 func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	r, due := x.o.Applier.Advance(ctx, s, func(s *model.Snapshot, c model.Command) model.Reason {
@@ -68,8 +67,8 @@ func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 	return due
 }
 
-// Disrupt removes and replaces nodes that are not worth their price, adds what was done to the decision, and says
-// when to call it again although nothing changes. It searches a piece of the cluster at a time: see More.
+// Disrupt removes and replaces nodes that are not worth their price, and adds what was done to the decision. It returns
+// when to call it again although nothing changes. It searches a part of the cluster at a time: see More.
 func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	due, _ := NextDue(s)
@@ -93,7 +92,7 @@ func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	return Sooner(due, x.search.due(s.Now))
 }
 
-// More reports whether Disrupt stopped within a search that can go on at once.
+// More reports whether Disrupt stopped in the middle of a search that can go on at once.
 func (x *Driver) More() bool { return x.search.after != (model.Cursor{}) && !x.search.held }
 
 func later(a, b time.Time) time.Time {
@@ -103,7 +102,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Sooner is the earlier of two times of which the zero one is never.
+// Sooner returns the earlier of two times; the zero time means never.
 func Sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -36,7 +36,7 @@ func TestPodsThatComeInterruptExplanations(t *testing.T) {
 	s.changed = make(chan struct{}, 1)
 	var quiet, changed []bool
 	ask := func(goOn func(int) bool) []bool {
-		return []bool{goOn(leastVerdicts - 1), goOn(leastVerdicts), goOn(mostVerdicts - 1), goOn(mostVerdicts)}
+		return []bool{goOn(minVerdicts - 1), goOn(minVerdicts), goOn(maxVerdicts - 1), goOn(maxVerdicts)}
 	}
 	turns := begin(t, s, Options{Provision: unexplained, Explain: func(_ *model.Plan, goOn func(int) bool) {
 		if quiet != nil {

@@ -1,21 +1,27 @@
 package cycle
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// verdict is what was found of a plan.
+// verdict is the outcome of a plan's check.
 type verdict struct {
-	wrong    []string // it must not be carried out
-	unproven []string // it may be right
+	wrong    []string // violations: the plan must not be carried out
+	unproven []string // promises that the plan may break
 }
 
-// judged makes a plan and lets it be judged. A plan that fails, or an engine that panics, is saved and logged once, and
-// nothing of it is carried out.
+// judged makes a plan and checks it. A plan that fails, or an engine that panics, is saved and logged once, and nothing
+// of the plan is carried out.
 func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -34,13 +40,13 @@ func (x *Driver) judged(
 		}
 		return model.Plan{}, verdict{wrong: v.wrong}
 	case len(v.unproven) > 0 && x.news(what+" unproven"):
-		x.o.Log.Warn("no order was found in which kube-scheduler can bind the pods of a plan, but not all were tried: it was carried out; "+
-			"this is said once, nodeless_plans_unproven_total counts", "by", what, "unproven", v.unproven)
+		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its pods; it could not "+
+			"try all orders; logged once, counted by nodeless_plans_unproven_total", "by", what, "unproven", v.unproven)
 	}
 	return plan, v
 }
 
-// save keeps a bad plan, if a folder for them is known, and says where, or why not.
+// save saves a bad plan if there is a folder for them, and says where, or why not.
 func (x *Driver) save(b badPlan) string {
 	if x.o.BadPlans == "" {
 		return "nowhere"
@@ -52,9 +58,9 @@ func (x *Driver) save(b badPlan) string {
 	return path
 }
 
-// news reports whether it was not said before.
+// news reports whether the key is logged for the first time.
 func (x *Driver) news(key string) bool {
-	if x.logged[key] || len(x.logged) >= mostBadPlans {
+	if x.logged[key] || len(x.logged) >= maxBadPlans {
 		return false
 	}
 	x.logged[key] = true
@@ -71,7 +77,7 @@ func (v *verdict) add(found []check.Violation) {
 	}
 }
 
-// attempt turns a panic of the engine or its judge into something that is wrong with the plan.
+// attempt makes and checks a plan. A panic counts as a violation.
 func attempt(
 	s *model.Snapshot, p model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -85,4 +91,74 @@ func attempt(
 	plan = decide(s, p)
 	v.add(check(s, p, plan))
 	return plan, v
+}
+
+// maxBadPlans is how many bad plans are kept: a plan that fails once tends to fail again.
+const maxBadPlans = 20
+
+// badPlan is what is saved about a plan that failed its check: enough to reproduce it.
+type badPlan struct {
+	Violations []string
+	Plan       model.Plan
+	Policy     model.Policy
+	Snapshot   *model.Snapshot
+}
+
+// save writes the plan to a folder, under a name derived from its first violation, and returns the path; the same
+// failure is saved once.
+func (b badPlan) save(dir string) (path string, news bool, err error) {
+	sum := sha256.Sum256([]byte(b.Violations[0]))
+	path = filepath.Join(dir, hex.EncodeToString(sum[:6])+".json")
+	if _, err := os.Stat(path); err == nil {
+		return path, false, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return path, true, fmt.Errorf("save bad plan: %w", err)
+	}
+	kept, err := os.ReadDir(dir)
+	if err != nil {
+		return path, true, fmt.Errorf("save bad plan: %w", err)
+	}
+	if len(kept) >= maxBadPlans {
+		return dir + " (full: remove old ones)", false, nil
+	}
+	text, err := json.MarshalIndent(b, "", " ")
+	if err != nil {
+		return path, true, fmt.Errorf("save bad plan: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return path, true, fmt.Errorf("save bad plan: %w", err)
+	}
+	return path, true, nil
+}
+
+// Limits of what one cycle explains, in verdicts of a pool on a pod shape: minVerdicts in any case, maxVerdicts if
+// nothing changes meanwhile. New pods wait for less time than their own plan takes.
+const (
+	minVerdicts = 2_000
+	maxVerdicts = 200_000
+)
+
+// explain gives pods without a place their Reasons after everything that was decided has been applied. It stops when
+// something changes: new pods are answered first, and the rest is explained after the next plan.
+func (x *Driver) explain(s *model.Snapshot, plan model.Plan) model.Plan {
+	if x.o.Explain == nil || len(plan.Unplaced) == 0 {
+		return plan
+	}
+	goOn := func(verdicts int) bool {
+		return verdicts < minVerdicts || verdicts < maxVerdicts && len(x.o.State.Changed()) == 0
+	}
+	explained, v := attempt(s, x.o.Policy, func(*model.Snapshot, model.Policy) model.Plan {
+		out := plan
+		out.Unplaced = slices.Clone(plan.Unplaced)
+		x.o.Explain(&out, goOn)
+		return out
+	}, func(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil })
+	if len(v.wrong) == 0 {
+		return explained
+	}
+	if x.news("Explain" + v.wrong[0]) {
+		x.o.Log.Error("cannot explain why pods are pending; please report this", "wrong", v.wrong)
+	}
+	return plan
 }

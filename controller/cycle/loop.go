@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,13 +9,13 @@ import (
 )
 
 const (
-	// resync is how long nothing is decided at most: budgets open and close by the clock.
+	// resync is the longest time between two cycles: budgets open and close by the clock.
 	resync = 10 * time.Second
-	// retry is how long after an API error the next plan is made.
+	// retry is how long after an API error the next cycle begins.
 	retry = time.Second
 )
 
-// Run decides until ctx is done; it returns nil then.
+// Run makes cycles until ctx is done, then returns nil.
 func Run(ctx context.Context, o Options) error {
 	o = o.defaults()
 	if o.Leading != nil {
@@ -45,8 +46,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// recall tries until the machines that a former leader asked for are known, and reports whether they are: a plan that
-// knows fewer would launch more than the limits of their pools allow.
+// recall tries until all NodeClaims of a former leader are known, and reports whether they are: a plan that knows fewer
+// would exceed the limits of their pools.
 func recall(ctx context.Context, o Options) bool {
 	for {
 		err := o.Recall(ctx)
@@ -56,7 +57,7 @@ func recall(ctx context.Context, o Options) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		o.Log.Warn("nothing is decided before all NodeClaims are known; it is tried again", "in", retry, "error", err)
+		o.Log.Warn("cannot list NodeClaims, without which nothing is decided; trying again", "in", retry, "error", err)
 		if clock.Sleep(ctx, o.Clock, retry) != nil {
 			return false
 		}
@@ -67,13 +68,13 @@ func recall(ctx context.Context, o Options) bool {
 type loop struct {
 	o      Options
 	pace   Pace
-	next   time.Time // when a plan is due even if nothing changes
+	next   time.Time // when a cycle is due even if nothing changes
 	alarm  chan struct{}
 	timer  clock.Timer
 	driver *Driver
 }
 
-// wake is when the next plan is due: after a change, or at the latest when the last plan said.
+// wake returns when the next cycle is due: soon after a change, and at the latest when the last cycle said.
 func (l *loop) wake() time.Time {
 	if at, changed := l.pace.Due(); changed && at.Before(l.next) {
 		return at
@@ -93,8 +94,8 @@ func (l *loop) setAlarm() {
 	})
 }
 
-// cycle decides and applies three times: pods first, since they wait; then the commands under way; then disruption,
-// in the light of what was done for the pods.
+// cycle decides and applies three times: for pods first, since they wait; then for the commands in progress; then for
+// disruption, which sees what was done for the pods.
 func (l *loop) cycle(ctx context.Context) {
 	l.o.Progress()
 	defer l.o.Progress()
@@ -123,3 +124,44 @@ func (d *Decision) Next(due, now time.Time) time.Time {
 	}
 	return later(Sooner(due, now.Add(resync)), now)
 }
+
+// How long changes are gathered before a cycle.
+const (
+	minQuiet = 10 * time.Millisecond  // after a single change
+	maxQuiet = 60 * time.Millisecond  // while changes keep coming
+	maxWait  = 300 * time.Millisecond // after the first change, however many follow
+)
+
+// Pace gathers changes and says when the next cycle is due. The zero value has gathered none.
+type Pace struct {
+	// Idle and Max replace the quiet period after a change and the longest wait; 0 = the defaults.
+	Idle, Max time.Duration
+
+	first, last time.Time
+	waiting     bool
+}
+
+// Change notes that something changed.
+func (p *Pace) Change(now time.Time) {
+	if !p.waiting {
+		p.waiting, p.first = true, now
+	}
+	p.last = now
+}
+
+// Due returns when the next cycle is due, and whether anything has changed. It waits for a quiet period of a third of
+// the time for which changes have been coming, so that a single pod is answered at once and a thousand with few plans.
+func (p *Pace) Due() (time.Time, bool) {
+	if !p.waiting {
+		return time.Time{}, false
+	}
+	quiet := min(max(p.last.Sub(p.first)/3, minQuiet), maxQuiet)
+	at, end := p.last.Add(cmp.Or(p.Idle, quiet)), p.first.Add(cmp.Or(p.Max, maxWait))
+	if at.After(end) {
+		at = end
+	}
+	return at, true
+}
+
+// Settled starts anew after a cycle.
+func (p *Pace) Settled() { *p = Pace{Idle: p.Idle, Max: p.Max} }

@@ -126,9 +126,9 @@ func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
 	await(t, turns)
 	s.wakesAt(t, resync)
 	s.changed <- struct{}{}
-	s.wakesAt(t, firstQuiet)
-	s.Advance(firstQuiet)
-	if d := await(t, turns); !d.At.Equal(noon.Add(firstQuiet)) {
+	s.wakesAt(t, minQuiet)
+	s.Advance(minQuiet)
+	if d := await(t, turns); !d.At.Equal(noon.Add(minQuiet)) {
 		t.Errorf("decided at %v", d.At)
 	}
 }

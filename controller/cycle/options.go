@@ -38,15 +38,15 @@ type Options struct {
 	Applier Applier     // required
 	Clock   clock.Clock // default the real one
 	Policy  model.Policy
-	// Recall makes State know every NodeClaim there is, whatever its watch has shown; Run calls it first. nil = State
-	// knows.
+	// Recall makes every NodeClaim known to State, whatever its watch has shown. Run calls it first. nil = State knows
+	// them.
 	Recall func(context.Context) error
-	// BatchIdle and BatchMax are the quiet that is waited for after a change, and the longest wait; 0 = 10 to 60 ms, and
-	// 300 ms.
+	// BatchIdle is how long Run waits after a change for further ones, BatchMax the longest wait in all; 0 = 10 to 60 ms
+	// and 300 ms.
 	BatchIdle, BatchMax time.Duration
-	// Promise: pods keep the places that a plan gave them on machines that are yet to be ready (feature gate Nominations).
+	// Promise has pods keep the places that a plan gives them on nodes that are not ready yet (feature gate Nominations).
 	Promise bool
-	// Leading is closed when this process may act; nil if it always may.
+	// Leading is closed when this process leads; nil if it always does.
 	Leading <-chan struct{}
 	// Provision, Disrupt and StillTrue are the functions of package engine. Required.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
@@ -64,23 +64,22 @@ type Options struct {
 	BadPlans string
 	// OnDecision is called at the end of each cycle, on Run's goroutine.
 	OnDecision func(Decision)
-	// Progress is called when a cycle begins and when it has ended: every resync at least, unless one hangs. nil =
-	// nobody asks.
+	// Progress is called when a cycle begins and ends: every resync at least, unless one hangs. May be nil.
 	Progress func()
 	Log      *slog.Logger // default slog.Default
 }
 
-// Decision is what one cycle came to. Its Snapshot and Plan are shared: do not change them.
+// Decision is the outcome of one cycle. Its Snapshot and Plan are shared: do not change them.
 type Decision struct {
 	At       time.Time
-	Pending  int // pods that waited unbound
-	Nodes    int // machines in the snapshot
+	Pending  int // pending pods
+	Nodes    int // nodes in the snapshot
 	Snapshot *model.Snapshot
 	Plan     model.Plan    // what was carried out: launches and removals together
-	Bad      []string      // why a plan was not carried out
-	Unproven []string      // promises that a plan which was carried out may break
+	Bad      []string      // the violations of plans that were not carried out
+	Unproven []string      // promises that plans which were carried out may break
 	Took     time.Duration // from the snapshot to the plan
-	Weighed  time.Duration // how long it took to decide which machines go
+	Weighed  time.Duration // how long the search for nodes to remove took
 	Result   Result
 }
 

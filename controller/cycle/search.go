@@ -7,42 +7,42 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// How often machines are looked at.
+// How often nodes are examined.
 const (
-	// LookAgain is how long the same machines are not looked at again when nothing has changed; budgets, prices and the
-	// clock may have by then (as Karpenter).
+	// LookAgain is how long nodes are not examined again while nothing changes, as in Karpenter. After that budgets,
+	// prices or schedules may have changed.
 	LookAgain = 5 * time.Minute
-	// goOn is the pause between two pieces of a search for cheaper machines: pods that come meanwhile are answered first.
+	// goOn is the pause between two parts of a search: new pods are answered first.
 	goOn = 20 * time.Millisecond
-	// AfterLaunch is how long no such search is made after machines were launched: the answer would be about a cluster
-	// that is about to change. Where there is always something launched, a piece is searched every mostPause.
-	AfterLaunch = time.Second
-	mostPause   = 10 * time.Second
-	// rests is how many times as long as a piece took none is searched after it: what saves money may wait for a
-	// processor that is busy.
+	// launchPause is how long no search is made after a launch: the cluster is about to change. Where launches never stop,
+	// a part is searched every maxPause.
+	launchPause = time.Second
+	maxPause    = 10 * time.Second
+	// rests is the length of the pause after a part, as a multiple of the time that it took: saving money may wait for a
+	// busy processor.
 	rests = 2
-	// RipenAtLeast is how long a search rests at least that was at its end, when all it waits for is that pods get older.
-	RipenAtLeast = time.Minute
+	// MinRipening is the shortest pause after a complete search that waits only for pods to get older.
+	MinRipening = time.Minute
 )
 
-// search is the search for machines that are not worth their price. It goes round the machines in pieces, and rests
-// while nothing has changed since it was last at its end.
+// search is the search for nodes that are not worth their price. It examines the nodes in parts, in turn, and pauses
+// while nothing has changed since it was last complete.
 type search struct {
-	last     *model.Snapshot // that was looked at; nil = it is worth another look
+	last     *model.Snapshot // that was examined; nil = examine again
 	at       time.Time       // when
-	kept     []model.Kept    // what was said of the machines then
-	after    model.Cursor    // where it stopped, the zero value if it came to the end
+	kept     []model.Kept    // why nodes were kept then
+	after    model.Cursor    // where it stopped; the zero value if it was complete
 	again    time.Time       // when pods that were too young to be moved are old enough; zero if there are none
-	launched time.Time       // when machines were last launched for pods
-	searched time.Time       // when a piece was last searched, or the first might have been
-	rest     time.Time       // until when none is searched, for the time that the last one took
-	held     bool            // a piece was due when there was last a look, and not searched
+	launched time.Time       // when nodes were last launched for pods
+	searched time.Time       // when a part was last searched, or the first could have been
+	rest     time.Time       // until when nothing is searched, for the time that the last part took
+	held     bool            // a part was due at the last call and was not searched
 }
 
-// noWhatIfs asks the engine for what costs no search only.
+// noWhatIfs limits the engine to what needs no search.
 const noWhatIfs = -1
 
-// policy is the policy for the next piece, and whether there is any use in one.
+// policy returns the policy for the next part, and whether to search one.
 func (c *search) policy(s *model.Snapshot, p model.Policy) (model.Policy, bool) {
 	if c.searched.IsZero() {
 		c.searched = s.Now
@@ -56,23 +56,23 @@ func (c *search) policy(s *model.Snapshot, p model.Policy) (model.Policy, bool) 
 }
 
 func (c *search) pausing(now time.Time) bool {
-	return now.Before(later(c.launched.Add(AfterLaunch), c.rest)) && now.Before(c.searched.Add(mostPause))
+	return now.Before(later(c.launched.Add(launchPause), c.rest)) && now.Before(c.searched.Add(maxPause))
 }
 
-// looked notes what the piece came to, and when that was known; done is whether all of it could be carried out.
+// looked notes the result of a part and when it was known; done is whether all of it was carried out.
 func (c *search) looked(s *model.Snapshot, p *model.Plan, known time.Time, done bool) {
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
 	c.held = c.pausing(s.Now)
 	if !c.held {
 		c.after, c.searched, c.again = p.After, s.Now, ripening(c.again, p.RecheckAt, s.Now)
-		c.rest = known.Add(min(rests*known.Sub(s.Now), mostPause))
+		c.rest = known.Add(min(rests*known.Sub(s.Now), maxPause))
 	}
 	if !done || c.held {
 		c.last = nil
 	}
 }
 
-// merged is why machines stay: what is new, and of those that this piece did not come to what was said before.
+// merged returns why nodes are kept: the new reasons, and the previous ones of nodes that this part did not reach.
 func merged(before, now []model.Kept) []model.Kept {
 	said := map[string]model.Reason{}
 	for _, k := range before {
@@ -87,9 +87,9 @@ func merged(before, now []model.Kept) []model.Kept {
 	return out
 }
 
-// due is when the next piece is to be made though nothing changes; zero if that is later than any resync.
+// due returns when the next part is to be searched though nothing changes; zero if that is later than any resync.
 func (c *search) due(now time.Time) time.Time {
-	if resume := c.launched.Add(AfterLaunch); now.Before(resume) {
+	if resume := c.launched.Add(launchPause); now.Before(resume) {
 		return resume
 	}
 	switch between := c.after != (model.Cursor{}); {
@@ -104,8 +104,8 @@ func (c *search) due(now time.Time) time.Time {
 // ripe reports whether pods that were too young to be moved may be old enough by now.
 func (c *search) ripe(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
-// ripening is when to look again for pods that were too young: at the earlier of the two times, but not at every
-// machine's own. What a piece before said is over once it is past.
+// ripening returns when to search again for pods that were too young: at the earlier of the two times, but not for each
+// node separately. The time of an earlier part counts until it has passed.
 func ripening(before, next, now time.Time) time.Time {
 	if before.After(now) {
 		next = Sooner(before, next)
@@ -113,11 +113,10 @@ func ripening(before, next, now time.Time) time.Time {
 	if next.IsZero() {
 		return next
 	}
-	return later(next, now.Add(RipenAtLeast))
+	return later(next, now.Add(MinRipening))
 }
 
-// changed reports whether a snapshot shows another cluster than the one before. Snapshots share what has not changed,
-// so that this costs nothing.
+// changed reports whether two snapshots differ. They share what has not changed, so that this costs nothing.
 func changed(a, b *model.Snapshot) bool {
 	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
 		!same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
@@ -126,7 +125,7 @@ func changed(a, b *model.Snapshot) bool {
 
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// samePools compares what pools allow and offer; what their machines add up to follows from the machines.
+// samePools compares what pools allow and offer. Their usage follows from the nodes.
 func samePools(a, b []model.Pool) bool {
 	if len(a) != len(b) {
 		return false
@@ -142,8 +141,53 @@ func samePools(a, b []model.Pool) bool {
 	return true
 }
 
-// fellDue reports whether a machine became old enough to be looked at since.
+// fellDue reports whether a node has become a candidate since.
 func fellDue(a, b *model.Snapshot) bool {
 	due, ok := NextDue(a)
 	return ok && !due.After(b.Now)
+}
+
+// NextDue returns when the next node becomes a candidate, and whether there is one to wait for: when its
+// consolidateAfter has passed and no pod is nominated to it, or when there is another reason to replace it.
+func NextDue(s *model.Snapshot) (time.Time, bool) {
+	pools := map[string]*model.DisruptionPolicy{}
+	for i := range s.Pools {
+		pools[s.Pools[i].Name] = &s.Pools[i].Disruption
+	}
+	var next time.Time
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		policy := pools[n.Pool]
+		if policy == nil || n.Claim == "" || n.Deleting || n.State != model.Initialized {
+			continue
+		}
+		since := n.Initialized
+		if n.LastPodEvent.After(since) {
+			since = n.LastPodEvent
+		}
+		due := later(since.Add(max(policy.ConsolidateAfter, 0)), n.NominatedUntil)
+		if policy.Never {
+			due = n.NominatedUntil // drift waits for that too
+		}
+		for _, due := range append(causes(policy, n), due) {
+			if due.After(s.Now) && (next.IsZero() || due.Before(next)) {
+				next = due
+			}
+		}
+	}
+	return next, !next.IsZero()
+}
+
+// causes returns the times from which the node is to be replaced for other reasons, including past times.
+func causes(policy *model.DisruptionPolicy, n *model.Node) []time.Time {
+	var out []time.Time
+	if policy.SoftExpireAfter > 0 {
+		out = append(out, n.Created.Add(policy.SoftExpireAfter))
+	}
+	if policy.ReplaceCrowded {
+		for _, l := range n.MissingDaemons {
+			out = append(out, l.Since.Add(model.CrowdedOutAfter))
+		}
+	}
+	return out
 }

@@ -82,14 +82,14 @@ func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
 	await(t, turns)
 	s.wakesAt(t, piece+rests*piece)
 	s.changed <- struct{}{}
-	s.wakesAt(t, piece+firstQuiet)
-	s.Advance(firstQuiet)
+	s.wakesAt(t, piece+minQuiet)
+	s.Advance(minQuiet)
 	await(t, turns)
 	if len(a.what) != 2 || a.what[1] != noWhatIfs {
 		t.Fatalf("plans to be tried: %v", a.what)
 	}
 	s.wakesAt(t, piece+rests*piece)
-	s.Advance(rests*piece - firstQuiet)
+	s.Advance(rests*piece - minQuiet)
 	await(t, turns)
 	if len(a.what) != 3 || a.what[2] != 0 || a.after[2] != "f" {
 		t.Errorf("plans to be tried: %v, begun at %q", a.what, a.after)
@@ -102,8 +102,8 @@ func TestWhileMachinesAreLaunchedNoneIsSearchedFor(t *testing.T) {
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
 	s.result = Result{}
-	s.wakesAt(t, AfterLaunch)
-	s.Advance(AfterLaunch)
+	s.wakesAt(t, launchPause)
+	s.Advance(launchPause)
 	await(t, turns)
 	if len(a.what) != 2 || a.what[0] != noWhatIfs || a.what[1] != 0 {
 		t.Errorf("plans to be tried: %v", a.what)
@@ -115,9 +115,9 @@ func TestWhereMachinesAreAlwaysLaunchedASearchIsMadeNowAndThen(t *testing.T) {
 	s.result = Result{Created: []string{"c"}}
 	turns := begin(t, s, Options{Disrupt: a.disrupt})
 	await(t, turns)
-	for s.Now().Before(noon.Add(mostPause)) {
-		s.wakesAt(t, s.Now().Sub(noon)+AfterLaunch)
-		s.Advance(AfterLaunch)
+	for s.Now().Before(noon.Add(maxPause)) {
+		s.wakesAt(t, s.Now().Sub(noon)+launchPause)
+		s.Advance(launchPause)
 		await(t, turns)
 	}
 	if n := len(a.what); n != 11 || a.what[n-2] != noWhatIfs || a.what[n-1] != 0 {
@@ -237,7 +237,7 @@ func TestTheNextConsolidationIsDueAfterTheLastPodEvent(t *testing.T) {
 func TestPodsThatRipenOneAfterTheOtherAreLookedAtTogether(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ before, next, want time.Duration }{
-		{0, time.Second, RipenAtLeast},
+		{0, time.Second, MinRipening},
 		{0, time.Hour, time.Hour},
 		{2 * time.Minute, time.Hour, 2 * time.Minute},
 		{-time.Minute, time.Hour, time.Hour},

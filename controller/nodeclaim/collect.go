@@ -62,7 +62,7 @@ func (g *collector) forget(ctx context.Context, drift *driftDetector) error {
 
 // collect ends instances without claim, claims without instance and Nodes without either.
 func (g *collector) collect(ctx context.Context) error {
-	all, err := g.instances.list(ctx)
+	all, err := g.instances.lister.Read(ctx)
 	if err != nil {
 		return fmt.Errorf("list instances: %w", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/coalesce"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
@@ -113,7 +114,7 @@ func newController(o Options) *Controller {
 	}
 	claims, nodes := workqueue.New("NodeClaim", o.Clock, o.Log), workqueue.New("drain", o.Clock, o.Log)
 	outcomes := &launchOutcomes{objects: shared, cloud: o.Cloud, report: o.Registered}
-	instances := &instances{objects: shared, cloud: o.Cloud, instanceLister: newInstanceLister(o.Cloud.List)}
+	instances := &instances{objects: shared, cloud: o.Cloud, lister: coalesce.New(o.Cloud.List)}
 	launches := newLauncher(shared, o, outcomes, claims)
 	replacements := &replacements{objects: shared, claims: claims}
 	return &Controller{

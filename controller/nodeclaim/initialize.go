@@ -47,7 +47,7 @@ func (g *registrar) reserve(ctx context.Context, claim *karpv1.NodeClaim, node *
 
 // release lets pods come to a reserved Node that is fit or has waited long enough, and reports whether it still waits.
 func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (waits bool, err error) {
-	if !translate.Kept(r.node) || r.node.DeletionTimestamp != nil {
+	if !translate.Reserved(r.node) || r.node.DeletionTimestamp != nil {
 		return false, nil
 	}
 	limit := maxReserved
@@ -55,7 +55,7 @@ func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (w
 		limit = maxUntainted
 	}
 	left := g.until(r.claim.StatusConditions().Get(karpv1.ConditionTypeRegistered).LastTransitionTime.Time, limit)
-	if left > 0 && !(fit && translate.Tainted(r.node)) {
+	if left > 0 && !(fit && translate.HasCordonTaint(r.node)) {
 		r.requeueAfter(left)
 		return true, nil
 	}
@@ -63,7 +63,7 @@ func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (w
 		g.nominate(ctx, r.claim.Name, r.node.Name)
 	}
 	before := r.node.DeepCopy()
-	if translate.Open(r.node); fit {
+	if translate.Unreserve(r.node); fit {
 		r.node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	}
 	return false, g.writeNode(ctx, before, r.node)

@@ -167,7 +167,7 @@ func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 		node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	}
 	if reserve {
-		translate.Keep(node)
+		translate.Reserve(node)
 	}
 	return g.writeNode(ctx, before, node)
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/internal/kit/coalesce"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
@@ -83,7 +83,7 @@ func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (s
 	if s.refused || !s.mayHaveInstance {
 		return "", 0, nil
 	}
-	all, err := t.instances.list(ctx)
+	all, err := t.instances.lister.Read(ctx)
 	if err != nil {
 		return "", 0, fmt.Errorf("look for the instance of NodeClaim %s: %w", claim.Name, err)
 	}
@@ -113,7 +113,7 @@ func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClai
 	if t.state.instances.get(id).terminations > 0 {
 		return 0, nil
 	}
-	all, err := t.instances.list(ctx)
+	all, err := t.instances.lister.Read(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("look for instances of NodeClaim %s: %w", claim.Name, err)
 	}
@@ -188,8 +188,8 @@ func (t *terminator) deleteNodes(ctx context.Context, claim *karpv1.NodeClaim) (
 // instances asks the cloud about instances, and for their end.
 type instances struct {
 	*objects
-	*instanceLister
-	cloud cloud.Provider
+	cloud  cloud.Provider
+	lister *coalesce.Reader[[]cloud.Instance]
 }
 
 // terminate asks for an instance's end, and returns when to ask again; 0 when the instance is gone.
@@ -219,41 +219,4 @@ func (i *instances) isGone(ctx context.Context, id string) (bool, error) {
 		return false, fmt.Errorf("look for instance %s: %w", id, err)
 	}
 	return false, nil
-}
-
-// instanceLister shares a list of all instances among those who asked before it was begun: a thousand claims deleted at
-// once cost two lists.
-type instanceLister struct {
-	read    func(context.Context) ([]cloud.Instance, error)
-	asked   atomic.Int64
-	token   chan struct{} // whoever has it owns the fields below; waiting for it ends with the caller's context
-	covered int64         // the last question that last answers
-	last    []cloud.Instance
-}
-
-func newInstanceLister(read func(context.Context) ([]cloud.Instance, error)) *instanceLister {
-	s := &instanceLister{read: read, token: make(chan struct{}, 1)}
-	s.token <- struct{}{}
-	return s
-}
-
-// list returns every instance of the cluster, by a list begun after the call.
-func (s *instanceLister) list(ctx context.Context) ([]cloud.Instance, error) {
-	mine := s.asked.Add(1)
-	select {
-	case <-s.token:
-		defer func() { s.token <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if s.covered >= mine {
-		return s.last, nil
-	}
-	upTo := s.asked.Load()
-	got, err := s.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.covered, s.last = upTo, got
-	return got, nil
 }

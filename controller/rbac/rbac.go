@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
@@ -57,7 +56,7 @@ func Rules() []rbacv1.PolicyRule {
 			[]string{"create"}),
 		named(rule("admissionregistration.k8s.io",
 			[]string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"get", "update", "delete"}),
-			admission.MutatingName, admission.ValidatingName),
+			fargate.MutatingWebhooks, fargate.ValidatingWebhooks),
 	}
 }
 
@@ -79,7 +78,7 @@ func ownRules(lease string) []rbacv1.PolicyRule {
 		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
 		named(rule("coordination.k8s.io", []string{"leases"}, []string{"get", "update"}), lease),
 		rule("", []string{"secrets"}, []string{"create"}),
-		named(rule("", []string{"secrets"}, []string{"get", "update"}), admission.SecretName),
+		named(rule("", []string{"secrets"}, []string{"get", "update"}), fargate.WebhookSecret),
 	}
 }
 

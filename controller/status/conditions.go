@@ -31,11 +31,11 @@ func (p *poolReconciler) setFalse(pool *karpv1.NodePool, kind, reason, message s
 
 // judgeAnnotations sets the condition ConditionAnnotationsValid.
 func (p *poolReconciler) judgeAnnotations(pool *karpv1.NodePool) {
-	if !translate.HasWishes(pool) {
+	if !translate.HasDisruptionAnnotations(pool) {
 		clearCondition(pool, ConditionAnnotationsValid)
 		return
 	}
-	if _, err := translate.ReadWishes(pool); err != nil {
+	if _, err := translate.ReadDisruptionAnnotations(pool); err != nil {
 		p.setFalse(pool, ConditionAnnotationsValid, "AnnotationInvalid",
 			"no node of this NodePool is disrupted until this is corrected: "+err.Error())
 		return

@@ -9,17 +9,19 @@ import (
 	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/engine/model"
 )
 
-// allowed is how many of a pool's machines the budgets let go at the same time for a reason: the least of the active
-// budgets that name the reason or none, percentages of total rounded up. Budgets that cannot be read allow nothing, for
-// any reason (reference karpenter.md §1.5). shown is what the clock shows by which schedules go.
+// allowed returns how many nodes of a pool the budgets allow to be disrupted at the same time for a reason: the minimum
+// over the active budgets that name the reason or none, percentages of total rounded up. Budgets that cannot be read
+// allow nothing, for any reason (reference karpenter.md §1.5). shown is the wall-clock time of the schedules.
 func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (int, error) {
 	_, least, err := strictest(budgets, reason, shown, total)
 	return least, err
 }
 
-// strictest is allowed with the index of the budget that says so, -1 if that is the default or none is active.
+// strictest is allowed with the index of the deciding budget, -1 if that is the default or none is active.
 func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int,
 	err error,
 ) {
@@ -41,15 +43,15 @@ func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown ti
 	return at, least, nil
 }
 
-// Strictest names the budget of a pool that lets the fewest of its machines go for a reason now, such as
-// "spec.disruption.budgets[0] (nodes: 10%)", and says how many those are; "" if none sets a bound or they cannot be
-// read.
-func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, machines int) (string, int) {
-	wishes, err := ReadWishes(np)
+// Strictest names the budget of a pool that allows the fewest disruptions for a reason now, such as
+// "spec.disruption.budgets[0] (nodes: 10%)", and returns how many those are; "" if none sets a limit or the budgets
+// cannot be read.
+func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, nodes int) (string, int) {
+	annotations, err := ReadDisruptionAnnotations(np)
 	if err != nil {
 		return "", 0
 	}
-	at, least, err := strictest(np.Spec.Disruption.Budgets, reason, wall(now, wishes.zone), machines)
+	at, least, err := strictest(np.Spec.Disruption.Budgets, reason, wall(now, annotations.zone), nodes)
 	switch {
 	case err != nil || least == math.MaxInt32:
 		return "", 0
@@ -70,7 +72,7 @@ func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Tim
 	return fmt.Sprintf("spec.disruption.budgets[%d] (%s)", at, text), least
 }
 
-// budgetNodes is what one budget allows now; no bound while it is not active.
+// budgetNodes returns what one budget allows now; no limit while it is not active.
 func budgetNodes(b *karpv1.Budget, shown time.Time, total int) (int, error) {
 	nodes, err := scaled(b.Nodes, total)
 	if err != nil {
@@ -103,4 +105,20 @@ func scaled(text string, total int) (int, error) {
 		n = (n*total + 99) / 100
 	}
 	return n, nil
+}
+
+// AllowedDisruptions returns how many of a pool's nodes may be disrupted at the same time for a reason, including those
+// that are; 0 if its budgets or annotations cannot be read, or its disruption window for that reason is closed.
+func AllowedDisruptions(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, nodes int) int {
+	annotations, err := ReadDisruptionAnnotations(np)
+	if err != nil {
+		return 0
+	}
+	shown := wall(now, annotations.zone)
+	n, err := allowed(np.Spec.Disruption.Budgets, reason, shown, nodes)
+	if open, _ := inWindows(annotations.windows, shown); err != nil || len(annotations.windows) > 0 && !open &&
+		annotations.binds.Binds(model.Method(reason)) {
+		return 0
+	}
+	return n
 }

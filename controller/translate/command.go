@@ -13,35 +13,35 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Annotations by which a command under way is found again by any process.
+// Annotations by which any process finds a command in progress.
 const (
-	// AnnotationCommand is the Command by which a machine is to go, as JSON, on the NodeClaim of each victim.
+	// AnnotationCommand is the Command that removes a NodeClaim, as JSON, on each victim.
 	AnnotationCommand = "nodeless.sh/command"
 	// AnnotationReplaces is the ID of the command that the NodeClaim was created for.
 	AnnotationReplaces = "nodeless.sh/replaces"
-	// AnnotationReplacing is the whole Command beside that ID: a process that finds no victim marked can go on from it.
+	// AnnotationReplacing is the whole Command of that ID: a process that finds no marked victim goes on from it.
 	AnnotationReplacing = "nodeless.sh/replacing"
 )
 
-// Command is a model.Command under way, as written on NodeClaims.
+// Command is a model.Command in progress, as written on NodeClaims.
 type Command struct {
 	ID      string       `json:"id"`
 	Method  model.Method `json:"method"`
-	Victims []Victim     `json:"victims"` // the NodeClaims that go
-	// Replacements are the NodeClaims that have to be initialized first. They have no names yet where the command is
-	// written on one of them; Launches is how many there have to be.
+	Victims []Victim     `json:"victims"` // the NodeClaims to be removed
+	// Replacements are the NodeClaims that must be initialized first, Launches is their number. Their names are missing in
+	// the copy that is written on a replacement.
 	Replacements []string  `json:"replacements,omitempty"`
 	Launches     int       `json:"launches"`
 	Since        time.Time `json:"since"`
 }
 
-// Victim is a NodeClaim that goes. Another one may have its name later.
+// Victim is a NodeClaim to be removed. Another one may get its name later.
 type Victim struct {
 	Claim string    `json:"nodeClaim"`
 	UID   types.UID `json:"uid"`
 }
 
-// Text is the command as written in an annotation.
+// Text returns the command as written in an annotation.
 func (c Command) Text() string {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -50,13 +50,13 @@ func (c Command) Text() string {
 	return string(text)
 }
 
-// CommandOf is the command by which a claim is to go, and whether there is one. The error says what of the annotation
+// CommandOf returns the command that removes a claim, and whether there is one. The error says what in the annotation
 // cannot be read.
 func CommandOf(claim *karpv1.NodeClaim) (Command, bool, error) {
 	return readCommand(claim, AnnotationCommand)
 }
 
-// ReplacingOf is the command that a claim was created for, and whether there is one.
+// ReplacingOf returns the command that a claim was created for, and whether there is one.
 func ReplacingOf(claim *karpv1.NodeClaim) (Command, bool, error) {
 	if claim.Annotations[AnnotationReplaces] == "" {
 		return Command{}, false, nil
@@ -85,12 +85,12 @@ func readCommand(claim *karpv1.NodeClaim, key string) (Command, bool, error) {
 	return c, true, nil
 }
 
-// Terminating reports whether the cloud was asked to end the machine of a claim.
+// Terminating reports whether the termination of a claim's instance was requested.
 func Terminating(claim *karpv1.NodeClaim) bool {
 	return conditions.IsTrue(claim, karpv1.ConditionTypeInstanceTerminating)
 }
 
-// HasDeadline reports whether the machine of a claim goes by a time whatever its pods say.
+// HasDeadline reports whether a claim's node is removed by a deadline even if its pods do not allow it.
 func HasDeadline(claim *karpv1.NodeClaim) bool {
 	return claim != nil && (claim.Spec.TerminationGracePeriod != nil ||
 		claim.Annotations[karpv1.NodeClaimTerminationTimestampAnnotationKey] != "")

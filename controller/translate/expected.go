@@ -9,21 +9,21 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Annotations that act leaves on the NodeClaims it creates, so that the next process knows as much.
+// Annotations on the NodeClaims that apply creates, so that the next process knows as much.
 const (
 	// AnnotationLaunch is the ID of the plan's launch that the claim came from.
 	AnnotationLaunch = "nodeless.sh/launch"
-	// AnnotationExpected is what was expected of the machine when it was asked for, as JSON.
+	// AnnotationExpected is the Expected node, as JSON.
 	AnnotationExpected = "nodeless.sh/expected"
-	// AnnotationDisruption is why the machine was asked to go, such as "Empty".
+	// AnnotationDisruption is the disruption method that removes the node, such as "Empty".
 	AnnotationDisruption = "nodeless.sh/disruption"
 )
 
-// Expected is what a machine is thought to be before it is there.
+// Expected is what a node is expected to be before its instance exists.
 type Expected struct {
 	Candidate   model.Candidate
-	Capacity    model.Resources // the most that any candidate type has: what counts against limits
-	Allocatable model.Resources // of the type that was chosen: what pods may count on
+	Capacity    model.Resources // maximum over the candidate types: counts against limits
+	Allocatable model.Resources // of the chosen type: pods may rely on it
 	Price       model.Price
 }
 
@@ -49,8 +49,8 @@ func (n *Names) writeExpected(e Expected) string {
 	return string(text)
 }
 
-// expected is what is known of a claim's machine, the best source first: the launch's report, act's expectation, the
-// claim's own requests.
+// expected returns what is known about a claim's node, from the best source: what the launch reported, the annotation,
+// the claim's requests.
 func (n *Names) expected(claim *karpv1.NodeClaim) Expected {
 	var e Expected
 	var was expectedJSON

@@ -1,7 +1,7 @@
 // Package translate is the only translator between Kubernetes objects and engine types.
 //
-// It decides nothing and keeps nothing but the table of resource names. What it cannot translate it says: a pod gets
-// Unmodelled, a pool NotReady, everything else an error that names the field.
+// It makes no decisions and holds nothing but the table of resource names. It reports what it cannot translate: a pod
+// gets Unmodelled, a pool NotReady, everything else an error that names the field.
 package translate
 
 import (
@@ -15,18 +15,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// maxAmount is the largest amount of one resource that is told apart: sums of thousands of them still fit an int64.
+// maxAmount is the largest amount of one resource; larger ones are clamped. Sums of thousands still fit an int64.
 const maxAmount = int64(1) << 50
 
-// Names is the table of resource names: which index of model.Resources means what. It only ever grows. It is safe for
-// concurrent use.
+// Names maps resource names to indices of model.Resources. It only grows. It is safe for concurrent use.
 type Names struct {
 	mu    sync.RWMutex
 	list  []string
 	index map[string]int
 }
 
-// NewNames is a table that holds model.WellKnownResources.
+// NewNames returns a table of model.WellKnownResources.
 func NewNames() *Names {
 	n := &Names{list: slices.Clone(model.WellKnownResources), index: map[string]int{}}
 	for i, name := range n.list {
@@ -35,7 +34,7 @@ func NewNames() *Names {
 	return n
 }
 
-// Index is the index of a resource name, which is given one if it has none yet; false if the table is full.
+// Index returns the index of a resource name, a new one if it has none yet; false if the table is full.
 func (n *Names) Index(name string) (int, bool) {
 	n.mu.RLock()
 	i, ok := n.index[name]
@@ -56,7 +55,7 @@ func (n *Names) Index(name string) (int, bool) {
 	return len(n.list) - 1, true
 }
 
-// List is the names by index. The result is shared: do not change it.
+// List returns the names by index. The result is shared: do not change it.
 func (n *Names) List() []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -91,16 +90,16 @@ func (n *Names) Resources(list corev1.ResourceList) (model.Resources, error) {
 	return out, fmt.Errorf("%s", bad[0])
 }
 
-// amount is a quantity as an integer within 0..maxAmount, and what is wrong with it.
+// amount returns a quantity as an integer within 0..maxAmount, and what is wrong with it.
 func amount(q resource.Quantity, milli bool) (int64, string) {
-	most := maxAmount
+	limit := maxAmount
 	if milli {
-		most /= 1000
+		limit /= 1000
 	}
 	switch {
 	case q.Sign() < 0:
 		return 0, "is negative"
-	case q.CmpInt64(most) > 0:
+	case q.CmpInt64(limit) > 0:
 		return maxAmount, "is too large"
 	case milli:
 		return q.MilliValue(), ""
@@ -108,7 +107,7 @@ func amount(q resource.Quantity, milli bool) (int64, string) {
 	return q.Value(), ""
 }
 
-// ResourceList is the Kubernetes form of r; zero entries are left out.
+// ResourceList returns the Kubernetes form of r, without zero entries.
 func (n *Names) ResourceList(r model.Resources) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i, name := range n.List() {

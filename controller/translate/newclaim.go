@@ -19,8 +19,8 @@ func setClassLabel(labels map[string]string, ref *karpv1.NodeClassReference) {
 	}
 }
 
-// NewClaim is the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included.
-// chosen is the type of the launch's choice: the labels it decides are left to the cloud.
+// NewClaim returns the NodeClaim for a launch, as Karpenter would write it: labels, hash, owner and finalizer included.
+// chosen is the type of the launch's chosen offering: labels that it determines are left to the cloud.
 func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chosen *model.InstanceType,
 	e Expected,
 ) *karpv1.NodeClaim {
@@ -56,8 +56,8 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 	}
 }
 
-// claimable leaves out what the API refuses in a claim's requirements: the node's name, the host name, and karpenter.sh
-// labels but two.
+// claimable leaves out what the API refuses in a claim's requirements: the name of the node, the host name, and all but
+// two karpenter.sh labels.
 func claimable(rs model.Requirements) model.Requirements {
 	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool {
 		if r.Key == model.NodeNameField {
@@ -68,7 +68,7 @@ func claimable(rs model.Requirements) model.Requirements {
 	})
 }
 
-// customLabels gives a value to each label that pods or pool ask for and neither type, offering nor cloud decides.
+// customLabels gives a value to each label that pods or pool require and neither type, offering nor cloud determines.
 func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]string {
 	out := map[string]string{}
 	for _, r := range rs {
@@ -87,8 +87,8 @@ func customLabels(rs model.Requirements, chosen *model.InstanceType) map[string]
 	return out
 }
 
-// anyValue is the first value that satisfies r, in a fixed order; none if the label may as well be absent, or if no
-// value does.
+// anyValue returns the first value that satisfies r, in a fixed order; none if the label may be absent, or if no value
+// satisfies r.
 func anyValue(r model.Requirement) (string, bool) {
 	switch {
 	case r.AllowsAbsence() || r.Impossible():

@@ -1,27 +1,27 @@
 package translate
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Node translates a machine from its Node, its NodeClaim or both; at least one is there. Pods, Used, LastPodEvent of
-// pods and, where it was not recorded, Price are left to the caller.
+// Node translates a Node, a NodeClaim, or both if they are of the same instance; one may be nil. Pods, Used,
+// LastPodEvent of pods and, where it was not recorded, Price are left to the caller.
 //
-// While there is no Node its resources are what the launch reported, before that what act expected of it.
+// While there is no Node, the resources are what the launch reported, before that what apply expected.
 func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	if node == nil {
 		return n.inFlight(claim)
 	}
 	out := model.Node{
 		Name: node.Name, Pool: node.Labels[karpv1.NodePoolLabelKey], Created: node.CreationTimestamp.Time,
-		Cordoned: node.Spec.Unschedulable && !Kept(node), Deleting: node.DeletionTimestamp != nil,
+		Cordoned: node.Spec.Unschedulable && !Reserved(node), Deleting: node.DeletionTimestamp != nil,
 		DoNotDisrupt: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
 	}
 	labels := node.Labels
@@ -42,7 +42,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone],
 		labels[model.LabelCapacityType]
 	taints := node.Spec.Taints
-	if !out.Cordoned { // kube-controller-manager is about to take it off, or lifecycle is
+	if !out.Cordoned { // it is about to be removed
 		taints = withoutCordon(node)
 	}
 	out.Taints = schedulingTaints(taints, startup, claim == nil || out.State == model.Initialized)
@@ -58,7 +58,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	return out
 }
 
-// inFlight is a machine that has no Node yet. Its labels are the sets that its claim leaves open.
+// inFlight translates a NodeClaim without a Node. Its labels are the sets of values that the claim leaves open.
 func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
 	out := model.Node{Name: claim.Name, State: model.InFlight}
 	n.fromClaim(&out, claim)
@@ -75,7 +75,7 @@ func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
 	return out
 }
 
-// fromClaim fills in what a NodeClaim alone decides.
+// fromClaim fills in what the NodeClaim alone determines.
 func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	out.Claim = claim.Name
 	if pool := claim.Labels[karpv1.NodePoolLabelKey]; pool != "" {
@@ -95,30 +95,26 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 	if after := claim.Spec.ExpireAfter.Duration; after != nil {
 		out.Expires = out.Created.Add(*after)
 	}
-	for i := range claim.Status.Conditions {
-		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeDrifted && c.Status == metav1.ConditionTrue {
-			out.Drifted, out.DriftedSince = c.Reason, c.LastTransitionTime.Time
-		}
+	if c := conditions.Of(claim, karpv1.ConditionTypeDrifted); c != nil && c.IsTrue() {
+		out.Drifted, out.DriftedSince = c.Reason, c.LastTransitionTime.Time
 	}
 }
 
-// managedState is how far a machine with a Node and a NodeClaim is, and since when it is initialized. The Node's
-// label decides, which is written together with the end of the taints of starting or after it: the claim comes by
-// another watch and may be ahead of the Node, whose taints would then keep pods off that have their place there, and
-// a machine more be launched for them.
+// managedState returns the state of a node with a NodeClaim, and since when it is initialized. The Node's label
+// decides, which is written when its startup taints are removed or later. The claim comes by another watch and may be
+// ahead of the Node: the Node's taints would then exclude pods that have a place there, and another node be launched
+// for them.
 func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
 	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		return model.Registered, time.Time{}
 	}
-	for i := range claim.Status.Conditions {
-		if c := &claim.Status.Conditions[i]; c.Type == karpv1.ConditionTypeInitialized && c.Status == metav1.ConditionTrue {
-			return model.Initialized, c.LastTransitionTime.Time
-		}
+	if c := conditions.Of(claim, karpv1.ConditionTypeInitialized); c != nil && c.IsTrue() {
+		return model.Initialized, c.LastTransitionTime.Time
 	}
 	return model.Initialized, node.CreationTimestamp.Time
 }
 
-// unmanagedState is how far somebody else's machine is: all of its taints count, so ready is enough.
+// unmanagedState returns the state of a node without a NodeClaim: all of its taints count, so ready is enough.
 func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
 	if at, ok := ReadySince(node); ok {
 		return model.Initialized, at
@@ -126,7 +122,7 @@ func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
 	return model.Registered, time.Time{}
 }
 
-// ReadySince is when the node became ready, and whether it is.
+// ReadySince returns when the node became ready or not, and whether it is.
 func ReadySince(node *corev1.Node) (time.Time, bool) {
 	c := conditions.OfNode(node, corev1.NodeReady)
 	if c == nil {
@@ -146,11 +142,7 @@ func orElse(r, other model.Resources) model.Resources {
 
 func merged(under, over map[string]string) map[string]string {
 	out := make(map[string]string, len(under)+len(over))
-	for k, v := range under {
-		out[k] = v
-	}
-	for k, v := range over {
-		out[k] = v
-	}
+	maps.Copy(out, under)
+	maps.Copy(out, over)
 	return out
 }

@@ -16,9 +16,9 @@ import (
 // noNode is a requirement that no node satisfies.
 var noNode = model.Requirement{Key: model.NodeNameField, Present: true}
 
-// addNodeAffinity translates the pod's node selector and node affinity. A single required term is as good as a node
-// selector. The pod of a DaemonSet names its node; it is left out, since the pod is bound there or nowhere and all pods
-// of the DaemonSet would have shapes of their own.
+// addNodeAffinity translates the pod's node selector and node affinity. A single required term is equivalent to a node
+// selector. The name of the node that a DaemonSet's pod is for is left out: the pod runs there or nowhere, and
+// otherwise each pod of the DaemonSet would have a shape of its own.
 func addNodeAffinity(s *model.Shape, pod *corev1.Pod) {
 	if len(pod.Spec.NodeSelector) > 0 {
 		selector := make([]model.Requirement, 0, len(pod.Spec.NodeSelector))
@@ -50,8 +50,8 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// addRequiredTerms: one of the terms must hold. As in kube-scheduler, an empty term and one that cannot be read match
-// no node; if only such are there, the pod is told what cannot be read.
+// addRequiredTerms adds terms of which one must hold. As in kube-scheduler, an empty term and one that cannot be read
+// match no node; if there are no others, Unmodelled says what cannot be read.
 func addRequiredTerms(s *model.Shape, terms []corev1.NodeSelectorTerm, nameless bool) {
 	var out []model.Requirements
 	var bad []string
@@ -115,8 +115,7 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// labelRequirement is requirement of values of a label. As kube-scheduler, it does not take what no label can be,
-// such as −1.
+// labelRequirement is requirement for a label. As in kube-scheduler, it refuses what no label value can be, such as −1.
 func labelRequirement(key string, op model.Operator, values []string) (model.Requirement, error) {
 	for _, v := range values {
 		if problems := validation.IsValidLabelValue(v); len(problems) > 0 {
@@ -126,7 +125,7 @@ func labelRequirement(key string, op model.Operator, values []string) (model.Req
 	return requirement(key, op, values)
 }
 
-// requirement translates one requirement of a selector, of which Kubernetes takes fewer operators than NodePools do.
+// requirement translates one requirement of a selector. NodePools have more operators than Kubernetes accepts here.
 func requirement(key string, op model.Operator, values []string) (model.Requirement, error) {
 	switch op {
 	case model.In, model.NotIn:

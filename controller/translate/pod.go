@@ -3,6 +3,7 @@ package translate
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,28 +14,28 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Forever is the end of what has no end.
+// Forever is the end of periods without an end.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Pod is what matters of a pod besides its shape. It is comparable: equal Pods make no difference to any decision.
+// Pod is what matters about a pod besides its shape. It is comparable: equal Pods lead to the same decisions.
 type Pod struct {
 	Key       model.PodKey
 	Priority  int32
 	Created   time.Time
 	Node      string // spec.nodeName, "" if not bound
 	DaemonSet string // namespace/name of the DaemonSet that owns it, "" if none
-	Only      string // the one node that it may be on, if it is a DaemonSet's; "" if it is not, or says nothing of that
-	Static    bool   // owned by its Node: goes with it
-	Stateful  bool   // owned by a StatefulSet: its successor comes only when it is gone
-	Apart     bool   // is alone in a microVM, or is to be: its successor gets another, never a place on a machine
-	Maker     string // UID of the ReplicaSet that makes another pod in its place at once, "" if none does
-	Waiting   bool   // wants a place: unbound, not ending, not gated, for the default scheduler, not a daemon's
+	Only      string // the one node that a DaemonSet's pod may run on; "" for other pods
+	Static    bool   // owned by its Node: removed with it
+	Stateful  bool   // owned by a StatefulSet: its successor is created when it is gone
+	Apart     bool   // runs in a microVM of its own, or is to: its successor gets another one, never a place on a node
+	Maker     string // UID of the ReplicaSet that creates a successor at once, "" if none does
+	Waiting   bool   // unbound, not ending, not gated, for the default scheduler, not of a DaemonSet
 	Terminal  bool   // Succeeded or Failed
 	Deleting  bool
 	Resizing  bool          // its resources are being changed in place: the shape may change with the status
 	HeldUntil time.Time     // karpenter.sh/do-not-disrupt: until then; zero if not held
-	Event     time.Time     // when it was last seen to come or end, by its own conditions; zero if not known
-	Job       string        // namespace/name of the Job or CronJob whose it is, "" if it is none's
+	Event     time.Time     // when it was bound or ended, by its own conditions; zero if not known
+	Job       string        // namespace/name of its Job or CronJob, "" if it has none
 	Started   time.Time     // of a Job's pod: when it began to run; zero if not yet
 	EndsBy    time.Time     // of a Job's pod: when its activeDeadlineSeconds are over; zero if it has none
 	Ran       time.Duration // of a Job's pod that succeeded: how long it ran
@@ -42,16 +43,16 @@ type Pod struct {
 	EvictionCost int32
 }
 
-// Movable reports whether the pod will be somewhere else once its machine is gone. Of pods that are ending only those
-// of a StatefulSet will: the successors of all others are there already, or come at once.
+// Movable reports whether the pod, or its successor, needs another place once its node is gone. Of pods that are ending
+// only those of a StatefulSet do: the successors of others exist already, or are created at once.
 func (p *Pod) Movable() bool {
 	return !p.Apart && !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
 
-// Daemon reports whether the pod goes with its node.
+// Daemon reports whether the pod is removed with its node.
 func (p *Pod) Daemon() bool { return p.DaemonSet != "" || p.Static }
 
-// WaitsFor is the node that has no room for a DaemonSet's pod yet, "" if it is none or has its place.
+// WaitsFor returns the node on which a DaemonSet's pod is still to be bound, "" for bound and other pods.
 func (p *Pod) WaitsFor() string {
 	if p.Node != "" || p.Terminal || p.Deleting {
 		return ""
@@ -59,7 +60,7 @@ func (p *Pod) WaitsFor() string {
 	return p.Only
 }
 
-// onlyNode is the node that the DaemonSet controller made the pod for: it says so by a required affinity on
+// onlyNode returns the node that the DaemonSet controller created the pod for, by the required affinity on
 // metadata.name.
 func onlyNode(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
@@ -76,7 +77,7 @@ func onlyNode(pod *corev1.Pod) string {
 	return ""
 }
 
-// ReadPod translates all but the shape of a pod.
+// ReadPod translates a pod except for its shape.
 func ReadPod(pod *corev1.Pod) Pod {
 	p := Pod{
 		Key:     model.PodKey{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
@@ -113,10 +114,11 @@ func ReadPod(pod *corev1.Pod) Pod {
 	return p
 }
 
-// evictionCost is 1 and a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md §8.2).
+// evictionCost returns 1 plus a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md
+// §8.2).
 func evictionCost(pod *corev1.Pod, priority int32) int32 {
 	cost := 1000 + 1000*float64(priority)/(1<<25)
-	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); what is none counts as none, as in
+	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); other values are ignored, as in
 	// kube-controller-manager.
 	if deletion, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
 		cost += 1000 * float64(deletion) / (1 << 27)
@@ -124,7 +126,7 @@ func evictionCost(pod *corev1.Pod, priority int32) int32 {
 	return int32(min(max(math.Round(cost), -10000), 10000))
 }
 
-// lastEvent is when the pod was bound or, if it is terminal, the last change of any of its conditions.
+// lastEvent returns when the pod was bound or, if it is terminal, the last change of any of its conditions.
 func lastEvent(pod *corev1.Pod, terminal bool) time.Time {
 	var at time.Time
 	for i := range pod.Status.Conditions {
@@ -154,4 +156,73 @@ func heldUntil(pod *corev1.Pod) time.Time {
 		return Forever
 	}
 	return pod.Status.StartTime.Add(d)
+}
+
+// jobOf returns the CronJob or Job of a pod as namespace/name; all runs of a CronJob have the same. The Jobs of a
+// CronJob are named after it and the minute they were due at, counted from 1970 (k8s.io/kubernetes
+// pkg/controller/cronjob, getJobName), so that Jobs need not be watched.
+func jobOf(namespace, job string) string {
+	if i := strings.LastIndexByte(job, '-'); i > 0 {
+		if minute := job[i+1:]; len(minute) >= 8 && strings.Trim(minute, "0123456789") == "" {
+			job = job[:i]
+		}
+	}
+	return namespace + "/" + job
+}
+
+// readJob fills in what is known about how long a Job's pod runs.
+func (p *Pod) readJob(pod *corev1.Pod, job string) {
+	p.Job = jobOf(pod.Namespace, job)
+	if pod.Status.StartTime == nil {
+		return
+	}
+	p.Started = pod.Status.StartTime.Time
+	if s := pod.Spec.ActiveDeadlineSeconds; s != nil {
+		p.EndsBy = p.Started.Add(time.Duration(min(*s, int64(Forever.Sub(p.Started)/time.Second))) * time.Second)
+	}
+	if at := lastEvent(pod, true); pod.Status.Phase == corev1.PodSucceeded && at.After(p.Started) {
+		p.Ran = at.Sub(p.Started)
+	}
+}
+
+// LeanPod removes from a pod what nothing here reads: images, commands, environment, probes and statuses of containers,
+// which are most of its size. While a pod is resized, the statuses of its containers are kept: they say what it holds.
+func LeanPod(o any) (any, error) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	pod.ManagedFields = nil
+	if pod.Spec.SchedulerName == v1alpha1.FargateScheduler {
+		return pod, nil // its microVM is made from it
+	}
+	delete(pod.Annotations, corev1.LastAppliedConfigAnnotation)
+	resizing := Resizing(pod)
+	LeanContainers(pod.Spec.InitContainers)
+	LeanContainers(pod.Spec.Containers)
+	pod.Spec.EphemeralContainers = nil
+	pod.Status.EphemeralContainerStatuses = nil
+	if !resizing {
+		pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses = nil, nil
+	}
+	leanStatuses(pod.Status.InitContainerStatuses)
+	leanStatuses(pod.Status.ContainerStatuses)
+	return pod, nil
+}
+
+// LeanContainers removes from containers what does not affect where their pod may run.
+func LeanContainers(containers []corev1.Container) {
+	for i := range containers {
+		c := &containers[i]
+		containers[i] = corev1.Container{
+			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+		}
+	}
+}
+
+func leanStatuses(statuses []corev1.ContainerStatus) {
+	for i := range statuses {
+		s := &statuses[i]
+		statuses[i] = corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources}
+	}
 }

@@ -41,16 +41,16 @@ func podTerms(s *model.Shape, pod *corev1.Pod, where string, terms []corev1.PodA
 	return out
 }
 
-// addPodPreferences adds wishes, with sign −1 those to be away. One that cannot be read is no wish.
-func addPodPreferences(s *model.Shape, pod *corev1.Pod, wishes []corev1.WeightedPodAffinityTerm, sign int32) {
-	for i := range wishes {
-		if t, err := podTerm(pod, &wishes[i].PodAffinityTerm); err == nil && wishes[i].Weight != 0 {
-			s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: sign * wishes[i].Weight, PodTerm: t})
+// addPodPreferences adds preferred terms; sign is −1 for anti-affinity. It ignores terms that cannot be read.
+func addPodPreferences(s *model.Shape, pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm, sign int32) {
+	for i := range terms {
+		if t, err := podTerm(pod, &terms[i].PodAffinityTerm); err == nil && terms[i].Weight != 0 {
+			s.PreferredPods = append(s.PreferredPods, model.PodPreference{Weight: sign * terms[i].Weight, PodTerm: t})
 		}
 	}
 }
 
-// podTerm translates a term. Without namespaces and namespaceSelector it is about the pod's own namespace.
+// podTerm translates a term. Without namespaces and namespaceSelector it refers to the pod's own namespace.
 func podTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm) (model.PodTerm, error) {
 	out := model.PodTerm{Topology: LabelKey(t.TopologyKey)}
 	var err error
@@ -70,8 +70,8 @@ func podTerm(pod *corev1.Pod, t *corev1.PodAffinityTerm) (model.PodTerm, error) 
 	return out, err
 }
 
-// podSelector translates a selector of pods by label. The keys say which labels of the pod itself must be the same, or
-// must not; the API server has merged them into the selector already, which makes no difference.
+// podSelector translates a selector of pods. Labels with the keys in same must equal the pod's own, those in other must
+// not; the API server has merged them into the selector already, which makes no difference.
 func podSelector(sel *metav1.LabelSelector, own map[string]string, same, other []string) (model.Selector, error) {
 	if sel == nil {
 		return model.Selector{Nothing: true}, nil
@@ -113,8 +113,8 @@ func labelSelector(sel *metav1.LabelSelector) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// addSpread translates topology spread constraints. The cluster's default constraints, which kube-scheduler gives to
-// pods of workloads without any, are not known here; they are preferences.
+// addSpread translates topology spread constraints. The default constraints of kube-scheduler, which apply to pods
+// without any, are not known here; they are preferences.
 func addSpread(s *model.Shape, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]

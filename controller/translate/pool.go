@@ -2,31 +2,31 @@ package translate
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// PoolState is what a NodePool does not say of itself.
+// PoolState is what the object does not say about a NodePool.
 type PoolState struct {
 	Now      time.Time
 	Types    []model.InstanceType
 	NotReady string // why its node class cannot be used, "" if it can
 	Usage    model.Resources
 	Nodes    int64
-	// Budgeted is the number of initialized machines, of which percentages are taken; Going of those that use up the
-	// budgets already: being removed, or not ready.
+	// Budgeted is the number of initialized nodes, of which budgets take percentages. Going is how many of them count
+	// against the budgets: those being removed or not ready.
 	Budgeted, Going int
 }
 
-// Pool translates a NodePool. A pool that cannot be translated is NotReady, and the error names the object and field;
-// the result can be used all the same.
+// Pool translates a NodePool. One that cannot be translated is NotReady, and the error names the object and field; the
+// result is usable all the same.
 func (n *Names) Pool(np *karpv1.NodePool, st PoolState) (model.Pool, error) {
 	p := model.Pool{
 		Name: np.Name, Types: st.Types, NotReady: st.NotReady, Usage: st.Usage, NodeCount: st.Nodes,
@@ -74,16 +74,11 @@ func (n *Names) fillPool(p *model.Pool, np *karpv1.NodePool, st PoolState) error
 	return errBudget
 }
 
-// limits reads spec.limits. A limit that cannot be kept is an error, never no limit.
+// limits reads spec.limits. A limit that cannot be represented is an error, never no limit.
 func (n *Names) limits(spec karpv1.Limits) (model.Limits, error) {
 	var l model.Limits
-	names := make([]string, 0, len(spec))
-	for name := range spec {
-		names = append(names, string(name))
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		q := spec[corev1.ResourceName(name)]
+	for _, resourceName := range slices.Sorted(maps.Keys(spec)) {
+		name, q := string(resourceName), spec[resourceName]
 		if q.Sign() < 0 {
 			return l, fmt.Errorf("spec.limits.%s: %s is negative", name, q.String())
 		}
@@ -101,7 +96,7 @@ func (n *Names) limits(spec karpv1.Limits) (model.Limits, error) {
 	return l, nil
 }
 
-// limitAmount rounds down: half a core more is a core too much.
+// limitAmount rounds down, so that the limit is never exceeded.
 func limitAmount(q resource.Quantity, milli bool) int64 {
 	v, _ := amount(q, milli)
 	exact := resource.NewQuantity(v, resource.DecimalSI)
@@ -121,8 +116,8 @@ func wholeNodes(q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// disruptionPolicy reads spec.disruption and what annotations add to it; when a budget cannot be read nothing is
-// allowed.
+// disruptionPolicy reads spec.disruption and the annotations that extend it. If a budget cannot be read, it allows
+// nothing.
 func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy, error) {
 	d := &np.Spec.Disruption
 	out := model.DisruptionPolicy{
@@ -130,26 +125,26 @@ func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy
 		Balanced:      d.ConsolidationPolicy == karpv1.ConsolidationPolicyBalanced,
 	}
 	if d.ConsolidateAfter.Duration == nil {
-		out.Never = true // the API server fills in the default; what is still nil is Never
+		out.Never = true // the API server sets the default: nil means Never
 	} else {
 		out.ConsolidateAfter = *d.ConsolidateAfter.Duration
 	}
-	wishes, errWishes := ReadWishes(np)
-	wishes.into(&out, st.Now)
-	if errWishes != nil {
-		out.Unclear = errWishes.Error() // launches go on: it is about what goes alone
+	annotations, errAnnotations := ReadDisruptionAnnotations(np)
+	annotations.into(&out, st.Now)
+	if errAnnotations != nil {
+		out.Unclear = errAnnotations.Error() // launches go on: the annotations affect disruption alone
 	}
 	for reason, into := range map[karpv1.DisruptionReason]*int{
 		karpv1.DisruptionReasonEmpty:         &out.AllowedEmpty,
 		karpv1.DisruptionReasonDrifted:       &out.AllowedDrifted,
 		karpv1.DisruptionReasonUnderutilized: &out.AllowedUnderused,
 	} {
-		most, err := allowed(d.Budgets, reason, wall(st.Now, wishes.zone), st.Budgeted)
+		limit, err := allowed(d.Budgets, reason, wall(st.Now, annotations.zone), st.Budgeted)
 		if err != nil {
 			out.AllowedEmpty, out.AllowedDrifted, out.AllowedUnderused = 0, 0, 0
 			return out, err
 		}
-		*into = max(most-st.Going, 0)
+		*into = max(limit-st.Going, 0)
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -10,24 +11,19 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// betaLabels are other names of well-known labels that manifests and volumes still use (reference karpenter.md §2).
+// betaLabels are old names of well-known labels that manifests and volumes still use (reference karpenter.md §2).
 var betaLabels = map[string]string{
 	"failure-domain.beta.kubernetes.io/zone":   model.LabelZone,
 	"failure-domain.beta.kubernetes.io/region": model.LabelRegion,
 	"beta.kubernetes.io/arch":                  model.LabelArch,
 	"beta.kubernetes.io/os":                    model.LabelOS,
 	"beta.kubernetes.io/instance-type":         model.LabelInstanceType,
-	// what the EBS driver calls the zone; it labels nodes only when it runs
+	// The EBS driver's name for the zone; it labels nodes only when it runs.
 	"topology.ebs.csi.aws.com/zone": model.LabelZone,
 }
 
-// LabelKey is the name of a label by which the engine knows it: the old names of well-known labels mean the new ones.
-func LabelKey(key string) string {
-	if now, ok := betaLabels[key]; ok {
-		return now
-	}
-	return key
-}
+// LabelKey returns the engine's name of a label: the current one for old names of well-known labels.
+func LabelKey(key string) string { return cmp.Or(betaLabels[key], key) }
 
 // Requirements translates spec.requirements of a NodePool's template or a NodeClaim. The error names the entry.
 func Requirements(spec []karpv1.NodeSelectorRequirementWithMinValues) (model.Requirements, error) {
@@ -45,7 +41,7 @@ func Requirements(spec []karpv1.NodeSelectorRequirementWithMinValues) (model.Req
 	return model.NewRequirements(out...), nil
 }
 
-// ToSpec is the Kubernetes form of requirements, with an entry for each operator that a requirement needs.
+// ToSpec returns the Kubernetes form of requirements, with an entry for each operator that a requirement needs.
 func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues {
 	out := make([]karpv1.NodeSelectorRequirementWithMinValues, 0, len(rs))
 	for _, r := range rs {
@@ -77,7 +73,7 @@ func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues
 			add(model.Gte, strconv.FormatInt(*r.Gte, 10))
 		}
 		if r.Lte != nil {
-			add(lowerBound(*r.Lte))
+			add(upperBound(*r.Lte))
 		}
 		if r.MinValues > 0 {
 			out[first].MinValues = &r.MinValues
@@ -86,15 +82,15 @@ func ToSpec(rs model.Requirements) []karpv1.NodeSelectorRequirementWithMinValues
 	return out
 }
 
-// lowerBound says "at most n" in the non-negative integers that the API takes: at most −1 is less than 0.
-func lowerBound(n int64) (model.Operator, string) {
+// upperBound expresses "at most n" in the non-negative integers that the API accepts: at most −1 is less than 0.
+func upperBound(n int64) (model.Operator, string) {
 	if n < 0 {
 		return model.Lt, "0"
 	}
 	return model.Lte, strconv.FormatInt(n, 10)
 }
 
-// Labels are labels as requirements: each key In [value].
+// Labels returns labels as requirements: each key In [value].
 func Labels(labels map[string]string) model.Requirements {
 	out := make([]model.Requirement, 0, len(labels))
 	for k, v := range labels {

@@ -52,7 +52,7 @@ func (n *Names) shapeKey(s *model.Shape) string {
 	return string(k)
 }
 
-// key is a shape's key while it is written.
+// key builds the key of a shape.
 type key []byte
 
 func (k *key) text(name, value string) { *k = strconv.AppendQuote(append(*k, name...), value) }
@@ -82,7 +82,7 @@ func (k *key) labels(name string, labels []model.Label) {
 	}
 }
 
-// pods writes what a shape wants of other pods.
+// pods writes what a shape requires and prefers of other pods.
 func (k *key) pods(s *model.Shape) {
 	for i := range s.Affinity {
 		k.term("|near:", &s.Affinity[i])

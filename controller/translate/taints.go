@@ -26,8 +26,8 @@ func Taints(taints []corev1.Taint) []model.Taint {
 	return slices.Compact(out)
 }
 
-// Tolerations translates tolerations, sorted, without duplicates. Those with an operator other than Exists and Equal
-// are left out: a pod is rather thought not to tolerate a taint than wrongly to do.
+// Tolerations translates tolerations, sorted, without duplicates. It leaves out those with an operator other than
+// Exists and Equal: it is safe to assume that a pod does not tolerate a taint.
 func Tolerations(ts []corev1.Toleration) []model.Toleration {
 	if len(ts) == 0 {
 		return nil
@@ -59,8 +59,8 @@ func compareTolerations(a, b model.Toleration) int {
 		cmp.Compare(a.Effect, b.Effect))
 }
 
-// IsEphemeral reports whether a taint is one of those that every machine has while it starts and that fall by
-// themselves (reference karpenter.md §3.1).
+// IsEphemeral reports whether a taint is one that every Node has while it starts and that others remove (reference
+// karpenter.md §3.1).
 func IsEphemeral(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized",
@@ -70,8 +70,8 @@ func IsEphemeral(key string) bool {
 	return strings.HasPrefix(key, "readiness.k8s.io/")
 }
 
-// schedulingTaints are the taints of a machine that count for pods. Until it is initialized, startup taints and those
-// of starting do not.
+// schedulingTaints returns the taints of a node that count for pods. Until it is initialized, startup taints and
+// ephemeral ones do not.
 func schedulingTaints(taints, startup []corev1.Taint, initialized bool) []model.Taint {
 	if initialized {
 		return Taints(taints)

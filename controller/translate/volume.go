@@ -14,12 +14,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// attachment is one volume of a pod while it is translated.
+// attachment translates one volume of a pod.
 type attachment struct {
 	storage Storage
 	pod     *corev1.Pod
 
-	volume     model.Volume // without ID if nothing is known of it
+	volume     model.Volume // without ID if nothing is known about it
 	claim      string       // ID of the claim
 	blocked    string
 	unmodelled string
@@ -62,14 +62,14 @@ func (a *attachment) block(claim, why string) {
 	a.blocked = cmp.Or(a.blocked, "persistentVolumeClaim "+claim+" "+why)
 }
 
-// templated is the claim that will be made for an ephemeral volume.
+// templated returns the claim that will be created for an ephemeral volume.
 func templated(pod *corev1.Pod, name string, t *corev1.PersistentVolumeClaimTemplate) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name, Annotations: t.Annotations}, Spec: t.Spec,
 	}
 }
 
-// readBound: the volume is where its PV says.
+// readBound reads a volume whose claim is bound: it is where its PersistentVolume says.
 func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volume) {
 	pv := a.storage.Volume(pvc.Spec.VolumeName)
 	if pv == nil {
@@ -87,13 +87,13 @@ func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volu
 	a.volume.Topology = whereIs(pv, v.PersistentVolumeClaim != nil)
 }
 
-// claimID names the volume of a claim that is not bound by the claim's name, as people know it and as pods refer to it.
+// claimID names the volume of an unbound claim by the claim, as pods refer to it.
 func claimID(pvc *corev1.PersistentVolumeClaim) string {
 	return "pvc/" + pvc.Namespace + "/" + pvc.Name
 }
 
-// readUnbound: the volume will be made where the pod goes, if the storage class waits for it; else it must be bound
-// first.
+// readUnbound reads a volume whose claim is not bound: it will be created where the pod runs if the storage class waits
+// for the pod; otherwise the claim must be bound first.
 func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	a.volume.ID, a.volume.Driver = a.claim, a.provisioner(pvc)
 	if pv := a.storage.Volume(pvc.Spec.VolumeName); pv != nil {
@@ -129,8 +129,8 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// provisioner is the driver that makes volumes for the claim, "" if that is not known. Volumes that should be there
-// and are not count against attach limits too.
+// provisioner returns the driver that creates volumes for the claim, "" if that is not known. Missing volumes count
+// against attach limits too.
 func (a *attachment) provisioner(pvc *corev1.PersistentVolumeClaim) string {
 	class := a.storage.Class(storagehelper.GetPersistentVolumeClaimClass(pvc))
 	if class != nil && class.Provisioner != storagehelper.NotSupportedProvisioner {
@@ -139,7 +139,7 @@ func (a *attachment) provisioner(pvc *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// pin: a volume is being made for this node.
+// pin restricts the volume to the node for which it is being created.
 func (a *attachment) pin(node string) {
 	here := model.Requirements{model.OneOf(model.NodeNameField, node)}
 	if len(a.volume.Topology) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Storage finds the objects that volumes of pods are about. Each is nil if there is none.
+// Storage finds the objects behind the volumes of pods. Each is nil if there is none.
 type Storage interface {
 	VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume(name string) *corev1.PersistentVolume
@@ -19,8 +19,8 @@ type Storage interface {
 	DefaultClass() *storagev1.StorageClass
 }
 
-// VolumeClaimNames are the names of the persistentVolumeClaims that a pod uses, those of its ephemeral volumes
-// included.
+// VolumeClaimNames returns the names of the PersistentVolumeClaims that a pod uses, including those of ephemeral
+// volumes.
 func VolumeClaimNames(pod *corev1.Pod) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
@@ -41,7 +41,7 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 	return ""
 }
 
-// addVolumes translates the pod's volumes, and says what must happen first if some of them cannot be used yet.
+// addVolumes translates the pod's volumes. Blocked says what must happen first if one cannot be used yet.
 func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -68,8 +68,8 @@ func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	s.Volumes = slices.CompactFunc(s.Volumes, func(a, b model.Volume) bool { return a.ID == b.ID })
 }
 
-// addTo adds the volume. To the driver, several claims may be about one volume, as one file system is; each has its
-// own place and its own access mode, under the claim's ID.
+// addTo adds the volume. Several claims may share one volume of the driver, such as a file system; the place and access
+// mode of each are added under the claim's ID.
 func (a *attachment) addTo(s *model.Shape) {
 	v := a.volume
 	if v.ID == "" {
@@ -93,7 +93,7 @@ func (a *attachment) addTo(s *model.Shape) {
 
 func sameRequirements(a, b model.Requirements) bool { return compareRequirements(a, b) == 0 }
 
-// sharedDisk names a kind of inline volume of which kube-scheduler lets only one pod of a node have the same.
+// sharedDisk names a kind of inline volume that kube-scheduler lets only one pod of a node use.
 func sharedDisk(v *corev1.Volume) string {
 	switch {
 	case v.AWSElasticBlockStore != nil:

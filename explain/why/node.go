@@ -183,7 +183,7 @@ func (q *nodeQuestion) kept() {
 		q.conclude(state, Due, "nothing keeps it; its removal has not started yet")
 		q.say("next", then)
 		q.sayf("starts", "in the controller's next cycle: at once if something changes, else within %s of the last cycle, or within %s if pods only "+
-			"had to grow older", age(cycle.LookAgain), age(cycle.RipenAtLeast))
+			"had to grow older", age(cycle.LookAgain), age(cycle.MinRipening))
 		return
 	}
 	q.conclude(state, Kept, "it is kept: %s", q.blocker(&m.Blockers[0]).Text)

@@ -15,7 +15,7 @@ import (
 // removing answers about a node that is being removed.
 func (q *nodeQuestion) removing() {
 	claim := q.claim
-	why := translate.Departure(claim, q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
+	why := translate.RemovalCause(claim, q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
 	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
 		why = "its Node was deleted by a person or another program"
 	}

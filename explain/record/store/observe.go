@@ -60,7 +60,7 @@ func (r *Recorder) stateOf(claim *karpv1.NodeClaim) record.ClaimState {
 	s.Leaving = claim.DeletionTimestamp != nil || interrupted
 	if s.Leaving {
 		s.Method, _ = deletionReason(claim, "")
-		s.Why = translate.Departure(claim, r.o.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), r.o.Clock.Now())
+		s.Why = translate.RemovalCause(claim, r.o.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), r.o.Clock.Now())
 	}
 	s.Describe = func() record.RemovedNode { return r.removedNode(claim) }
 	return s
@@ -102,7 +102,7 @@ func deletionReason(claim *karpv1.NodeClaim, word string) (method, why string) {
 	}
 	if kind, _, ok := translate.Interrupted(claim); ok && (word == "" || word == kind) {
 		// as the claim's watch tells it: nobody knows which is written down
-		return "Interrupted", translate.Departure(claim, nil, time.Time{})
+		return "Interrupted", translate.RemovalCause(claim, nil, time.Time{})
 	}
 	if word != "" {
 		return "Interrupted", "the cloud reclaims it (" + strings.ReplaceAll(word, "_", " ") + ")"

@@ -26,7 +26,7 @@ func read(r *admissionv1.AdmissionRequest, into any) error {
 	return nil
 }
 
-// pods makes a new pod one of its profile's.
+// pods changes a new pod that a profile selects.
 func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	if r.SubResource != "" || r.Operation != admissionv1.Create {
 		return answer{}, nil
@@ -35,13 +35,13 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 	if err := read(r, &pod); err != nil {
 		return answer{}, err
 	}
-	pod.Namespace = r.Namespace // which the object need not say
+	pod.Namespace = r.Namespace // the object may lack it
 	a := fargate.Admit(s.o.Profiles(), &pod, s.o.Able())
 	if a.Profile == nil {
-		if now, err := s.fresh.profiles(ctx); err == nil {
+		if now, err := s.fresh.Read(ctx); err == nil {
 			a = fargate.Admit(now, &pod, s.o.Able())
 		} else {
-			s.o.Log.Warn("a pod was judged by the profiles known before", "pod",
+			s.o.Log.Warn("cannot read FargateProfiles; a pod was matched with the cached ones", "pod",
 				r.Namespace+"/"+cmp.Or(r.Name, pod.GenerateName), "error", err)
 		}
 	}
@@ -59,8 +59,7 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 	}}, nil
 }
 
-// workloads says what will become of the pods of a workload: its author does not see what is said when they are
-// created.
+// workloads warns about the pods of a workload: its author does not see the warnings given when they are created.
 func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	template, err := templateOf(r)
 	if template == nil || err != nil {
@@ -68,11 +67,11 @@ func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (
 	}
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = r.Namespace, r.Name
-	withLimitsAsRequests(&pod.Spec)
+	pod.Spec = translate.AsCreated(&pod.Spec, nil)
 	return answer{warnings: fargate.Admit(s.o.Profiles(), pod, s.o.Able()).Warnings}, nil
 }
 
-// templateOf is the template of a workload's pods; nil of a kind that has none.
+// templateOf returns the template of a workload's pods, nil for other kinds.
 func templateOf(r *admissionv1.AdmissionRequest) (*corev1.PodTemplateSpec, error) {
 	switch r.Kind.Kind {
 	case "Deployment":
@@ -91,26 +90,8 @@ func templateOf(r *admissionv1.AdmissionRequest) (*corev1.PodTemplateSpec, error
 	return nil, nil
 }
 
-// withLimitsAsRequests is what the API server does to a pod's containers when it is created.
-func withLimitsAsRequests(spec *corev1.PodSpec) {
-	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
-		for i := range list {
-			c := &list[i]
-			for name, limit := range c.Resources.Limits {
-				if _, ok := c.Resources.Requests[name]; ok {
-					continue
-				}
-				if c.Resources.Requests == nil {
-					c.Resources.Requests = corev1.ResourceList{}
-				}
-				c.Resources.Requests[name] = limit
-			}
-		}
-	}
-}
-
-// profiles warns of profiles that select more than their author may think. What is wrong with one the API server says
-// itself, by the definition.
+// profiles warns about profiles that select more than their author may expect. The API server itself validates them by
+// the CRD.
 func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	var p v1alpha1.FargateProfile
 	if err := read(r, &p); err != nil {
@@ -124,10 +105,10 @@ func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (a
 	return a, nil
 }
 
-// profilesOfEKS is how many profiles a cluster of EKS may have (service quotas).
+// profilesOfEKS is how many profiles an EKS cluster may have (service quotas).
 const profilesOfEKS = 10
 
-// pools warns of requirements that restrict nothing. They are taken, as Karpenter takes them.
+// pools warns about requirements that restrict nothing. They are accepted, as by Karpenter.
 func (s *Server) pools(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	var pool karpv1.NodePool
 	if err := read(r, &pool); err != nil {

@@ -11,21 +11,21 @@ func TestANodeIsKeptForItsPodsAndOpened(t *testing.T) {
 	n := NewNames()
 	node := &corev1.Node{}
 	node.Name = "n"
-	Keep(node)
+	Reserve(node)
 	node.Spec.Taints = []corev1.Taint{
 		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
 		{Key: "team", Effect: corev1.TaintEffectNoSchedule},
 	}
-	if m := n.Node(node, &karpv1.NodeClaim{}); !Kept(node) || !Tainted(node) || m.Cordoned || len(m.Taints) != 1 {
+	if m := n.Node(node, &karpv1.NodeClaim{}); !Reserved(node) || !HasCordonTaint(node) || m.Cordoned || len(m.Taints) != 1 {
 		t.Errorf("a kept Node is one on which pods are planned: %+v", m)
 	}
-	if Open(node); Kept(node) || node.Spec.Unschedulable || Tainted(node) || len(node.Spec.Taints) != 1 {
+	if Unreserve(node); Reserved(node) || node.Spec.Unschedulable || HasCordonTaint(node) || len(node.Spec.Taints) != 1 {
 		t.Errorf("opened it is %+v, %v", node.Spec, node.Annotations)
 	}
 
 	by := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: true}}
-	Keep(by)
-	if Open(by); !by.Spec.Unschedulable || !n.Node(by, &karpv1.NodeClaim{}).Cordoned {
+	Reserve(by)
+	if Unreserve(by); !by.Spec.Unschedulable || !n.Node(by, &karpv1.NodeClaim{}).Cordoned {
 		t.Error("what somebody else cordoned stays cordoned")
 	}
 }

@@ -15,34 +15,34 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Annotations on a NodePool by which its owner says more of disruption than spec.disruption can.
+// Annotations on a NodePool that extend spec.disruption.
 const (
 	ownPrefix = "nodeless.sh/"
 	// AnnotationTimeZone is the IANA time zone of budgets[].schedule and of AnnotationWindows.
 	AnnotationTimeZone = ownPrefix + "disruption-time-zone"
-	// AnnotationWindows are the times at which machines may go: "cron duration; cron duration".
+	// AnnotationWindows are the times at which nodes may be disrupted: "cron duration; cron duration".
 	AnnotationWindows = ownPrefix + "disruption-windows"
-	// AnnotationWindowsFor are the reasons which the windows bind, as in budgets[].reasons; all if it is not there.
+	// AnnotationWindowsFor are the reasons that the windows apply to, as in budgets[].reasons; default all.
 	AnnotationWindowsFor = ownPrefix + "disruption-windows-for"
-	// AnnotationMinimumSaving is what consolidation must save an hour for each machine that goes: dollars, or percent of
-	// its price.
+	// AnnotationMinimumSaving is what consolidation must save an hour for each node it removes: dollars, or percent of the
+	// node's price.
 	AnnotationMinimumSaving = ownPrefix + "minimum-saving"
-	// AnnotationSoftExpireAfter is the age at which machines are replaced under the budgets for drift.
+	// AnnotationSoftExpireAfter is the age at which nodes are replaced under the budgets for drift.
 	AnnotationSoftExpireAfter = ownPrefix + "soft-expire-after"
-	// AnnotationMakeRoom has machines replaced on which a DaemonSet's pod has no room.
+	// AnnotationMakeRoom has nodes replaced that have no room for a DaemonSet's pod.
 	AnnotationMakeRoom = ownPrefix + "make-room-for-daemonsets"
-	// AnnotationWaitForJobs has consolidation wait for pods of Jobs that will be done sooner than moving them pays.
+	// AnnotationWaitForJobs has consolidation wait for pods of Jobs that will end before moving them pays.
 	AnnotationWaitForJobs = ownPrefix + "wait-for-jobs"
 )
 
-// leastExpiry is the shortest AnnotationSoftExpireAfter: below that machines would do little else than come and go.
-const leastExpiry = 10 * time.Minute
+// minExpiry is the shortest AnnotationSoftExpireAfter: below it nodes would hardly do anything but start and stop.
+const minExpiry = 10 * time.Minute
 
-// Wishes is what those annotations say.
-type Wishes struct {
+// DisruptionAnnotations is what those annotations say.
+type DisruptionAnnotations struct {
 	zone             *time.Location
 	windows          []schedule
-	binds            model.Window // the reasons alone
+	binds            model.Window // set are its reasons alone
 	minSaving        model.Price
 	minSavingPercent int
 	softExpireAfter  time.Duration
@@ -51,17 +51,17 @@ type Wishes struct {
 }
 
 // reader reads the value of one annotation of a pool.
-type reader func(w *Wishes, np *karpv1.NodePool, value string) error
+type reader func(w *DisruptionAnnotations, np *karpv1.NodePool, value string) error
 
 var readers = map[string]reader{
-	AnnotationTimeZone: func(w *Wishes, _ *karpv1.NodePool, value string) error {
+	AnnotationTimeZone: func(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) error {
 		zone, err := zoneOf(value)
 		if err == nil {
 			w.zone = zone
 		}
 		return err
 	},
-	AnnotationWindows: func(w *Wishes, _ *karpv1.NodePool, value string) (err error) {
+	AnnotationWindows: func(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) (err error) {
 		if w.windows, err = readWindows(value); err != nil {
 			return fmt.Errorf(`%w; write cron fields and a duration, such as "0 22 * * mon-fri 8h", and ; between several`, err)
 		}
@@ -70,20 +70,20 @@ var readers = map[string]reader{
 	AnnotationWindowsFor:      readWindowsFor,
 	AnnotationMinimumSaving:   readSaving,
 	AnnotationSoftExpireAfter: readSoftExpiry,
-	AnnotationMakeRoom: func(w *Wishes, _ *karpv1.NodePool, value string) (err error) {
+	AnnotationMakeRoom: func(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) (err error) {
 		w.makeRoom, err = readYes(value)
 		return err
 	},
-	AnnotationWaitForJobs: func(w *Wishes, _ *karpv1.NodePool, value string) (err error) {
+	AnnotationWaitForJobs: func(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) (err error) {
 		w.waitForJobs, err = readYes(value)
 		return err
 	},
 }
 
-// ReadWishes reads the annotations of a pool. The error names each one that cannot be read, its value and what to
-// write instead; the others are read all the same.
-func ReadWishes(np *karpv1.NodePool) (Wishes, error) {
-	w := Wishes{zone: time.UTC, binds: model.Window{Empty: true, Drifted: true, Underused: true}}
+// ReadDisruptionAnnotations reads the annotations of a pool. The error names each one that cannot be read, its value
+// and what to write instead; the others are read all the same.
+func ReadDisruptionAnnotations(np *karpv1.NodePool) (DisruptionAnnotations, error) {
+	w := DisruptionAnnotations{zone: time.UTC, binds: model.Window{Empty: true, Drifted: true, Underused: true}}
 	var problems []string
 	for _, key := range slices.Sorted(maps.Keys(np.Annotations)) {
 		if !strings.HasPrefix(key, ownPrefix) {
@@ -106,8 +106,8 @@ func ReadWishes(np *karpv1.NodePool) (Wishes, error) {
 	return w, nil
 }
 
-// HasWishes reports whether the pool has annotations of ours.
-func HasWishes(np *karpv1.NodePool) bool {
+// HasDisruptionAnnotations reports whether the pool has annotations of ours.
+func HasDisruptionAnnotations(np *karpv1.NodePool) bool {
 	for key := range np.Annotations {
 		if strings.HasPrefix(key, ownPrefix) {
 			return true
@@ -116,8 +116,8 @@ func HasWishes(np *karpv1.NodePool) bool {
 	return false
 }
 
-// SameWishes reports whether both have the same annotations of ours.
-func SameWishes(a, b *karpv1.NodePool) bool {
+// SameDisruptionAnnotations reports whether both have the same annotations of ours.
+func SameDisruptionAnnotations(a, b *karpv1.NodePool) bool {
 	own := func(of map[string]string) map[string]string {
 		out := maps.Clone(of)
 		maps.DeleteFunc(out, func(key, _ string) bool { return !strings.HasPrefix(key, ownPrefix) })
@@ -133,7 +133,7 @@ func readYes(value string) (bool, error) {
 	return value == "true", nil
 }
 
-func readWindowsFor(w *Wishes, np *karpv1.NodePool, value string) error {
+func readWindowsFor(w *DisruptionAnnotations, np *karpv1.NodePool, value string) error {
 	if _, windows := np.Annotations[AnnotationWindows]; !windows {
 		return fmt.Errorf("says nothing without %s; add that, or remove this", AnnotationWindows)
 	}
@@ -153,7 +153,7 @@ func readWindowsFor(w *Wishes, np *karpv1.NodePool, value string) error {
 	return nil
 }
 
-func readSaving(w *Wishes, _ *karpv1.NodePool, value string) error {
+func readSaving(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) error {
 	number, percent := strings.CutSuffix(strings.TrimSpace(value), "%")
 	if !percent {
 		number = strings.TrimSuffix(strings.TrimPrefix(number, "$"), "/h")
@@ -172,13 +172,13 @@ func readSaving(w *Wishes, _ *karpv1.NodePool, value string) error {
 	return nil
 }
 
-func readSoftExpiry(w *Wishes, np *karpv1.NodePool, value string) error {
+func readSoftExpiry(w *DisruptionAnnotations, np *karpv1.NodePool, value string) error {
 	if value == karpv1.Never {
 		return nil
 	}
 	after, err := time.ParseDuration(value)
-	if err != nil || after < leastExpiry {
-		return fmt.Errorf(`%q is no duration, or shorter than %s; write one, such as "720h", or Never`, value, leastExpiry)
+	if err != nil || after < minExpiry {
+		return fmt.Errorf(`%q is no duration, or shorter than %s; write one, such as "720h", or Never`, value, minExpiry)
 	}
 	if hard := np.Spec.Template.Spec.ExpireAfter.Duration; hard != nil && *hard <= after {
 		return fmt.Errorf("%q is not before spec.template.spec.expireAfter (%s), at which machines go whatever their pods say; set that later, or to Never", value, *hard)
@@ -187,8 +187,8 @@ func readSoftExpiry(w *Wishes, np *karpv1.NodePool, value string) error {
 	return nil
 }
 
-// into writes the wishes down for the engine.
-func (w *Wishes) into(d *model.DisruptionPolicy, now time.Time) {
+// into translates the annotations for the engine.
+func (w *DisruptionAnnotations) into(d *model.DisruptionPolicy, now time.Time) {
 	if len(w.windows) > 0 {
 		d.Window = w.binds
 		open, until := inWindows(w.windows, wall(now, w.zone))
