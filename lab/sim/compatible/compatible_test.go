@@ -60,7 +60,7 @@ func pod(name string, cores int64) model.Pod {
 	}
 }
 
-// node adds a machine of a type with pods of so many cores.
+// node adds a node of a type with pods of so many cores.
 func node(s *model.Snapshot, typ string, cores ...int64) *model.Node {
 	n := model.Node{
 		Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized,
@@ -112,7 +112,7 @@ func told(p model.Plan) string {
 }
 
 // A claim grows until nothing holds it, then the cheapest type that holds it is taken: 20 cores want the dear
-// machine, though 16 + 4 would do for 2.0 instead of 5.0.
+// node, though 16 + 4 would do for 2.0 instead of 5.0.
 func TestAClaimGrowsUntilNoTypeFits(t *testing.T) {
 	if got := told(Provision(cluster(4, 4, 4, 4, 4))); got != "x.32:5" {
 		t.Errorf("got %s", got)
@@ -135,7 +135,7 @@ func TestRoomThatIsThereComesFirst(t *testing.T) {
 	}
 }
 
-func TestEmptyMachinesGoFirstAndTogether(t *testing.T) {
+func TestEmptyNodesAreRemovedFirstAndTogether(t *testing.T) {
 	s := cluster()
 	node(s, "m.4")
 	node(s, "m.4", 1)
@@ -146,9 +146,8 @@ func TestEmptyMachinesGoFirstAndTogether(t *testing.T) {
 	}
 }
 
-// Three machines of 8 cores with 2 cores each fit on one; the longest prefix that needs at most one machine is all
-// three.
-func TestSeveralMachinesGoForOne(t *testing.T) {
+// Three nodes of 8 cores with 2 cores each fit on one; the longest prefix that needs at most one node is all three.
+func TestSeveralNodesAreReplacedByOne(t *testing.T) {
 	s := cluster()
 	for range 3 {
 		node(s, "m.8", 2)
@@ -166,7 +165,7 @@ func TestSeveralMachinesGoForOne(t *testing.T) {
 	}
 }
 
-func TestASingleMachineIsReplacedByACheaperOne(t *testing.T) {
+func TestASingleNodeIsReplacedByACheaperOne(t *testing.T) {
 	s := cluster()
 	node(s, "m.16", 3)
 	if got := told(Disrupt(s)); got != "node-00>m.4" {
@@ -179,8 +178,8 @@ func TestASingleMachineIsReplacedByACheaperOne(t *testing.T) {
 	}
 }
 
-// One machine in the place of one: what two cheaper ones could do is not tried (K1442).
-func TestOneMachineIsNotReplacedByTwo(t *testing.T) {
+// One node in the place of one: what two cheaper ones could do is not tried (K1442).
+func TestOneNodeIsNotReplacedByTwo(t *testing.T) {
 	s := cluster()
 	node(s, "x.32", 16, 4)
 	if got := told(Disrupt(s)); got != "" {

@@ -10,10 +10,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// mostTogether is the most machines that one command takes.
-const mostTogether = 100
+// maxTogether is the largest number of nodes that one command removes.
+const maxTogether = 100
 
-// Disrupt names the machines that go, by the first method that finds any.
+// Disrupt names the nodes to remove, by the first method that finds any.
 func Disrupt(s *model.Snapshot) model.Plan {
 	if len(s.Pools) == 0 || s.Pools[0].Disruption.Never {
 		return model.Plan{}
@@ -26,7 +26,7 @@ func Disrupt(s *model.Snapshot) model.Plan {
 	if d.pool.Disruption.WhenEmptyOnly || d.pool.Disruption.AllowedUnderused <= 0 {
 		return model.Plan{}
 	}
-	d.pending, d.base = waiting(s), rooms(s, nil, true)
+	d.pending, d.base = waiting(s), rooms(s)
 	for i := range d.base {
 		if d.young[d.base[i].name] {
 			// not used as a destination
@@ -47,13 +47,13 @@ type disruption struct {
 	pool    *model.Pool
 	offers  []offer
 	empty   []*model.Node
-	used    []*model.Node // those first that cost most for what their pods' moves count for
+	used    []*model.Node // those first that cost most for what moving their pods counts for
 	young   map[string]bool
 	pending []item
 	base    []room
 }
 
-// candidates are machines that are ready, not nominated, and quiet for consolidateAfter.
+// candidates finds the nodes that are ready, not nominated, and without pod events for consolidateAfter.
 func (d *disruption) candidates() {
 	d.young = map[string]bool{}
 	for i := range d.s.Nodes {
@@ -81,7 +81,7 @@ func (d *disruption) candidates() {
 	})
 }
 
-// cost is what it counts for that the machine goes: 1, and 1 for each pod of usual priority.
+// cost returns what removing the node counts for: 1, and 1 for each pod of usual priority.
 func cost(n *model.Node) float64 {
 	sum := 1.0
 	for i := range n.Pods {
@@ -92,7 +92,7 @@ func cost(n *model.Node) float64 {
 
 func ratio(n *model.Node) float64 { return float64(n.Price) / cost(n) }
 
-// emptiness takes all empty machines that the budget lets go.
+// emptiness removes all empty nodes that the budget allows.
 func (d *disruption) emptiness() (plan model.Plan) {
 	for _, n := range d.empty[:min(len(d.empty), max(d.pool.Disruption.AllowedEmpty, 0))] {
 		plan.Removals = append(plan.Removals, removal(n, model.Empty))
@@ -100,9 +100,9 @@ func (d *disruption) emptiness() (plan model.Plan) {
 	return plan
 }
 
-// multi looks for the longest prefix of the candidates that can go together, by binary search.
+// multi finds the longest prefix of the candidates that can be removed together, by binary search.
 func (d *disruption) multi() (best model.Command, found bool) {
-	row := d.used[:min(len(d.used), mostTogether, d.pool.Disruption.AllowedUnderused)]
+	row := d.used[:min(len(d.used), maxTogether, d.pool.Disruption.AllowedUnderused)]
 	for low, high := 2, len(row); low <= high; {
 		middle := (low + high) / 2
 		if c, ok := d.consolidate(row[:middle]); ok {
@@ -114,7 +114,7 @@ func (d *disruption) multi() (best model.Command, found bool) {
 	return best, found
 }
 
-// single takes the first machine that can go alone.
+// single removes the first node that can be removed alone.
 func (d *disruption) single() (model.Command, bool) {
 	for _, n := range d.used {
 		if c, ok := d.consolidate([]*model.Node{n}); ok {
@@ -124,7 +124,7 @@ func (d *disruption) single() (model.Command, bool) {
 	return model.Command{}, false
 }
 
-// consolidate says what would take the machines' place: nothing, or one machine that costs less.
+// consolidate returns the command that removes the nodes for nothing or for one cheaper node, if there is one.
 func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 	c := model.Command{Method: model.Underutilized}
 	gone := map[string]bool{}
@@ -150,8 +150,8 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 		}
 	}
 	for i, n := range f.places {
-		if n >= 0 && f.nodes[n].late && gone[items[i].from] {
-			return c, false // on a machine that may never be ready
+		if n >= 0 && f.nodes[n].inFlight && gone[items[i].from] {
+			return c, false // on a node that may never be ready
 		}
 	}
 	slices.SortFunc(c.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
@@ -171,8 +171,8 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 	return c, false
 }
 
-// cheaper leaves the claim the types that cost less than what goes; where several machines go and the claim may be of
-// the type of one of them, only those that cost less than that one. Spot machines are not replaced by spot machines
+// cheaper keeps those of the claim's types that cost less than what is removed. Where several nodes are removed and the
+// claim may have the type of one of them, it has to cost less than that one. Spot nodes are not replaced by spot nodes
 // (the feature is off by default).
 func (d *disruption) cheaper(c *claim, victims []*model.Node, price model.Price) bool {
 	if len(victims) > 1 {

@@ -53,7 +53,7 @@ type offer struct {
 	price model.Price
 }
 
-// offersOf are the pool's types that can be had, cheapest first.
+// offersOf returns the pool's available types, cheapest first.
 func offersOf(p *model.Pool, daemons vector) []offer {
 	var out []offer
 	for i := range p.Types {
@@ -75,7 +75,7 @@ func offersOf(p *model.Pool, daemons vector) []offer {
 	return out
 }
 
-// market is what a pool offers. The last one is kept: a simulation asks for the same again and again.
+// market is what a pool offers. The last one is kept, since a simulation asks for the same again and again.
 type market struct {
 	types   *model.InstanceType
 	count   int
@@ -113,7 +113,7 @@ type item struct {
 	from string
 }
 
-// claim is a machine that is planned.
+// claim is a planned node.
 type claim struct {
 	load  vector
 	types []int32 // of the offers, cheapest first, that hold the load
@@ -133,8 +133,8 @@ type filling struct {
 type room struct {
 	name string
 	free vector
-	// late: the machine is not ready yet.
-	late bool
+	// inFlight: the node is not ready yet.
+	inFlight bool
 }
 
 // fill gives each item a place: largest cpu first, then memory, then age.
@@ -200,10 +200,10 @@ func (f *filling) grow(c *claim, i int32, it *item) bool {
 	return true
 }
 
-// mostTypes is how many types a launch names.
-const mostTypes = 60
+// maxTypes is how many types a launch names.
+const maxTypes = 60
 
-// launch is the claim as a launch of the cheapest type that holds it.
+// launch returns the claim as a launch of the cheapest type that holds it.
 func (f *filling) launch(c *claim, items []item, pool *model.Pool) model.Launch {
 	best := &f.offers[c.types[0]]
 	l := model.Launch{
@@ -213,7 +213,7 @@ func (f *filling) launch(c *claim, items []item, pool *model.Pool) model.Launch 
 			CapacityType: best.at.CapacityType,
 		}, Price: best.price},
 	}
-	for _, k := range c.types[:min(len(c.types), mostTypes)] {
+	for _, k := range c.types[:min(len(c.types), maxTypes)] {
 		l.Types = append(l.Types, f.offers[k].typ.Name)
 	}
 	for _, i := range c.pods {

@@ -4,11 +4,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Provision gives each pod that waits a place on a machine that is there or on its way, or on a launch. Only the
-// first pool is used. Constraints other than requests of CPU, memory, GPUs and a place for a pod are not looked at.
+// Provision gives each pending pod a place on a node, ready or in flight, or on a launch. It uses the first pool only,
+// and no constraints but the requests of CPU, memory, GPUs and a place for a pod.
 func Provision(s *model.Snapshot) model.Plan {
 	items := waiting(s)
-	f := fill(marketOf(s), rooms(s, nil, true), items)
+	f := fill(marketOf(s), rooms(s), items)
 	var plan model.Plan
 	for i, n := range f.places {
 		if n >= 0 {
@@ -25,7 +25,7 @@ func Provision(s *model.Snapshot) model.Plan {
 	return plan
 }
 
-// waiting are the pods that need a place.
+// waiting returns the pods that need a place.
 func waiting(s *model.Snapshot) []item {
 	out := make([]item, 0, len(s.Pending))
 	for i := range s.Pending {
@@ -38,23 +38,18 @@ func waiting(s *model.Snapshot) []item {
 	return out
 }
 
-// rooms are the machines that take pods, those that are ready first, then by name; without those that go. late says
-// whether also those that are not ready yet.
-func rooms(s *model.Snapshot, without map[string]bool, late bool) []room {
+// rooms returns the nodes that take pods, those that are ready first, then by name.
+func rooms(s *model.Snapshot) []room {
 	out := make([]room, 0, len(s.Nodes))
-	add := func(ready bool) {
+	for _, ready := range []bool{true, false} {
 		for i := range s.Nodes {
 			n := &s.Nodes[i]
-			if n.Deleting || without[n.Name] || (n.State == model.Initialized) != ready {
+			if n.Deleting || (n.State == model.Initialized) != ready {
 				continue
 			}
 			free := vectorOf(&n.Allocatable).minus(vectorOf(&n.Used))
-			out = append(out, room{name: n.Name, free: free, late: !ready})
+			out = append(out, room{name: n.Name, free: free, inFlight: !ready})
 		}
-	}
-	add(true)
-	if late {
-		add(false)
 	}
 	return out
 }
