@@ -26,13 +26,15 @@
 //
 // # How a pod comes to run
 //
-// 1. The admission webhook asks fargate.Admit which profile selects a new pod, and assigns the pod to
-// "fargate-scheduler". 2. The scheduler computes the pod's size, chooses a host with room and creates a NodeClaim for
-// the pod. 3. The controller launches the NodeClaim, which calls Host.Start: the host reserves an address and begins to
-// pull images. 4. The scheduler creates the Node with this address; the controller registers it, and the scheduler
-// binds the pod. 5. The host boots the guest and starts the containers. The scheduler writes each change of Host.Status
-// to the pod. 6. When the pod is deleted, Host.Stop ends its containers. The scheduler then removes the pod, and the
-// controller terminates the NodeClaim, which calls Host.Remove.
+//  1. The admission webhook asks fargate.Admit which profile selects a new pod, and assigns the pod to
+//     "fargate-scheduler".
+//  2. The scheduler computes the pod's size, chooses a host with room and creates a NodeClaim for the pod.
+//  3. The controller launches the NodeClaim, which calls Host.Start: the host reserves an address and begins to pull
+//     images.
+//  4. The scheduler creates the Node with this address; the controller registers it, and the scheduler binds the pod.
+//  5. The host boots the guest and starts the containers. The scheduler writes each change of Host.Status to the pod.
+//  6. When the pod is deleted, Host.Stop ends its containers. The scheduler then removes the pod, and the controller
+//     terminates the NodeClaim, which calls Host.Remove.
 //
 // Neither side depends on the life of the other's process: a microVM keeps running while scheduler or host are down,
 // and each of them resumes from the API server and from the host's state directory.

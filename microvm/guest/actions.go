@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// act does what a probe or hook asks for; nil is success.
+// act performs the action of a probe or hook. nil means success.
 func (r *run) act(ctx context.Context, a wire.Action) error {
 	switch {
 	case a.Exec != nil:
@@ -46,7 +46,7 @@ func (r *run) act(ctx context.Context, a wire.Action) error {
 	}
 }
 
-// address is the pod's, which is what a kubelet probes.
+// address returns the pod's address, which probes connect to, as a kubelet's do.
 func (p *pod) address() string {
 	address, _, _ := strings.Cut(p.spec.Network.Address, "/")
 	return cmp.Or(address, "127.0.0.1")
@@ -74,11 +74,11 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 			req.Header.Add(h.Name, h.Value)
 		}
 	}
-	// a kubelet does not check either
+	// A kubelet verifies neither certificates nor host names.
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
 		if to.URL.Hostname() != u.Hostname() || len(via) >= 10 {
-			return http.ErrUseLastResponse // a redirect to elsewhere counts as success
+			return http.ErrUseLastResponse // a redirect to another host counts as success
 		}
 		return nil
 	}}
@@ -96,10 +96,10 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 
 const servingStatus = 1 // grpc.health.v1.HealthCheckResponse.SERVING
 
-// grpcHealth asks grpc.health.v1.Health/Check over plain HTTP/2. The two messages are one field each, so that no gRPC
-// library is needed in a guest.
+// grpcHealth calls grpc.health.v1.Health/Check over plain HTTP/2. The two messages have one field each, so that the
+// guest needs no gRPC library.
 func grpcHealth(ctx context.Context, address, service string) error {
-	body := make([]byte, 5, 7+len(service)) // not compressed, length
+	body := make([]byte, 5, 7+len(service)) // not compressed; the length follows
 	if service != "" {
 		body = binary.AppendUvarint(append(body, 1<<3|2), uint64(len(service)))
 		body = append(body, service...)

@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// The agent's own two messages against gRPC's own server.
+// The agent's own encoding of the two messages works with gRPC's own server.
 func TestGRPCHealth(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestHTTPGet(t *testing.T) {
 	}
 }
 
-// None after the first end, then kubelet's 10, 20, 40 seconds and so on, at most five minutes.
+// There is no pause after the first end, then kubelet's 10, 20, 40 seconds and so on, up to five minutes.
 func TestBackoff(t *testing.T) {
 	b := wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute}
 	for ends, want := range map[int]time.Duration{
@@ -107,8 +107,8 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// What the host does not take blocks the writer at the limit and is not lost.
-func TestLogsWaitForTheHost(t *testing.T) {
+// Records that the host has not stored block the writer at the limit, and are not lost.
+func TestLogsBlockUntilStored(t *testing.T) {
 	l := newLogs()
 	written := make(chan int)
 	go func() {
@@ -137,8 +137,8 @@ func TestLogsWaitForTheHost(t *testing.T) {
 	}
 }
 
-// Who asks for what is there is not kept waiting by who goes on.
-func TestAFlushDoesNotWaitForWhatComesLater(t *testing.T) {
+// A flush does not wait for records that are written after it.
+func TestFlushIgnoresLaterRecords(t *testing.T) {
 	l := newLogs()
 	l.add(wire.LogRecord{Line: []byte("before")})
 	asked := l.newest()

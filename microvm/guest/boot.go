@@ -13,54 +13,41 @@ import (
 	"github.com/nodeless/nodeless/microvm/guest/enter"
 )
 
-// Places in the guest. Containers see none of them.
+// Paths in the guest. Containers see none of them.
 const (
 	cgroupDir  = "/sys/fs/cgroup"
 	modulesDir = "/modules"
 )
 
 func mountBasics() error {
-	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	for _, m := range []mount{
-		{"proc", "/proc", "proc", plain, ""},
-		{"sysfs", "/sys", "sysfs", plain, ""},
-		{"devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, ""},
-		{"devpts", "/dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "gid=5,mode=0620,ptmxmode=0666"},
-		{"cgroup2", cgroupDir, "cgroup2", plain, ""},
-		{"tmpfs", enter.PodDir, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
-	} {
-		if err := m.do(); err != nil {
-			return err
-		}
-	}
-	return handDown()
+	return errors.Join(
+		enter.MountFS("proc", "/proc", "proc", enter.DataOnly, ""),
+		enter.MountFS("sysfs", "/sys", "sysfs", enter.DataOnly, ""),
+		mountDev(),
+		enter.MountFS("cgroup2", cgroupDir, "cgroup2", enter.DataOnly, ""),
+		enter.MountFS("tmpfs", enter.PodDir, "tmpfs", enter.NoDevices, "mode=0755"),
+		enableControllers(),
+	)
 }
 
-// handDown has containers' groups get their limits: the controllers have to be handed down for that.
-func handDown() error {
+func mountDev() error {
+	return errors.Join(
+		enter.MountFS("devtmpfs", "/dev", "devtmpfs", unix.MS_NOSUID, ""),
+		enter.MountFS("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "gid=5,mode=0620,ptmxmode=0666"),
+	)
+}
+
+// enableControllers enables the cgroup controllers that limit containers.
+func enableControllers() error {
 	if err := os.WriteFile(filepath.Join(cgroupDir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"),
 		0); err != nil {
-		return fmt.Errorf("hand down the cgroup controllers cpu, memory and pids (the kernel needs them): %w", err)
+		return fmt.Errorf("enable the cgroup controllers cpu, memory and pids (the kernel must provide them): %w", err)
 	}
 	return nil
 }
 
-// bootArguments reads key=value words of the kernel's command line.
-func bootArguments() (map[string]string, error) {
-	b, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return nil, err
-	}
-	args := map[string]string{}
-	for _, word := range strings.Fields(string(b)) {
-		key, value, _ := strings.Cut(word, "=")
-		args[key] = value
-	}
-	return args, nil
-}
-
-// loadModules loads what the host put into the initial file system, in the host's order. Disks and the network are
-// found but not touched until a pod is started: what a template's devices were says nothing about those of a clone.
+// loadModules loads the modules in the initial file system, in the host's order. Disks and network devices are found
+// but not touched until a pod is started, since a template's devices differ from those of its clones.
 func loadModules() error {
 	order, err := os.ReadFile(filepath.Join(modulesDir, "order"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,11 +59,11 @@ func loadModules() error {
 	for _, name := range strings.Fields(string(order)) {
 		if name == "virtio_blk.ko" || name == "virtio_blk.ko.xz" {
 			if err := os.WriteFile("/sys/bus/virtio/drivers_autoprobe", []byte("0"), 0); err != nil {
-				return fmt.Errorf("keep the disks for later: %w", err)
+				return fmt.Errorf("postpone the probing of disks: %w", err)
 			}
 		}
 		if err := loadModule(filepath.Join(modulesDir, name)); err != nil {
-			return fmt.Errorf("load kernel module %s (is it of the running kernel?): %w", name, err)
+			return fmt.Errorf("load kernel module %s (does it belong to the running kernel?): %w", name, err)
 		}
 	}
 	return nil
@@ -95,11 +82,11 @@ func loadModule(path string) error {
 	if err := unix.FinitModule(int(f.Fd()), "", flags); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	return os.Remove(path) // its memory
+	return os.Remove(path) // frees its memory
 }
 
-// controlPort opens the virtio-serial port. Reading it gives io.EOF while no host is connected, and works again when
-// one is.
+// controlPort opens the virtio-serial port. Reading it returns io.EOF while no host is connected, and works again
+// when one is.
 func controlPort() (*os.File, error) {
 	for range 500 {
 		names, err := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -114,15 +101,4 @@ func controlPort() (*os.File, error) {
 		time.Sleep(2 * time.Millisecond)
 	}
 	return nil, errors.New("there is no virtio-serial port named nodeless")
-}
-
-// mount is a file system to be mounted.
-type mount struct {
-	source, target, kind string
-	flags                uintptr
-	data                 string
-}
-
-func (m mount) do() error {
-	return enter.FS{Source: m.source, Target: m.target, Kind: m.kind, Flags: m.flags, Data: m.data}.Do()
 }

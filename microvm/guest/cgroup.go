@@ -11,22 +11,22 @@ import (
 
 const cpuPeriod = 100_000 // microseconds, the kernel's default
 
-// makeCgroup makes the run's own group with the container's limits.
+// makeCgroup makes the run's own cgroup with the container's limits.
 func (r *run) makeCgroup() error {
 	name := fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt)
 	dir := filepath.Join(cgroupDir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make a cgroup: %w", err)
 	}
-	r.cgroup, r.version1 = dir, r.c.pod.ground.groups(name)
+	r.cgroup, r.version1 = dir, r.c.pod.host.groups(name)
 	if len(r.version1) > 0 {
 		return r.limitVersion1()
 	}
-	// Who asks for no CPU has the least weight, as with kubelet: the kernel's default is that of 2.6 CPUs.
+	// A container that requests no CPU gets the least weight, as from a kubelet. The kernel's default is that of 2.6 CPUs.
 	values := map[string]string{"cpu.weight": strconv.FormatInt(cpuWeight(r.c.spec.CPUShareMilli), 10)}
 	if b := r.c.spec.MemoryBytes; b > 0 {
 		values["memory.max"] = strconv.FormatInt(b, 10)
-		values["memory.oom.group"] = "1" // a container without one of its processes is no container
+		values["memory.oom.group"] = "1" // the container is useless without one of its processes
 	}
 	if m := r.c.spec.CPUMilli; m > 0 {
 		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(m), cpuPeriod)
@@ -43,13 +43,13 @@ func setGroup(dir string, values map[string]string) error {
 	return nil
 }
 
-// cpuQuota is the CPU time of a limit in each period, in microseconds; the kernel gives no less than a millisecond.
+// cpuQuota returns a limit as CPU time per period, in microseconds. The kernel accepts no less than a millisecond.
 func cpuQuota(milli int64) int64 { return max(1000, milli*cpuPeriod/1000) }
 
-// cpuShares of a request, as kubelet computes them.
+// cpuShares returns the shares of a request, as kubelet computes them.
 func cpuShares(milli int64) int64 { return max(2, milli*1024/1000) }
 
-// cpuWeight of a request: the weight container runtimes make of shares (1 + (shares-2)*9999/262142).
+// cpuWeight converts shares to a weight as container runtimes do: 1 + (shares-2)*9999/262142.
 func cpuWeight(milli int64) int64 { return min(10_000, 1+(cpuShares(milli)-2)*9999/262_142) }
 
 // killAll kills every process of the container.
@@ -57,7 +57,7 @@ func (r *run) killAll() {
 	_ = os.WriteFile(filepath.Join(r.cgroup, "cgroup.kill"), []byte("1"), 0)
 }
 
-// outOfMemory reports whether the kernel killed a process of the container for want of memory.
+// outOfMemory reports whether the kernel killed a process of the container because it exceeded its memory limit.
 func (r *run) outOfMemory() bool {
 	if dir, ok := r.version1["memory"]; ok {
 		return counter(filepath.Join(dir, "memory.oom_control"), "oom_kill") > 0
@@ -65,7 +65,7 @@ func (r *run) outOfMemory() bool {
 	return counter(filepath.Join(r.cgroup, "memory.events"), "oom_kill") > 0
 }
 
-// counter reads the line "name value" of a cgroup file; 0 when there is none.
+// counter returns the value in the line "name value" of a cgroup file; 0 if there is none.
 func counter(file, name string) uint64 {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -80,7 +80,7 @@ func counter(file, name string) uint64 {
 	return 0
 }
 
-// number reads a cgroup file that holds one number; 0 when there is none.
+// number returns the number in a cgroup file; 0 if there is none.
 func number(file string) uint64 {
 	b, err := os.ReadFile(file)
 	if err != nil {

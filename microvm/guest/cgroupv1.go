@@ -10,23 +10,23 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// On a host whose controllers are in cgroup version 1, limits and figures are in its hierarchies; version 2 is there
-// beside them without controllers, and finds and kills a container's processes.
+// On a host with cgroup version 1 controllers, limits and usage are in version 1 hierarchies. A version 2 hierarchy
+// without controllers beside them finds and kills a container's processes.
 
-// groups are the directories of a group of this name in the hierarchies of version 1, by their controllers; none with
-// version 2, or a kernel of one's own.
-func (g *ground) groups(name string) map[string]string {
-	if g == nil || len(g.version1) == 0 {
+// groups returns the directories of a group in the version 1 hierarchies, by controller. There are none with version
+// 2, or with a kernel of the agent's own.
+func (h *hostKernel) groups(name string) map[string]string {
+	if h == nil || len(h.version1) == 0 {
 		return nil
 	}
 	out := map[string]string{}
-	for controller, at := range g.version1 {
+	for controller, at := range h.version1 {
 		out[controller] = filepath.Join(at, name)
 	}
 	return out
 }
 
-// limitVersion1 makes the run's groups of version 1, with its limits.
+// limitVersion1 makes the run's version 1 groups with the container's limits.
 func (r *run) limitVersion1() error {
 	for _, dir := range r.version1 {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -44,7 +44,7 @@ func (r *run) limitVersion1() error {
 	return errors.Join(setGroup(r.version1["cpu"], cpu), setGroup(r.version1["memory"], memory))
 }
 
-// join moves a process into the groups.
+// join moves a process into groups.
 func join(groups map[string]string, pid int) error {
 	for _, dir := range groups {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
@@ -54,18 +54,17 @@ func join(groups map[string]string, pid int) error {
 	return nil
 }
 
-// memoryFiles are where a version of cgroups tells what a group uses.
+// memoryFiles are the files and fields in which a version of cgroups reports memory usage.
 type memoryFiles struct{ usage, rss, faults, majorFaults, inactive string }
 
 var (
 	memoryVersion1 = memoryFiles{
-		"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault",
-		"total_inactive_file",
+		"memory.usage_in_bytes", "total_rss", "total_pgfault", "total_pgmajfault", "total_inactive_file",
 	}
 	memoryVersion2 = memoryFiles{"memory.current", "anon", "pgfault", "pgmajfault", "inactive_file"}
 )
 
-// of a group.
+// of returns the memory usage of a group.
 func (f memoryFiles) of(dir string) wire.MemoryStats {
 	stat := filepath.Join(dir, "memory.stat")
 	m := wire.MemoryStats{
@@ -76,14 +75,21 @@ func (f memoryFiles) of(dir string) wire.MemoryStats {
 	return m
 }
 
-// usage is what the machine's own groups use: CPU time since they were made, memory, processes.
-func (g *ground) usage() (cpuNanos uint64, m wire.MemoryStats, processes uint64) {
-	if len(g.version1) > 0 {
-		cpuNanos, m = number(filepath.Join(g.version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(g.version1["memory"])
-		m.Total, processes = number(filepath.Join(g.version1["memory"], "memory.limit_in_bytes")),
-			number(filepath.Join(g.version1["pids"], "pids.current"))
+// usage returns the CPU time and memory that a group uses; version1 are its directories in version 1 hierarchies.
+func usage(dir string, version1 map[string]string) (cpuNanos uint64, m wire.MemoryStats) {
+	if len(version1) > 0 {
+		return number(filepath.Join(version1["cpuacct"], "cpuacct.usage")), memoryVersion1.of(version1["memory"])
+	}
+	return counter(filepath.Join(dir, "cpu.stat"), "usage_usec") * 1000, memoryVersion2.of(dir)
+}
+
+// usage returns what the pod's own groups use: CPU time since they were made, memory, processes.
+func (h *hostKernel) usage() (cpuNanos uint64, m wire.MemoryStats, processes uint64) {
+	cpuNanos, m = usage(cgroupDir, h.version1)
+	if len(h.version1) > 0 {
+		m.Total = number(filepath.Join(h.version1["memory"], "memory.limit_in_bytes"))
+		processes = number(filepath.Join(h.version1["pids"], "pids.current"))
 	} else {
-		cpuNanos, m = counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec")*1000, memoryVersion2.of(cgroupDir)
 		m.Total, processes = number(filepath.Join(cgroupDir, "memory.max")), number(filepath.Join(cgroupDir, "pids.current"))
 	}
 	m.Available = m.Total - min(m.Total, m.WorkingSet)

@@ -9,8 +9,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// connect carries bytes between the host and a port of the pod, as kubectl port-forward needs it: to the loopback
-// interface.
+// connect carries bytes between the host and a port of the pod on the loopback interface, for kubectl port-forward.
 func connect(s *wire.Stream, r wire.Connect) error {
 	conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)))
 	if err != nil {

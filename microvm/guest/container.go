@@ -13,7 +13,7 @@ type container struct {
 	pod   *pod
 	index int
 	spec  wire.Container
-	over  chan struct{} // of a sidecar: closed when it is supervised no more
+	done  chan struct{} // of a sidecar: closed when it is no longer supervised
 
 	// Guarded by pod.mu.
 	status wire.ContainerStatus
@@ -34,9 +34,9 @@ func newContainer(p *pod, index int, spec wire.Container) *container {
 	return &container{pod: p, index: index, spec: spec, status: status}
 }
 
-// supervise runs the container again and again as the policy says. It reports whether the last run ended well.
+// supervise runs the container again and again, as the policy says. It reports whether the last run succeeded.
 func (c *container) supervise(policy wire.RestartPolicy) bool {
-	ends := 0 // in a row, none of them after a long run
+	ends := 0 // in a row, without a long run before them
 	attempt := 0
 	if e := c.spec.Earlier; e != nil {
 		if e.Over {
@@ -65,7 +65,7 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 		case <-time.After(pause):
 		case <-c.pod.stopping:
 			c.pod.update(func() {
-				if s := &c.status; s.Exit == nil { // it was waiting for its next run: the last one is the state it ends in
+				if s := &c.status; s.Exit == nil { // it waited for its next run: it ends in the state of the last one
 					s.State, s.Exit, s.LastExit, s.Reason, s.Message = wire.Terminated, s.LastExit, nil, "", ""
 				}
 			})
@@ -74,8 +74,8 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 	}
 }
 
-// backoff is the pause before a container is started again after so many ends in a row: as kubelet, none after the
-// first, then doubled each time.
+// backoff returns the pause before a container is started again after so many ends in a row. As with a kubelet, there
+// is none after the first, and it then doubles.
 func backoff(b wire.Backoff, ends int) time.Duration {
 	if ends < 2 {
 		return 0
@@ -92,7 +92,7 @@ func (c *container) stopped() bool {
 	}
 }
 
-// ended notes how a run ended and what comes next.
+// ended records how a run ended and what comes next.
 func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 	c.pod.update(func() {
 		c.run = nil
@@ -117,7 +117,7 @@ func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 	})
 }
 
-// awaitStartup waits until the container has started for the first time, as later init containers do for a sidecar.
+// awaitStartup waits until a sidecar has started for the first time: later init containers may run then.
 func (c *container) awaitStartup() bool {
 	for {
 		c.pod.mu.Lock()
@@ -134,7 +134,7 @@ func (c *container) awaitStartup() bool {
 	}
 }
 
-// running is the container's current run.
+// running returns the container's current run.
 func (c *container) running() (*run, error) {
 	c.pod.mu.Lock()
 	defer c.pod.mu.Unlock()

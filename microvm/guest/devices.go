@@ -19,8 +19,8 @@ const (
 	virtioBlock = "0x0002"
 )
 
-// bindDevices attaches a driver to the devices of a kind, one after the other until enough says so. It happens when
-// the pod is known and not at boot, so that a clone reads the sizes and contents of its own disks.
+// bindDevices attaches a driver to the devices of a type, one after the other, until enough returns true. It is called
+// when the pod is known and not at boot, so that a clone reads the sizes and contents of its own disks.
 func bindDevices(kind, driver string, enough func() (bool, error)) error {
 	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
 	if err != nil {
@@ -46,7 +46,7 @@ func bindDevices(kind, driver string, enough func() (bool, error)) error {
 	return nil
 }
 
-// mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, memory.
+// mountDisks mounts each root disk read-only under its serial, and the scratch disk or, without one, a tmpfs.
 func (p *pod) mountDisks() error {
 	spec := p.spec
 	devices, release, err := p.attachDisks()
@@ -54,23 +54,23 @@ func (p *pod) mountDisks() error {
 		return err
 	}
 	defer release()
-	var devicesNot uintptr // devices that a container makes are the host's
-	if p.ground != nil {
-		devicesNot = unix.MS_NODEV
+	var flags uintptr // with the host's kernel, device nodes that a container makes would be the host's devices
+	if p.host != nil {
+		flags = unix.MS_NODEV
 	}
 	for _, serial := range spec.Disks {
-		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY|devicesNot); err != nil {
+		if err := mountDisk(devices, serial, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY|flags); err != nil {
 			return err
 		}
 	}
 	if spec.Scratch == "" {
-		return mount{"tmpfs", enter.ScratchDir, "tmpfs", devicesNot, "mode=0755"}.do()
+		return enter.MountFS("tmpfs", enter.ScratchDir, "tmpfs", flags, "mode=0755")
 	}
-	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|devicesNot)
+	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|flags)
 }
 
-// attachDisks finds the pod's disks by their serials. The machine has more devices than the pod has disks, which stay
-// without a driver: attaching takes time.
+// attachDisks returns the devices of the pod's disks by their serials. The VM has more devices than the pod has
+// disks; the others stay without a driver, since attaching takes time.
 func (p *pod) attachDisks() (devices map[string]string, release func(), err error) {
 	wanted := slices.Clone(p.spec.Disks)
 	if p.spec.Scratch != "" {
@@ -80,8 +80,8 @@ func (p *pod) attachDisks() (devices map[string]string, release func(), err erro
 	if len(wanted) == 0 {
 		return nil, release, nil
 	}
-	if p.ground != nil {
-		return p.ground.attachDisks(wanted)
+	if p.host != nil {
+		return p.host.attachDisks(wanted)
 	}
 	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
 		var err error
@@ -115,13 +115,13 @@ func mountDisk(devices map[string]string, serial, target string, flags uintptr) 
 	if err := awaitFile(device); err != nil {
 		return err
 	}
-	if err := (mount{device, target, "ext4", flags, ""}).do(); err != nil {
+	if err := enter.MountFS(device, target, "ext4", flags, ""); err != nil {
 		return fmt.Errorf("disk %q: %w (an ext4 file system is needed)", serial, err)
 	}
 	return nil
 }
 
-// awaitFile waits for a device node: devtmpfs makes it a moment after the driver has found the device.
+// awaitFile waits for a device node, which devtmpfs makes a moment after the driver has found the device.
 func awaitFile(path string) (err error) {
 	for range 1000 {
 		if _, err = os.Stat(path); err == nil {

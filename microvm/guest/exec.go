@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// exec runs a process in a running container for the host.
+// exec runs a process in a running container.
 func (p *pod) exec(s *wire.Stream, req wire.Exec) (wire.ExecResult, error) {
 	r, err := p.running(req.Container)
 	if err != nil {
@@ -35,23 +35,23 @@ func (p *pod) exec(s *wire.Stream, req wire.Exec) (wire.ExecResult, error) {
 		io.drain()
 		return wire.ExecResult{}, err
 	}
-	over := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
 		feed(s, io, true)
-		select { // the host has gone: nobody is left to end the process
-		case <-over:
+		select { // when the host disconnects, nobody else would end the process
+		case <-done:
 		default:
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}()
 	status := <-ended
-	close(over)
+	close(done)
 	io.drain()
 	return wire.ExecResult{Code: exitCode(status)}, nil
 }
 
-// copyTo is io.Copy without its short cuts, which would bypass the poller on a terminal; a terminal's end is an error
-// that means end of file.
+// copyTo is io.Copy without its shortcuts, which would bypass the poller on a terminal. The end of a terminal, which
+// is an error, counts as the end of the file.
 func copyTo(w io.Writer, r io.Reader) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 16<<10))
 	if errors.Is(err, unix.EIO) {
@@ -77,11 +77,11 @@ func (r *run) join(args []string, io *stdio, tty bool) (int, <-chan unix.WaitSta
 	if tty && !slices.ContainsFunc(spec.Env, func(v string) bool { return len(v) > 5 && v[:5] == "TERM=" }) {
 		spec.Env = append(slices.Clone(spec.Env), "TERM=xterm")
 	}
-	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.ground != nil, Container: spec}, io,
+	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.host != nil, Container: spec}, io,
 		enterOptions{cgroup: r.cgroup, version1: r.version1, join: mounts, pidsOf: r.pid})
 }
 
-// feed passes what the host sends to a process's input until the stream ends.
+// feed passes what the host sends to a process's standard input until the stream ends.
 func feed(s *wire.Stream, to *stdio, closeAtEnd bool) {
 	for {
 		it, err := s.Receive()
@@ -99,12 +99,12 @@ func feed(s *wire.Stream, to *stdio, closeAtEnd bool) {
 				_ = to.input.Close()
 			}
 		default:
-			_, _ = to.input.Write(it.Data) // a process that reads no more is no error
+			_, _ = to.input.Write(it.Data) // it is no error if the process no longer reads
 		}
 	}
 }
 
-// attach joins the host to a container's first process.
+// attach connects the host to a container's first process.
 func (p *pod) attach(s *wire.Stream, req wire.Attach) (wire.ExecResult, error) {
 	r, err := p.running(req.Container)
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *pod) attach(s *wire.Stream, req wire.Attach) (wire.ExecResult, error) {
 
 const maxProbeOutput = 10 << 10 // bytes, as kubelet's
 
-// execute runs a command in the container for a probe or hook, and returns the beginning of its output.
+// execute runs the command of a probe or hook in the container, and returns the beginning of its output.
 func (r *run) execute(ctx context.Context, args []string) (string, error) {
 	var out limitedBuffer
 	io, err := newStdio(false, false, nil, func(_ byte, from io.Reader) { _, _ = io.Copy(&out, from) })
@@ -139,8 +139,7 @@ func (r *run) execute(ctx context.Context, args []string) (string, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = unix.Kill(pid, unix.SIGKILL) })
 	status := <-ended
-	inTime := stop()
-	if !inTime {
+	if !stop() {
 		return "", fmt.Errorf("command timed out: %q", args)
 	}
 	io.drain()
@@ -150,7 +149,7 @@ func (r *run) execute(ctx context.Context, args []string) (string, error) {
 	return out.String(), nil
 }
 
-// limitedBuffer keeps the first maxProbeOutput bytes of two writers.
+// limitedBuffer keeps the first maxProbeOutput bytes that are written.
 type limitedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

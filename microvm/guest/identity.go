@@ -12,17 +12,17 @@ import (
 
 const reseedCRNG = 0x5207 // RNDRESEEDCRNG of linux/random.h
 
-// becomeOneself gives the guest its own clock, randomness and name: a clone shares those of its template until then.
-func (p *pod) becomeOneself() error {
+// becomeUnique gives the guest its own clock, randomness and name, which a clone shares with its template until then.
+func (p *pod) becomeUnique() error {
 	spec := p.spec
-	if p.ground == nil {
+	if p.host == nil {
 		if err := stepClock(spec.UnixNano); err != nil {
 			return err
 		}
 		if err := reseed(spec.Entropy); err != nil {
 			return fmt.Errorf("reseed the guest's random numbers: %w", err)
 		}
-	} else if err := p.ground.allows(spec); err != nil {
+	} else if err := p.host.allows(spec); err != nil {
 		return err
 	}
 	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
@@ -37,7 +37,7 @@ func (p *pod) becomeOneself() error {
 	return nil
 }
 
-// reseed adds entropy to the kernel's pool, counted as such, and makes its generator use it at once.
+// reseed adds entropy to the kernel's pool, counted as such, and makes the generator use it at once.
 func reseed(entropy []byte) error {
 	f, err := os.OpenFile("/dev/urandom", os.O_RDWR, 0)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -11,13 +12,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// maxLogBytes is what the guest holds for a host that is away or slow. When it is full the containers' writes block,
-// as with a full pipe: nothing is lost while a host process restarts.
+// maxLogBytes bounds what the guest holds for a host that is away or slow. When it is reached, containers block when
+// they write, as with a full pipe. Nothing is lost while a host process restarts.
 const maxLogBytes = 1 << 20
 
-const recordCost = 64 // of a record beside its line
+const recordCost = 64 // of a record, beside its line
 
-// logs holds what the containers wrote until the host has stored it.
+// logs holds what the containers have written until the host has stored it.
 type logs struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -32,7 +33,7 @@ func newLogs() *logs {
 	return l
 }
 
-// add appends a record and gives it its time. It blocks while there is no room.
+// add appends a record and sets its time. It blocks while there is no room.
 func (l *logs) add(r wire.LogRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +47,7 @@ func (l *logs) add(r wire.LogRecord) {
 	l.changed.Broadcast()
 }
 
-// taken forgets what the host has stored.
+// taken drops the records that the host has stored.
 func (l *logs) taken(through int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,17 +56,17 @@ func (l *logs) taken(through int64) {
 		l.bytes -= len(l.records[n].Line) + recordCost
 		n++
 	}
-	l.records = append([]wire.LogRecord(nil), l.records[n:]...)
+	l.records = slices.Clone(l.records[n:])
 	l.changed.Broadcast()
 }
 
-// next waits for the first record after one; false when the stream is over.
-func (l *logs) next(after int64, over <-chan struct{}) (wire.LogRecord, bool) {
+// next waits for the first record after a time. It returns false when the stream has ended.
+func (l *logs) next(after int64, done <-chan struct{}) (wire.LogRecord, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
 		select {
-		case <-over:
+		case <-done:
 			return wire.LogRecord{}, false
 		default:
 		}
@@ -76,20 +77,21 @@ func (l *logs) next(after int64, over <-chan struct{}) (wire.LogRecord, bool) {
 	}
 }
 
-// newest is the time of the newest record.
+// newest returns the time of the newest record.
 func (l *logs) newest() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
-// flush waits until the host has stored all records up to a time: who logs without a pause is never stored wholly.
-func (l *logs) flush(through int64, over <-chan struct{}) error {
+// flush waits until the host has stored all records up to a time. Later ones, from containers that never pause, are not
+// waited for.
+func (l *logs) flush(through int64, done <-chan struct{}) error {
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
 		select {
-		case <-over:
+		case <-done:
 			l.wake()
 		case <-stop:
 		}
@@ -98,7 +100,7 @@ func (l *logs) flush(through int64, over <-chan struct{}) error {
 	defer l.mu.Unlock()
 	for len(l.records) > 0 && l.records[0].Nanos <= through {
 		select {
-		case <-over:
+		case <-done:
 			return errors.New("the stream was closed")
 		default:
 			l.changed.Wait()
@@ -140,7 +142,7 @@ func (l *logs) follow(s *wire.Stream, after int64) error {
 	}
 }
 
-// lines splits what is read into records, at most MaxLogLine bytes each, until the end of r; each goes to add.
+// lines splits what it reads into records of at most MaxLogLine bytes until the end of r, and passes each to add.
 func lines(r io.Reader, add func(line []byte, partial bool)) {
 	b := bufio.NewReaderSize(r, wire.MaxLogLine)
 	for {

@@ -1,12 +1,13 @@
-// Package guest is the agent inside a microVM: its first process, which makes of a bare kernel the node of one pod
-// (or, where there are no virtual machines, of namespaces of the host: see ground). It mounts the root disks the host
-// gave it, runs the pod's containers as a kubelet and a container runtime would (init containers, sidecars, restarts,
-// probes, hooks, limits), keeps what they log until the host has stored it, and serves exec, attach, port-forward and
-// statistics over the control port (package wire).
+// Package guest is the agent inside a microVM: its first process, which turns a bare kernel into the node of one pod.
+// It mounts the root disks that the host has attached, runs the pod's containers as a kubelet and a container runtime
+// would (init containers, sidecars, restarts, probes, hooks, limits), keeps their logs until the host has stored
+// them, and serves exec, attach, port-forward and statistics over the control port (package wire). On hosts without
+// virtual machines the agent runs in namespaces of the host; see hostKernel.
 //
-// All of its state is here and none on the host, so that a host process may end and come back without the pod noticing.
+// All state is in the agent and none on the host, so that a host process can end and come back without the pod
+// noticing.
 //
-// The agent is linked statically and small: it is part of every guest's memory. It imports the standard library,
+// The agent is linked statically and small, since it is part of every guest's memory. It imports the standard library,
 // x/sys/unix and package wire.
 package guest
 
@@ -21,10 +22,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Main is the agent's main function; it never returns.
+// Main is the agent's main function. It never returns.
 func Main() {
 	if os.Getpid() != 1 {
-		fmt.Fprintln(os.Stderr, "this is the agent of a Nodeless microVM; it runs as the first process of a guest and nowhere else")
+		fmt.Fprintln(os.Stderr,
+			"this is the agent of a Nodeless microVM; it runs only as the first process of a guest")
 		os.Exit(2)
 	}
 	if err := agent(); err != nil {
@@ -40,28 +42,21 @@ func agent() error {
 	if err := mountBasics(); err != nil {
 		return err
 	}
-	args, err := bootArguments()
-	if err != nil {
-		return err
-	}
 	if err := loadModules(); err != nil {
 		return err
-	}
-	if args["nodeless.panic"] != "" { // a fault test
-		_ = os.WriteFile("/proc/sysrq-trigger", []byte("c"), 0)
 	}
 	port, err := controlPort()
 	if err != nil {
 		return err
 	}
-	a := &session{processes: newProcesses(), off: make(chan struct{})}
+	a := newSession(nil)
 	go a.serve(port)
 	<-a.off
 	return nil
 }
 
 func agentInNamespaces() error {
-	g, err := standOnHost()
+	h, err := enterNamespaces()
 	if err != nil {
 		return err
 	}
@@ -71,14 +66,14 @@ func agentInNamespaces() error {
 	if err != nil {
 		return err
 	}
-	a := &session{processes: newProcesses(), ground: g, off: make(chan struct{})}
+	a := newSession(h)
 	go a.accept(l)
 	<-a.off
 	return nil
 }
 
-// powerOff ends the guest: the host runs the VMM with -no-reboot, so that a reset is the end. It works without ACPI.
-// In namespaces the end of their first process is that of all.
+// powerOff ends the guest. The host runs QEMU with -no-reboot, so that a reset ends it; this works without ACPI. In
+// namespaces the end of the first process ends all others.
 func powerOff() {
 	if inNamespaces() {
 		os.Exit(0)

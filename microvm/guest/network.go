@@ -18,8 +18,8 @@ import (
 
 const nic = "eth0"
 
-// startNetwork configures the interfaces with ioctls: there is no ip command in a guest. The host may have made the
-// device already.
+// startNetwork configures the interfaces with ioctls, since a guest has no ip command. It binds the driver to the
+// network device unless the host has made the device already.
 func startNetwork(n wire.Network, made bool) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -59,7 +59,7 @@ func addressNIC(fd int, n wire.Network) error {
 		if err != nil {
 			return err
 		}
-		// struct ifreq with a sockaddr: the template's address is still in the device's state.
+		// struct ifreq with a sockaddr. The device still has the template's address.
 		var req [40]byte
 		copy(req[:], nic)
 		*(*uint16)(unsafe.Pointer(&req[16])) = unix.ARPHRD_ETHER
@@ -68,46 +68,38 @@ func addressNIC(fd int, n wire.Network) error {
 			return fmt.Errorf("set the MAC address %s: %w", n.MAC, err)
 		}
 	}
+	var failed []error
+	set := func(what string, request uint, fill func(*unix.Ifreq) error) {
+		if err := configure(fd, nic, request, fill); err != nil {
+			failed = append(failed, fmt.Errorf("set the %s of %s: %w", what, nic, err))
+		}
+	}
+	set("address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(prefix.Addr().AsSlice()) })
 	mask := net.CIDRMask(prefix.Bits(), 32)
-	for _, step := range []struct {
-		what    string
-		request uint
-		value   []byte
-	}{
-		{"address", unix.SIOCSIFADDR, prefix.Addr().AsSlice()},
-		{"netmask", unix.SIOCSIFNETMASK, mask},
-	} {
-		req, err := unix.NewIfreq(nic)
-		if err == nil {
-			err = req.SetInet4Addr(step.value)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(fd, step.request, req)
-		}
-		if err != nil {
-			return fmt.Errorf("set the %s of %s: %w", step.what, nic, err)
-		}
-	}
+	set("netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr(mask) })
 	if n.MTU > 0 {
-		req, err := unix.NewIfreq(nic)
-		if err != nil {
-			return err
-		}
-		req.SetUint32(uint32(n.MTU))
-		if err := unix.IoctlIfreq(fd, unix.SIOCSIFMTU, req); err != nil {
-			return fmt.Errorf("set the MTU %d: %w", n.MTU, err)
-		}
+		set("MTU", unix.SIOCSIFMTU, func(r *unix.Ifreq) error { r.SetUint32(uint32(n.MTU)); return nil })
 	}
-	return up(fd, nic)
+	return errors.Join(append(failed, up(fd, nic))...)
 }
 
-func up(fd int, name string) error {
-	req, err := unix.NewIfreq(name)
+// configure fills a request that concerns a device, and makes it.
+func configure(fd int, device string, request uint, fill func(*unix.Ifreq) error) error {
+	r, err := unix.NewIfreq(device)
+	if err == nil {
+		err = fill(r)
+	}
 	if err != nil {
 		return err
 	}
-	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req); err != nil {
+	return unix.IoctlIfreq(fd, request, r)
+}
+
+func up(fd int, name string) error {
+	if err := configure(fd, name, unix.SIOCSIFFLAGS, func(r *unix.Ifreq) error {
+		r.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+		return nil
+	}); err != nil {
 		return fmt.Errorf("set %s up: %w", name, err)
 	}
 	return nil
@@ -129,32 +121,31 @@ type route struct {
 	_                     [6]byte
 }
 
-// addDefaultRoute adds the route by the gateway, and one to the gateway itself where that is not among the
-// neighbours: with an address of 32 bits there are none.
+// addDefaultRoute adds the route by the gateway and, if the gateway is no neighbour, as with an address of 32 bits, a
+// route to the gateway.
 func addDefaultRoute(fd int, n wire.Network) error {
 	gw, err := netip.ParseAddr(n.Gateway)
 	if err != nil || !gw.Is4() {
 		return fmt.Errorf("the gateway %q is not an IPv4 address", n.Gateway)
 	}
+	address := unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gw.As4()}
 	if own, err := netip.ParsePrefix(n.Address); err == nil && !own.Contains(gw) {
 		device, _ := unix.BytePtrFromString(nic)
-		r := route{flags: unix.RTF_UP | unix.RTF_HOST, device: device}
-		r.dst = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gw.As4()}
+		r := route{flags: unix.RTF_UP | unix.RTF_HOST, device: device, dst: address}
 		r.netmask = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{255, 255, 255, 255}}
 		if err := addRoute(fd, &r); err != nil {
 			return fmt.Errorf("add the route to the gateway %s: %w", n.Gateway, err)
 		}
 	}
-	r := route{flags: unix.RTF_UP | unix.RTF_GATEWAY}
+	r := route{flags: unix.RTF_UP | unix.RTF_GATEWAY, gateway: address}
 	r.dst.Family, r.netmask.Family = unix.AF_INET, unix.AF_INET
-	r.gateway = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: gw.As4()}
 	if err := addRoute(fd, &r); err != nil {
 		return fmt.Errorf("add the default route by %s: %w", n.Gateway, err)
 	}
 	return nil
 }
 
-// addRoute adds a route that may be there already.
+// addRoute adds a route unless it exists already.
 func addRoute(fd int, r *route) error {
 	if err := ioctl(fd, unix.SIOCADDRT, unsafe.Pointer(r)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
@@ -169,7 +160,7 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// writeEtc writes the files under /etc that every container of the pod gets.
+// writeEtc writes the files in /etc that every container of the pod gets.
 func writeEtc(spec wire.Pod) error {
 	var resolv, hosts strings.Builder
 	for _, s := range spec.Network.Nameservers {

@@ -7,14 +7,14 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// broadcast hands what a container writes to those who attached to it.
+// broadcast sends what a container writes to everybody who is attached to it.
 type broadcast struct {
 	mu      sync.Mutex
 	streams map[*wire.Stream]wire.Attach
-	tail    []byte // the last bytes, for a termination message
+	tail    []byte // the last bytes, for the termination message
 }
 
-// channel is the part of the broadcast that gets one of the outputs.
+// channel returns a writer for one of the outputs.
 func (b *broadcast) channel(n byte) io.Writer { return broadcastWriter{b, n} }
 
 type broadcastWriter struct {
@@ -22,8 +22,8 @@ type broadcastWriter struct {
 	channel byte
 }
 
-// Write never fails. A slow reader slows the container down, as with every container runtime; one that has gone is
-// forgotten.
+// Write never fails. A slow reader slows the container down, as in every container runtime; one that has disconnected
+// is removed.
 func (w broadcastWriter) Write(p []byte) (int, error) {
 	w.b.mu.Lock()
 	w.b.tail = append(w.b.tail, p...)
@@ -60,7 +60,7 @@ func (b *broadcast) remove(s *wire.Stream) {
 	delete(b.streams, s)
 }
 
-// maxTerminationLog is how much of a log may become a termination message, in bytes: kubelet's 2048.
+// maxTerminationLog is how much of a log becomes a termination message, in bytes, as in a kubelet.
 const maxTerminationLog = 2048
 
 func (b *broadcast) lastBytes() []byte {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,32 +15,32 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// pod is the one pod of the guest.
+// pod is the guest's pod.
 type pod struct {
 	spec       wire.Pod
 	processes  *processes
-	ground     *ground // nil: the kernel is the pod's own
+	host       *hostKernel // nil: the kernel is the pod's own
 	logs       *logs
 	containers []*container
-	holder     int // the first process of the namespace that the containers' processes share; 0: they share none
+	holder     int // the first process of the PID namespace that the containers share; 0: they share none
 
 	stopping chan struct{} // closed: nothing is started any more
 	stopOnce sync.Once
-	deadline time.Time     // of the stop; read it and forced after stopping is closed
-	forced   bool          // without grace
+	deadline time.Time     // of the stop; valid after stopping is closed, as is forced
+	forced   bool          // stop without a grace period
 	done     chan struct{} // closed: nothing runs any more
 
 	filesMu sync.Mutex // one update of a volume at a time
 
 	mu      sync.Mutex
 	status  wire.PodStatus // without Containers
-	events  []wire.Event   // not yet told
-	changed chan struct{}  // closed and replaced when something above, or a container's status, changes
+	events  []wire.Event   // not sent yet
+	changed chan struct{}  // closed and replaced when one of the above, or a container's status, changes
 }
 
-func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
+func newPod(spec wire.Pod, processes *processes, host *hostKernel) *pod {
 	p := &pod{
-		spec: spec, processes: processes, ground: g, logs: newLogs(), stopping: make(chan struct{}),
+		spec: spec, processes: processes, host: host, logs: newLogs(), stopping: make(chan struct{}),
 		done: make(chan struct{}), changed: make(chan struct{}),
 	}
 	for i, c := range spec.Containers {
@@ -48,7 +49,7 @@ func newPod(spec wire.Pod, processes *processes, g *ground) *pod {
 	return p
 }
 
-// run takes the pod through its life.
+// run runs the pod to its end.
 func (p *pod) run() {
 	defer close(p.done)
 	err := p.prepare()
@@ -63,22 +64,19 @@ func (p *pod) run() {
 }
 
 func (p *pod) prepare() error {
-	if err := p.becomeOneself(); err != nil {
+	if err := p.becomeUnique(); err != nil {
 		return err
 	}
 	if err := p.mountDisks(); err != nil {
 		return err
 	}
-	if err := startNetwork(p.spec.Network, p.ground != nil); err != nil {
+	if err := startNetwork(p.spec.Network, p.host != nil); err != nil {
 		return err
 	}
 	if err := writeEtc(p.spec); err != nil {
 		return err
 	}
-	if err := (mount{
-		"shm", filepath.Join(enter.PodDir, "shm"), "tmpfs",
-		unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "mode=1777",
-	}).do(); err != nil {
+	if err := enter.MountFS("shm", filepath.Join(enter.PodDir, "shm"), "tmpfs", enter.DataOnly, "mode=1777"); err != nil {
 		return err
 	}
 	for _, v := range p.spec.Volumes {
@@ -95,8 +93,8 @@ func (p *pod) prepare() error {
 	return nil
 }
 
-// shareProcesses makes the namespace of all containers' processes. It has a group of its own, so that no container's
-// end is its own.
+// shareProcesses makes the PID namespace that all containers share. Its first process has a cgroup of its own, so
+// that it does not end with any container.
 func (p *pod) shareProcesses() error {
 	group := filepath.Join(cgroupDir, "shared")
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -127,9 +125,9 @@ func (p *pod) runInits() bool {
 				return false
 			}
 		case wire.KindSidecar:
-			c.over = make(chan struct{})
+			c.done = make(chan struct{})
 			go func() {
-				defer close(c.over)
+				defer close(c.done)
 				c.supervise(wire.RestartAlways)
 			}()
 			if !c.awaitStartup() {
@@ -140,7 +138,7 @@ func (p *pod) runInits() bool {
 	return true
 }
 
-// runRegulars runs the regular containers until all have ended for good.
+// runRegulars runs the regular containers until none will be started again.
 func (p *pod) runRegulars() {
 	var all sync.WaitGroup
 	for _, c := range p.containers {
@@ -151,18 +149,18 @@ func (p *pod) runRegulars() {
 	all.Wait()
 }
 
-// endSidecars stops what still runs, in reverse order.
+// endSidecars stops the sidecars, in reverse order.
 func (p *pod) endSidecars() {
 	p.beginStop(p.spec.GracePeriod)
-	for i := len(p.containers) - 1; i >= 0; i-- {
-		if c := p.containers[i]; c.over != nil {
+	for _, c := range slices.Backward(p.containers) {
+		if c.done != nil {
 			c.kill(p.grace(), "Stopping container "+c.spec.Name)
-			<-c.over
+			<-c.done
 		}
 	}
 }
 
-// beginStop lets nothing be started any more. The first caller's grace period counts.
+// beginStop prevents that anything is started. The first caller's grace period counts.
 func (p *pod) beginStop(grace time.Duration) {
 	p.stopOnce.Do(func() {
 		p.forced, p.deadline = grace <= 0, time.Now().Add(grace)
@@ -170,17 +168,16 @@ func (p *pod) beginStop(grace time.Duration) {
 	})
 }
 
-// grace is what is left of the grace period once the pod is being stopped. As with kubelet, who comes late gets a
+// grace returns what is left of the grace period while the pod is being stopped. As from a kubelet, latecomers get a
 // minimum.
 func (p *pod) grace() time.Duration {
 	if p.forced {
 		return 0
 	}
-	return max(minimalGrace, time.Until(p.deadline))
+	return max(minGrace, time.Until(p.deadline))
 }
 
-// stop ends the pod: the regular containers at once and together, then the sidecars in reverse order. It returns when
-// nothing runs.
+// stop ends the pod: all regular containers at once, then the sidecars in reverse order. It returns when nothing runs.
 func (p *pod) stop(grace time.Duration) {
 	p.beginStop(grace)
 	for _, c := range p.containers {
@@ -191,7 +188,7 @@ func (p *pod) stop(grace time.Duration) {
 	<-p.done
 }
 
-// update changes the pod's or a container's status and tells the watchers.
+// update changes the pod's or a container's status and notifies the watchers.
 func (p *pod) update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,9 +197,9 @@ func (p *pod) update(change func()) {
 	p.changed = make(chan struct{})
 }
 
-const maxEvents = 128 // not yet told; older ones go
+const maxEvents = 128 // not sent yet; the oldest are dropped
 
-// event notes what a kubelet would record for the container. Call with p.mu held.
+// event records what a kubelet would record for a container. p.mu is held.
 func (p *pod) event(e wire.Event) {
 	if len(p.events) == maxEvents {
 		p.events = p.events[1:]
@@ -210,11 +207,11 @@ func (p *pod) event(e wire.Event) {
 	p.events = append(p.events, e)
 }
 
-// maxUpdate is how many bytes of events are told at once. A byte may become six in JSON, and the host takes no
-// message of more than 1 MiB.
+// maxUpdate bounds the bytes of events in one update. A byte may become six in JSON, and the host accepts no message of
+// more than 1 MiB.
 const maxUpdate = 64 << 10
 
-// takeEvents gives the oldest events that are not yet told, as many as an update may have. Call with p.mu held.
+// takeEvents returns the oldest unsent events, as many as one update may have. p.mu is held.
 func (p *pod) takeEvents() []wire.Event {
 	n, bytes := 0, 0
 	for n < len(p.events) && (n == 0 || bytes+len(p.events[n].Message) <= maxUpdate) {
@@ -226,8 +223,8 @@ func (p *pod) takeEvents() []wire.Event {
 	return told
 }
 
-// watch sends the pod's status, at once and after each change. Changes that come faster than the host takes them are
-// told as one.
+// watch sends the pod's status at once and after each change. Changes that come faster than the host receives them are
+// combined.
 func (p *pod) watch(s *wire.Stream) error {
 	for {
 		p.mu.Lock()
@@ -251,7 +248,7 @@ func (p *pod) watch(s *wire.Stream) error {
 	}
 }
 
-// container by name.
+// container returns a container by its name.
 func (p *pod) container(name string) (*container, error) {
 	for _, c := range p.containers {
 		if c.spec.Name == name {
@@ -261,19 +258,11 @@ func (p *pod) container(name string) (*container, error) {
 	return nil, fmt.Errorf("container %q is not in the pod", name)
 }
 
-// running is the current run of a container of the pod.
+// running returns the current run of a container.
 func (p *pod) running(name string) (*run, error) {
 	c, err := p.container(name)
 	if err != nil {
 		return nil, err
 	}
 	return c.running()
-}
-
-func (p *pod) signal(r wire.Signal) error {
-	run, err := p.running(r.Container)
-	if err != nil {
-		return err
-	}
-	return unix.Kill(run.pid, unix.Signal(r.Number))
 }

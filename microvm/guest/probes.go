@@ -3,12 +3,13 @@ package guest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// lead takes a run through its postStart hook and its probes.
+// lead runs a run's postStart hook and its probes.
 func (r *run) lead() {
 	c := r.c
 	if c.spec.PostStart != nil {
@@ -49,8 +50,8 @@ func (r *run) warn(reason, message string) {
 	})
 }
 
-// probe asks again and again; result gets each verdict (after its threshold) and ends the probing with true. A failed
-// startup or liveness probe ends the run. It reports whether result ended it.
+// probe probes again and again, and passes each verdict, after its threshold, to result, which ends the probing by
+// returning true. A failed startup or liveness probe ends the run. It reports whether result ended the probing.
 func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 	if !r.pause(p.InitialDelay) {
 		return false
@@ -77,7 +78,7 @@ func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 		case err != nil && bad >= p.FailureThreshold:
 			if name != "Readiness" {
 				go r.end(r.probeGrace(p),
-					fmt.Sprintf("Container %s failed %s probe, will be restarted", r.c.spec.Name, lower(name)))
+					fmt.Sprintf("Container %s failed %s probe, will be restarted", r.c.spec.Name, strings.ToLower(name)))
 				return false
 			}
 			result(false)
@@ -88,8 +89,6 @@ func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 	}
 }
 
-func lower(name string) string { return string(name[0]|0x20) + name[1:] }
-
 func (r *run) probeGrace(p wire.Probe) time.Duration {
 	if p.GracePeriod != nil {
 		return *p.GracePeriod
@@ -97,7 +96,7 @@ func (r *run) probeGrace(p wire.Probe) time.Duration {
 	return r.c.pod.spec.GracePeriod
 }
 
-// pause waits; false when the run has ended.
+// pause waits. It returns false if the run ends first.
 func (r *run) pause(d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processes reaps: as the first process the agent inherits every orphan, so that one place waits for all.
+// processes starts and reaps processes. The agent is the first process and adopts every orphan, so one place reaps all.
 type processes struct {
 	mu    sync.Mutex
 	exits map[int]chan unix.WaitStatus
@@ -48,8 +48,8 @@ func (p *processes) reap() {
 	}
 }
 
-// start runs a program; the channel gives its end, once. Nothing is reaped meanwhile, so that a short-lived one is
-// not missed.
+// start starts a program. The channel receives its status once. Nothing is reaped meanwhile, so that the end of a
+// short-lived program is not missed.
 func (p *processes) start(path string, args []string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *processes) start(path string, args []string, attr *syscall.ProcAttr) (i
 	return pid, ch, nil
 }
 
-// startIn is start in the PID namespace of another process (0: the agent's own).
+// startIn is start in the PID namespace of another process; 0 means the agent's own.
 func (p *processes) startIn(other int, path string, args []string, attr *syscall.ProcAttr) (pid int,
 	ended <-chan unix.WaitStatus, err error,
 ) {
@@ -72,7 +72,8 @@ func (p *processes) startIn(other int, path string, args []string, attr *syscall
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread, whose children are born elsewhere, goes with the goroutine
+		// Never unlocked: the thread's children are born in the namespace, so the thread ends with the goroutine.
+		runtime.LockOSThread()
 		var namespace *os.File
 		if namespace, err = os.Open(fmt.Sprintf("/proc/%d/ns/pid", other)); err != nil {
 			return
@@ -87,7 +88,7 @@ func (p *processes) startIn(other int, path string, args []string, attr *syscall
 	return pid, ended, err
 }
 
-// exitCode is a process's end as a shell says it.
+// exitCode returns a process's exit code as a shell reports it.
 func exitCode(s unix.WaitStatus) int {
 	if s.Signaled() {
 		return 128 + int(s.Signal())

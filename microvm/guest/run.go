@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,20 +24,20 @@ type run struct {
 	attempt int
 	pid     int
 	cgroup  string
-	// version1 are its groups in hierarchies of cgroup version 1, by their controllers.
+	// version1 are its groups in version 1 hierarchies, by controller.
 	version1 map[string]string
 
 	io     *stdio
 	output broadcast
 	began  time.Time
-	ctx    context.Context // over when the process has ended
+	ctx    context.Context // done when the process has ended
 	cancel context.CancelFunc
 	exited chan struct{}
 	ending sync.Once
 }
 
-// minimalGrace is left to a process after a preStop hook that took all of the grace period, as kubelet leaves it.
-const minimalGrace = 2 * time.Second
+// minGrace is what a process keeps of its grace period after a preStop hook that took all of it, as from a kubelet.
+const minGrace = 2 * time.Second
 
 // once runs the container to its end.
 func (c *container) once(attempt int) wire.Exit {
@@ -61,13 +62,13 @@ func (c *container) once(attempt int) wire.Exit {
 		c.run = r
 		c.pod.event(wire.Event{Container: c.spec.Name, Reason: "Started", Message: "Container started"})
 	})
-	if c.stopped() { // the pod's stop did not find this run
+	if c.stopped() { // the pod's stop came before this run
 		go r.end(c.pod.grace(), "Stopping container "+c.spec.Name)
 	}
 	go r.lead()
 	status := <-ended
 	r.cancel()
-	r.killAll() // whatever the first process left behind goes with it
+	r.killAll() // what the first process has left behind ends with it
 	r.io.drain()
 	return r.exit(status)
 }
@@ -79,13 +80,13 @@ func previous(s *wire.ContainerStatus) *wire.Exit {
 	return s.LastExit
 }
 
-// start makes the container and its process. An error is one a pod's owner can do something about.
+// start makes the container and its process. The pod's owner can act on its errors.
 func (r *run) start() (<-chan unix.WaitStatus, error) {
 	c := r.c
 	if len(c.spec.Args) == 0 {
 		return nil, errors.New("no command specified: neither the image nor the pod gives one")
 	}
-	if err := c.pod.ground.allowsContainer(c.spec); err != nil {
+	if err := c.pod.host.allowsContainer(c.spec); err != nil {
 		return nil, err
 	}
 	if err := r.makeCgroup(); err != nil {
@@ -111,12 +112,12 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	return ended, nil
 }
 
-// consume stores the container's output line by line, and shows it to who is attached.
+// consume stores the container's output line by line, and sends it to everybody who is attached.
 func (r *run) consume(stream byte, from io.Reader) {
 	lines(io.TeeReader(from, r.output.channel(stream)), func(line []byte, partial bool) {
 		r.c.pod.logs.add(wire.LogRecord{
 			Container: uint16(r.c.index), Restart: uint32(r.attempt), Stream: stream, Partial: partial,
-			Line: append([]byte(nil), line...),
+			Line: slices.Clone(line),
 		})
 	})
 }
@@ -129,12 +130,12 @@ func (r *run) terminationFile() string {
 	return filepath.Join(enter.PodDir, "termination", fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt))
 }
 
-// entry is what the container's process is told.
+// entry describes the container's process.
 func (r *run) entry() (enter.Entry, error) {
 	spec := r.c.spec
 	e := enter.Entry{
 		Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(),
-		HostKernel: r.c.pod.ground != nil, Container: spec,
+		HostKernel: r.c.pod.host != nil, Container: spec,
 	}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf", "machine-id"} {
 		e.Mounts = append(e.Mounts,
@@ -159,8 +160,8 @@ func (r *run) entry() (enter.Entry, error) {
 	return e, nil
 }
 
-// end runs the preStop hook, sends the stop signal and, when the grace period is over, kills. It returns when the
-// process has ended.
+// end runs the preStop hook, sends the stop signal and, when the grace period is over, kills the container. It returns
+// when the process has ended.
 func (r *run) end(grace time.Duration, why string) {
 	r.ending.Do(func() {
 		c := r.c
@@ -169,12 +170,7 @@ func (r *run) end(grace time.Duration, why string) {
 		if c.spec.PreStop != nil && grace > 0 {
 			ctx, cancel := context.WithDeadline(r.ctx, deadline)
 			if err := r.act(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
-				c.pod.update(func() {
-					c.pod.event(wire.Event{
-						Container: c.spec.Name, Warning: true, Reason: "FailedPreStopHook",
-						Message: "PreStopHook failed: " + err.Error(),
-					})
-				})
+				r.warn("FailedPreStopHook", "PreStopHook failed: "+err.Error())
 			}
 			cancel()
 		}
@@ -183,7 +179,7 @@ func (r *run) end(grace time.Duration, why string) {
 			select {
 			case <-r.exited:
 				return
-			case <-time.After(max(time.Until(deadline), min(minimalGrace, grace))):
+			case <-time.After(max(time.Until(deadline), min(minGrace, grace))):
 			}
 		}
 		r.killAll()
@@ -198,7 +194,7 @@ func (r *run) stopSignal() unix.Signal {
 	return unix.SIGTERM
 }
 
-// exit is how the run ended.
+// exit returns how the run ended.
 func (r *run) exit(status unix.WaitStatus) wire.Exit {
 	e := wire.Exit{Code: exitCode(status), Started: r.began, Finished: time.Now(), Reason: "Completed"}
 	if status.Signaled() {
@@ -232,7 +228,7 @@ func (r *run) terminationMessage(failed bool) string {
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// cleanUp removes what the run had to itself; the logs stay.
+// cleanUp removes what belonged to the run alone. The logs stay.
 func (r *run) cleanUp() {
 	r.cancel()
 	_ = os.RemoveAll(r.layer())

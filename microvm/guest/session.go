@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -16,31 +15,34 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// session answers hosts, one after the other: a host process may end and another take its place.
+// session serves hosts, one after the other, since a host process may end and another take its place.
 type session struct {
 	processes *processes
-	ground    *ground       // nil: the kernel is the agent's own
+	host      *hostKernel   // nil: the kernel is the agent's own
 	off       chan struct{} // closed: the guest is to end
-	offOnce   sync.Once
 
 	mu  sync.Mutex
 	pod *pod
 }
 
-// eager is how soon the agent looks for a host again.
-const eager = 4 * time.Millisecond
+func newSession(host *hostKernel) *session {
+	return &session{processes: newProcesses(), host: host, off: make(chan struct{})}
+}
 
-// serve answers hosts on the control port. The port stays open while no host is connected: a VMM that sees it opened
-// anew after a restore may not look at what the host has sent meanwhile (QEMU 7.2 does not until something else wakes
+// minPollPause is the first pause between attempts to find a host.
+const minPollPause = 4 * time.Millisecond
+
+// serve serves hosts on the control port. The port stays open while no host is connected: after a restore, a VMM that
+// sees it opened anew may not notice what the host has sent meanwhile (QEMU 7.2 does not until something else wakes
 // it).
 func (a *session) serve(port *os.File) {
-	pause := eager
+	pause := minPollPause
 	for {
 		if err := wire.ServeGuest(port, a.handle); !errors.Is(err, io.EOF) {
 			fmt.Println("nodeless agent: control port:", err)
 		}
-		// No host is connected, and a port on which none is cannot be waited for: look again soon. Before there is a pod
-		// that costs nothing, since such a guest is a template, or about to get its pod; later less often.
+		// There is no way to wait for a host to connect. Frequent polling costs nothing before there is a pod, since the
+		// guest is a template then, or about to get its pod.
 		time.Sleep(pause)
 		if _, err := a.current(); err == nil {
 			pause = min(pause*3/2, 100*time.Millisecond)
@@ -48,13 +50,13 @@ func (a *session) serve(port *os.File) {
 	}
 }
 
-// accept answers hosts on a listening socket.
+// accept serves hosts on a listening socket.
 func (a *session) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			fmt.Println("nodeless agent: control socket:", err)
-			a.end()
+			close(a.off)
 			return
 		}
 		if err := wire.ServeGuest(conn, a.handle); !errors.Is(err, io.EOF) {
@@ -63,8 +65,6 @@ func (a *session) accept(l net.Listener) {
 		_ = conn.Close()
 	}
 }
-
-func (a *session) end() { a.offOnce.Do(func() { close(a.off) }) }
 
 func (a *session) current() (*pod, error) {
 	a.mu.Lock()
@@ -80,15 +80,12 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 	case wire.KindHello:
 		return a.hello()
 	case wire.KindPing:
-		if a.ground != nil { // the clock is the host's
+		if a.host != nil { // the clock is the host's
 			return nil, nil
 		}
 		return with(request, setClock)
 	case wire.KindStart:
 		return with(request, a.start)
-	case wire.KindPowerOff:
-		a.end()
-		return nil, nil
 	}
 	p, err := a.current()
 	if err != nil {
@@ -111,8 +108,6 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 		return p.stats()
 	case wire.KindFiles:
 		return with(request, p.updateFiles)
-	case wire.KindSignal:
-		return with(request, p.signal)
 	case wire.KindStop:
 		return with(request, func(r wire.Stop) error { p.stop(r.Grace); return nil })
 	}
@@ -131,23 +126,14 @@ func withResult[T, R any](request json.RawMessage, do func(T) (R, error)) (any, 
 	return do(v)
 }
 
-func (a *session) hello() (wire.Hello, error) {
-	var info unix.Sysinfo_t
-	var name unix.Utsname
-	if err := errors.Join(unix.Sysinfo(&info), unix.Uname(&name)); err != nil {
-		return wire.Hello{}, err
-	}
-	h := wire.Hello{
-		MemoryBytes: int64(info.Totalram) * int64(info.Unit), CPUs: runtime.NumCPU(),
-		Kernel: unix.ByteSliceToString(name.Release[:]),
-	}
+func (a *session) hello() (h wire.Hello, err error) {
 	if p, err := a.current(); err == nil {
 		h.ID = p.spec.ID
 	}
 	return h, nil
 }
 
-// start takes the pod on. Told again by a host that did not hear the answer, it is the same pod and nothing happens.
+// start starts the pod. If the host sends it again, because it did not get the answer, nothing happens.
 func (a *session) start(spec wire.Pod) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,12 +143,12 @@ func (a *session) start(spec wire.Pod) error {
 		}
 		return nil
 	}
-	a.pod = newPod(spec, a.processes, a.ground)
+	a.pod = newPod(spec, a.processes, a.host)
 	go a.pod.run()
 	return nil
 }
 
-// setClock moves the guest's clock when it is more than a second off.
+// setClock sets the guest's clock if it is off by more than a second.
 func setClock(p wire.Ping) error {
 	if off := time.Until(time.Unix(0, p.UnixNano)); off.Abs() > time.Second {
 		return stepClock(p.UnixNano)

@@ -13,18 +13,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/guest/enter"
 )
 
-// enterProgram is package enter's, in the initial file system.
+// enterProgram is the program of package enter in the initial file system.
 const enterProgram = "/enter"
 
 type enterOptions struct {
 	cgroup   string
 	version1 map[string]string // groups of cgroup version 1
-	flags    uintptr           // namespaces to make
+	flags    uintptr           // of the namespaces to make
 	join     *os.File          // mount namespace to join
 	pidsOf   int               // a process whose PID namespace to join; 0: none
 }
 
-// enter starts a process of a container and waits until it is the container's program.
+// enter starts a process of a container and waits until it has become the container's program.
 func (p *processes) enter(e enter.Entry, s *stdio, o enterOptions) (int, <-chan unix.WaitStatus, error) {
 	entryR, entryW, err := os.Pipe()
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *processes) enter(e enter.Entry, s *stdio, o enterOptions) (int, <-chan 
 		_ = entryW.Close()
 		return 0, nil, fmt.Errorf("start a process: %w", err)
 	}
-	if err = join(o.version1, pid); err == nil { // it waits for its entry
+	if err = join(o.version1, pid); err == nil { // before the process gets its entry
 		err = json.NewEncoder(entryW).Encode(e)
 	}
 	_ = entryW.Close()

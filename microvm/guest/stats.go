@@ -22,8 +22,8 @@ func (p *pod) stats() (wire.Stats, error) {
 		UnixNano: time.Now().UnixNano(),
 		CPUNanos: counter(filepath.Join(cgroupDir, "cpu.stat"), "usage_usec") * 1000, Processes: uint64(info.Procs),
 	}
-	if p.ground != nil {
-		s.CPUNanos, s.Memory, s.Processes = p.ground.usage()
+	if p.host != nil {
+		s.CPUNanos, s.Memory, s.Processes = p.host.usage()
 	} else {
 		s.Memory = guestMemory()
 		s.Memory.Total = info.Totalram * uint64(info.Unit)
@@ -51,17 +51,11 @@ func (p *pod) stats() (wire.Stats, error) {
 
 func (r *run) stats() wire.ContainerStats {
 	out := wire.ContainerStats{Name: r.c.spec.Name, Started: r.began}
-	if len(r.version1) > 0 {
-		out.CPUNanos, out.Memory = number(filepath.Join(r.version1["cpuacct"], "cpuacct.usage")),
-			memoryVersion1.of(r.version1["memory"])
-	} else {
-		out.CPUNanos, out.Memory = counter(filepath.Join(r.cgroup, "cpu.stat"), "usage_usec")*1000,
-			memoryVersion2.of(r.cgroup)
-	}
+	out.CPUNanos, out.Memory = usage(r.cgroup, r.version1)
 	return out
 }
 
-// guestMemory is the whole guest's, from /proc/meminfo.
+// guestMemory returns the whole guest's memory, from /proc/meminfo.
 func guestMemory() wire.MemoryStats {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// stdio is what a process reads and writes.
+// stdio is the standard input and output of a process.
 type stdio struct {
 	files    [3]*os.File // the process's ends
 	terminal *os.File    // the other end of a terminal
@@ -25,7 +25,7 @@ type output struct {
 	file    *os.File
 }
 
-// newStdio makes the ends; consume gets each output to read until its end, in a goroutine of its own.
+// newStdio opens them. It passes each output to consume, which reads it to its end, in a goroutine of its own.
 func newStdio(tty, stdin bool, size *wire.Size, consume func(channel byte, r io.Reader)) (*stdio, error) {
 	s := &stdio{}
 	var err error
@@ -42,7 +42,7 @@ func newStdio(tty, stdin bool, size *wire.Size, consume func(channel byte, r io.
 	for _, o := range s.outputs {
 		s.reading.Go(func() {
 			consume(o.channel, o.file)
-			_, _ = io.Copy(io.Discard, o.file) // a process must not be stopped by a reader that has gone
+			_, _ = io.Copy(io.Discard, o.file) // do not block the process when consume returns early
 		})
 	}
 	return s, nil
@@ -54,16 +54,13 @@ func (s *stdio) openTerminal(size *wire.Size) error {
 		return fmt.Errorf("open a terminal: %w", err)
 	}
 	s.terminal, s.input, s.outputs = master, master, []output{{wire.Stdout, master}}
-	conn, err := master.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var number int
-	if ctlErr := conn.Control(func(fd uintptr) {
-		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
-			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	if err := control(master, func(fd int) (err error) {
+		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
 		}
-	}); ctlErr != nil || err != nil {
+		return err
+	}); err != nil {
 		return fmt.Errorf("unlock a terminal: %w", err)
 	}
 	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
@@ -96,19 +93,24 @@ func (s *stdio) resize(size wire.Size) error {
 	if s.terminal == nil {
 		return nil
 	}
-	conn, err := s.terminal.SyscallConn()
+	return control(s.terminal, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Columns})
+	})
+}
+
+// control uses the descriptor of a file without taking it from the poller.
+func control(f *os.File, use func(fd int) error) error {
+	conn, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	if ctlErr := conn.Control(func(fd uintptr) {
-		err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Columns})
-	}); ctlErr != nil {
-		return ctlErr
+	if controlErr := conn.Control(func(fd uintptr) { err = use(int(fd)) }); controlErr != nil {
+		return controlErr
 	}
 	return err
 }
 
-// started closes the process's ends: it has its own copies.
+// started closes the process's ends, of which it has its own copies.
 func (s *stdio) started() {
 	for i, f := range s.files {
 		if f != nil {
@@ -118,7 +120,7 @@ func (s *stdio) started() {
 	}
 }
 
-// drain waits until all output has been consumed, and closes.
+// drain waits until all output is consumed, and closes the other ends.
 func (s *stdio) drain() {
 	s.reading.Wait()
 	s.closeEnds()

@@ -6,14 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"strings"
 
 	"github.com/nodeless/nodeless/microvm/guest/enter"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// volumeDir is where a volume's content is.
+// volumeDir returns the directory with a volume's content.
 func (p *pod) volumeDir(name string) (string, error) {
 	for _, v := range p.spec.Volumes {
 		if v.Name == name {
@@ -39,14 +38,14 @@ func (p *pod) makeVolume(v wire.Volume) error {
 		if v.SizeLimit > 0 {
 			data = "size=" + strconv.FormatInt(v.SizeLimit, 10)
 		}
-		if err := (mount{"tmpfs", dir, "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, data}).do(); err != nil {
+		if err := enter.MountFS("tmpfs", dir, "tmpfs", enter.NoDevices, data); err != nil {
 			return err
 		}
 	}
 	if v.Projected {
 		return p.writeFiles(dir, v.Files)
 	}
-	// As kubelet: everybody may write to an emptyDir; with an fsGroup its files belong to the group.
+	// As from a kubelet, everybody may write to an emptyDir; with an fsGroup its files belong to the group.
 	mode := os.FileMode(0o777)
 	if g := p.spec.FSGroup; g != nil {
 		if err := os.Chown(dir, 0, int(*g)); err != nil {
@@ -67,9 +66,9 @@ func (p *pod) updateFiles(v wire.Volume) error {
 	return p.writeFiles(dir, v.Files)
 }
 
-// writeFiles replaces a volume's files all at once, the way kubelet does and programs rely on: the files are in a
+// writeFiles replaces all files of a volume at once, as a kubelet does and programs rely on: the files are in a
 // directory of their own, the link ..data leads to it, and each name at the top is a link through ..data. Renaming
-// that one link is the update.
+// that link is the update.
 func (p *pod) writeFiles(dir string, files []wire.File) error {
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (p *pod) writeFiles(dir string, files []wire.File) error {
 		if err := p.writeFile(filepath.Join(fresh, f.Path), f); err != nil {
 			return err
 		}
-		first, _, _ := cutPath(f.Path)
+		first, _, _ := strings.Cut(f.Path, "/")
 		top[first] = true
 	}
 	data := filepath.Join(dir, "..data")
@@ -138,20 +137,10 @@ func (p *pod) writeFile(path string, f wire.File) error {
 	}
 	if g := p.spec.FSGroup; g != nil {
 		gid = int(*g)
-		mode |= (mode & 0o400) >> 3 // the group may read what the owner may
+		mode |= (mode & 0o400) >> 3 // the group may read what the owner may read
 	}
 	if err := os.Chown(path, uid, gid); err != nil {
 		return err
 	}
 	return os.Chmod(path, mode)
-}
-
-// cutPath splits a path after its first element.
-func cutPath(path string) (first, rest string, more bool) {
-	for i := range path {
-		if path[i] == '/' {
-			return path[:i], path[i+1:], true
-		}
-	}
-	return path, "", false
 }

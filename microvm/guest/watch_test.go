@@ -10,9 +10,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// While no host process ran, every probe failed with as much output as is kept, of bytes that are long in JSON. The
-// host is told all of it, in messages that it takes.
-func TestAllEventsAreToldInMessagesThatAHostTakes(t *testing.T) {
+// While no host process ran, every probe failed with as much output as is kept, in bytes that are long in JSON. The host
+// receives all of it, in messages that it accepts.
+func TestAllEventsAreSent(t *testing.T) {
 	p := newPod(wire.Pod{ID: "one"}, nil, nil)
 	for i := range maxEvents {
 		p.event(wire.Event{

@@ -12,17 +12,16 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/microvm/sandbox"
-	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Bridge returns the network of a state directory's microVMs, which needs root; sandbox.Routed connects them. Its
+// Bridge returns the network of a state directory's microVMs, which needs root. Its
 // addresses are chosen once, away from those of this instance, and kept.
 func Bridge(dir string) (*sandbox.Bridge, error) {
 	prefix, err := bridgePrefix(dir)
 	if err != nil {
 		return nil, err
 	}
-	return bridge(dir, prefix)
+	return sandbox.NewBridge(bridgeName(dir), prefix)
 }
 
 // BridgeAt returns the network with the addresses that a host was given, unless they overlap this instance's.
@@ -42,7 +41,7 @@ func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 				prefix, i.Name)
 		}
 	}
-	return bridge(dir, prefix)
+	return sandbox.NewBridge(bridgeName(dir), prefix)
 }
 
 func overlapsAny(prefix netip.Prefix, own []net.Addr) bool {
@@ -52,18 +51,6 @@ func overlapsAny(prefix netip.Prefix, own []net.Addr) bool {
 		}
 	}
 	return false
-}
-
-func bridge(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
-	b, err := sandbox.NewBridge(bridgeName(dir), prefix)
-	if err != nil {
-		return nil, err
-	}
-	a, err := b.Attach("a trial", wire.Network{}) // a container may be allowed to make bridges but not taps
-	if err != nil {
-		return nil, errors.Join(err, b.Delete())
-	}
-	return b, a.Tap.Close()
 }
 
 func bridgeName(dir string) string { return "nl" + shortHash(dir) }

@@ -169,7 +169,7 @@ func (r *retryingDriver) Prepare(ctx context.Context, shape vmm.Shape) error {
 }
 
 // Start implements vmm.Driver.
-func (r *retryingDriver) Start(ctx context.Context, spec vmm.Spec) (*vmm.Machine, bool, error) {
+func (r *retryingDriver) Start(ctx context.Context, spec vmm.Spec) (*vmm.Process, bool, error) {
 	d, err := r.get()
 	if err != nil {
 		return nil, false, err

@@ -37,7 +37,7 @@ func (broken) Probe(context.Context) (vmm.Capabilities, error) {
 	return vmm.Capabilities{Driver: "none", Accelerator: "tcg"}, nil
 }
 
-func (broken) Start(context.Context, vmm.Spec) (*vmm.Machine, bool, error) {
+func (broken) Start(context.Context, vmm.Spec) (*vmm.Process, bool, error) {
 	return nil, false, errors.New("this machine is out of order")
 }
 

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Identity is as whom a process runs.
+// Identity is the user that a process runs as.
 type Identity struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary groups that the image's /etc/group gives the user; sorted, without GID
-	Home     string   // "/" when the image knows none
+	Home     string   // "/" if the image has none
 }
 
 // account is a line of /etc/passwd: name:password:UID:GID:comment:directory:shell.
@@ -25,8 +25,8 @@ type account struct {
 	home     string
 }
 
-// identity resolves the user: the container's runAsUser, else the image's USER, else root. Names are looked up in the
-// image alone.
+// identity resolves the user: the container's runAsUser, or else the image's USER, or else root. Names are looked up in
+// the image alone.
 func (i *Image) identity(c Container) (Identity, error) {
 	user, group, _ := strings.Cut(i.Config.User, ":")
 	if c.RunAsUser != nil {
@@ -46,7 +46,7 @@ func (i *Image) identity(c Container) (Identity, error) {
 	switch {
 	case c.RunAsGroup != nil:
 		if *c.RunAsGroup < 0 || *c.RunAsGroup > math.MaxUint32-1 {
-			return Identity{}, fmt.Errorf("runAsGroup %d is no group ID", *c.RunAsGroup)
+			return Identity{}, fmt.Errorf("runAsGroup %d is not a group ID", *c.RunAsGroup)
 		}
 		who.GID = uint32(*c.RunAsGroup)
 	case group != "":
@@ -58,12 +58,12 @@ func (i *Image) identity(c Container) (Identity, error) {
 	return who, nil
 }
 
-// account finds a user by name or number. A number needs no entry.
+// account looks up a user by name or number. A number needs no entry.
 func (i *Image) account(user string) (account, error) {
 	uid, err := number(user)
 	numeric := err == nil
 	if err != nil && !errors.Is(err, strconv.ErrSyntax) {
-		return account{}, fmt.Errorf("user %q is no user ID: they go from 0 to %d", user, uint32(math.MaxUint32-1))
+		return account{}, fmt.Errorf("user %q is not a user ID: they go from 0 to %d", user, uint32(math.MaxUint32-1))
 	}
 	for f := range fields(i.accounts.Passwd) {
 		if len(f) < 4 || !numeric && f[0] != user {
@@ -83,7 +83,8 @@ func (i *Image) account(user string) (account, error) {
 	if numeric {
 		return account{uid: uid, home: "/"}, nil
 	}
-	return account{}, fmt.Errorf("user %q is not in the image's /etc/passwd; use a number, or add the user to the image", user)
+	return account{}, fmt.Errorf("user %q is not in the image's /etc/passwd; use a number, or add the user to the image",
+		user)
 }
 
 func (i *Image) group(group string) (uint32, error) {
@@ -100,7 +101,7 @@ func (i *Image) group(group string) (uint32, error) {
 	return 0, fmt.Errorf("group %q is not in the image's /etc/group; use a number, or add the group to the image", group)
 }
 
-// groupsOf reads the groups that list the user (name:password:GID:users).
+// groupsOf returns the groups that list the user (name:password:GID:users).
 func (i *Image) groupsOf(a account) []uint32 {
 	var groups []uint32
 	for f := range fields(i.accounts.Group) {
@@ -115,7 +116,7 @@ func (i *Image) groupsOf(a account) []uint32 {
 	return slices.Compact(groups)
 }
 
-// number reads a user or group ID: 0 to 2^32-2, since 2^32-1 means "leave unchanged" to the kernel.
+// number parses a user or group ID: 0 to 2^32-2, since the kernel reads 2^32-1 as "leave unchanged".
 func number(s string) (uint32, error) {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 32)
 	if err == nil && n == math.MaxUint32 {
@@ -124,7 +125,7 @@ func number(s string) (uint32, error) {
 	return uint32(n), err
 }
 
-// fields gives the colon-separated fields of each line.
+// fields iterates over the colon-separated fields of each line.
 func fields(file []byte) func(yield func([]string) bool) {
 	return func(yield func([]string) bool) {
 		for s := bufio.NewScanner(bytes.NewReader(file)); s.Scan(); {

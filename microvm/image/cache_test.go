@@ -17,7 +17,7 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	for _, tag := range []string{"a", "b", "c"} {
 		s.push(t, "app:"+tag, program(t, strings.Repeat(tag, 9<<20)))
 	}
-	// A disk of 9 MiB is reserved with 25 MiB and a bit; two small layers are beside it.
+	// 25 MiB and a little more are reserved for a disk of 9 MiB; two small layers are beside it.
 	p := open(t, Options{Transport: s.transport, CacheBytes: 40 << 20})
 	get := func(tag string) (*Image, error) {
 		return p.Pull(t.Context(), Request{Reference: s.host + "/app:" + tag})
@@ -57,7 +57,7 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	}
 }
 
-func TestCacheOutlivesTheProcess(t *testing.T) {
+func TestCacheAfterRestart(t *testing.T) {
 	s := newServer(t)
 	s.push(t, "app:1", program(t, "one"))
 	dir := t.TempDir()
@@ -68,8 +68,7 @@ func TestCacheOutlivesTheProcess(t *testing.T) {
 	}
 	must(t, p.Close())
 
-	// What kill -9 leaves: a file being written, a record whose disk never came, a disk cut short, a disk without a
-	// record.
+	// What kill -9 leaves: a file being written, a record without a disk, a truncated disk, a disk without a record.
 	other := strings.Repeat("a", 64)
 	for name, content := range map[string]string{
 		"tmp/new-1": "half", "disks/" + other + ".ext4.json": `{"format":1}`,

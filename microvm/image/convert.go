@@ -12,12 +12,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// bytesPerSecond is the speed, in bytes of layers as they are stored, below which making a disk is given up. One core
-// manages twenty times as many.
+// bytesPerSecond is the speed, in bytes of stored layers, below which a conversion is abandoned. One core is twenty
+// times as fast.
 const bytesPerSecond = 1 << 20
 
-// conversionTime is how long it may take to make a disk of an image. What an image costs is paid for by its size: a
-// small one that was made to be slow does not keep others waiting for long.
+// conversionTime returns how long it may take to make a disk of an image. It grows with the image's size: a small image
+// that was made to be slow does not keep others waiting for long.
 func (p *Puller) conversionTime(f *found) time.Duration {
 	var bytes int64
 	for _, b := range f.layers {
@@ -26,8 +26,8 @@ func (p *Puller) conversionTime(f *found) time.Duration {
 	return p.convert + time.Duration(bytes/bytesPerSecond)*time.Second
 }
 
-// makeDisk makes the root disk and the record of an image, and holds the disk. It waits until few enough others do
-// the same.
+// makeDisk makes the root disk and the record of an image, and holds the disk. It first waits until few enough other
+// conversions are running.
 func (p *Puller) makeDisk(ctx context.Context, f *found, config *v1.ConfigFile, layers []rootdisk.Layer) error {
 	select {
 	case p.converting <- struct{}{}:
@@ -35,12 +35,13 @@ func (p *Puller) makeDisk(ctx context.Context, f *found, config *v1.ConfigFile, 
 		return context.Cause(ctx)
 	}
 	defer func() { <-p.converting }()
-	most := p.conversionTime(f)
-	limited, cancel := context.WithTimeout(ctx, most)
+	limit := p.conversionTime(f)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := p.writeDisk(limited, f, config, layers)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("making a disk of its layers took longer than %s: this machine is busy, or the image was made to be slow; rebuild it with fewer layers and links", most)
+		return fmt.Errorf("making a disk of its layers took longer than %s: the host is busy, or the image was made to be "+
+			"slow; rebuild it with fewer layers and links", limit)
 	}
 	return err
 }
@@ -52,7 +53,10 @@ func (p *Puller) writeDisk(ctx context.Context, f *found, config *v1.ConfigFile,
 		return err
 	}
 	id := f.config.digest
-	rec := &record{Format: format, Config: newConfig(config), Names: map[string]origin{}}
+	rec := &record{Format: format, Names: map[string]origin{}, Config: Config{
+		Entrypoint: config.Config.Entrypoint, Cmd: config.Config.Cmd, Env: config.Config.Env, User: config.Config.User,
+		WorkingDir: config.Config.WorkingDir, StopSignal: config.Config.StopSignal,
+	}}
 	return p.store.create(diskName(id), merged.DiskBytes(), func(out *os.File) error {
 		if rec.Accounts, err = merged.Ext4(ctx, out); err != nil {
 			return err
@@ -62,7 +66,7 @@ func (p *Puller) writeDisk(ctx context.Context, f *found, config *v1.ConfigFile,
 			return err
 		}
 		rec.DiskBytes = info.Size()
-		// before the disk appears: a record without a disk is swept, a disk without one is useless
+		// Before the disk appears: a record without a disk is removed at the next start, a disk without a record is useless.
 		return rec.write(p.store, id)
 	})
 }

@@ -11,8 +11,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Images wait for their turn to be made into disks: a crowd of them does not take all CPUs.
-func TestConversionsWaitForTheirTurn(t *testing.T) {
+// Conversions wait for each other, so that many of them do not use all CPUs.
+func TestConversionsAreLimited(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")
 	s.push(t, "app:1", img)
@@ -40,8 +40,8 @@ func TestConversionsWaitForTheirTurn(t *testing.T) {
 	}
 }
 
-// An image has its place for as long as it is read.
-func TestAConversionKeepsItsPlace(t *testing.T) {
+// A conversion counts as long as the image is being read.
+func TestConversionOutlivesItsPull(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")
 	s.push(t, "app:1", img)
@@ -61,7 +61,7 @@ func TestAConversionKeepsItsPlace(t *testing.T) {
 	layer := p.store.path(name) // from now on a layer that is read when somebody writes it
 	must(t, errors.Join(os.Remove(layer), syscall.Mkfifo(layer, 0o600)))
 	<-p.converting
-	read, err := os.OpenFile(layer, os.O_WRONLY, 0) // it waits for who reads
+	read, err := os.OpenFile(layer, os.O_WRONLY, 0) // it waits for a reader
 	must(t, err)
 	if len(p.converting) != 1 {
 		t.Error("the image is being read, and has no place")
@@ -73,8 +73,8 @@ func TestAConversionKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// A disk that takes too long to be made is given up, with its size in mind.
-func TestAConversionEndsInTime(t *testing.T) {
+// A conversion that takes too long for the image's size is abandoned.
+func TestConversionTimeLimit(t *testing.T) {
 	s := newServer(t)
 	s.push(t, "app:1", program(t, "one"))
 	p := open(t, Options{Transport: s.transport, ConversionTime: 1})
@@ -85,7 +85,7 @@ func TestAConversionEndsInTime(t *testing.T) {
 	}
 }
 
-func TestLargeImagesHaveMoreTime(t *testing.T) {
+func TestLargeImagesGetMoreTime(t *testing.T) {
 	p := open(t, Options{})
 	large := v1.Hash{Algorithm: "sha256", Hex: "aa"}
 	p.store.files[blobName(large)] = &stored{bytes: 90 << 20}

@@ -11,18 +11,19 @@ import (
 	"k8s.io/kubernetes/pkg/credentialprovider/secrets"
 )
 
-// Keyring finds the credentials that may be used for an image, best match first. It is the kubelet's own.
+// Keyring finds the credentials for an image, best match first. It is the kubelet's own.
 type Keyring = credentialprovider.DockerKeyring
 
-// NewKeyring collects the credentials of a pod's imagePullSecrets, and of a docker config.json of the host (nil for
-// none) behind them. Which of them fit an image is decided as in a kubelet: by host, port, path and wildcards,
-// several for one registry tried in turn.
+// NewKeyring collects the credentials in a pod's imagePullSecrets and, after them, those in a docker config.json of the
+// host (nil for none). As in a kubelet, host, port, path and wildcards decide which of them match an image, and several
+// for one registry are tried in turn.
 func NewKeyring(pullSecrets []corev1.Secret, dockerConfig []byte) (Keyring, error) {
 	host := &credentialprovider.BasicDockerKeyring{}
 	if len(dockerConfig) > 0 {
 		var config credentialprovider.DockerConfigJSON
 		if err := json.Unmarshal(dockerConfig, &config); err != nil {
-			return nil, fmt.Errorf("read the host's docker configuration: %w; it is a config.json as `docker login` writes it", err)
+			return nil, fmt.Errorf("read the host's docker configuration: %w; it is a config.json as `docker login` writes it",
+				err)
 		}
 		host.Add(nil, config.Auths)
 	}
@@ -33,7 +34,7 @@ func NewKeyring(pullSecrets []corev1.Secret, dockerConfig []byte) (Keyring, erro
 	return keyring, nil
 }
 
-// credentials are those for a repository, none when the keyring is nil.
+// credentials returns those for a repository, none if the keyring is nil.
 func credentials(keyring Keyring, repo name.Repository) []authn.AuthConfig {
 	if keyring == nil {
 		return nil

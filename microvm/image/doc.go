@@ -1,7 +1,7 @@
-// Package image gives a pod the root disk of its container image: it resolves the reference (local OCI layouts and
-// docker archives first, then mirrors, then the registry), downloads and verifies the layers, makes one read-only
-// ext4 disk of them (package rootdisk) and keeps disks and layers by digest in a cache of bounded size. It also says
-// how an image's own configuration and a container's spec combine into a process.
+// Package image provides the root disks of container images. A Puller resolves a reference (in local OCI layouts and
+// docker archives first, then in mirrors, then in the registry), downloads and verifies the layers, converts them to
+// one read-only ext4 disk (package rootdisk), and keeps disks and layers by digest in a cache of bounded size. The
+// package also combines an image's configuration and a container's spec into a process.
 package image
 
 import (
@@ -12,30 +12,29 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Errors of Pull, to be told apart with errors.Is. Everything else a registry, a disk or an image is to blame for
-// comes as it is, with the image's name, the cause and a remedy.
+// Errors of Pull, to be distinguished with errors.Is. Other errors name the image, the cause and a remedy.
 var (
-	// ErrName: the reference is no image name. Reason InvalidImageName of a kubelet.
+	// ErrName: the reference is not an image name; a kubelet's reason InvalidImageName.
 	ErrName = errors.New("invalid image name")
-	// ErrNeverPull: the image is not on this machine and the pull policy is Never. Reason ErrImageNeverPull of a kubelet.
+	// ErrNeverPull: the image is not on this host and the pull policy is Never; a kubelet's reason ErrImageNeverPull.
 	ErrNeverPull = errors.New("image is not present with pull policy of Never")
-	// ErrPlatform: no variant of the image runs on this machine.
+	// ErrPlatform: no variant of the image runs on this host.
 	ErrPlatform = errors.New("image is for another platform")
-	// ErrCacheFull: images in use leave no room for another.
+	// ErrCacheFull: the images in use leave no room for another.
 	ErrCacheFull = errors.New("the image cache is full")
 )
 
 // Policy is a container's imagePullPolicy.
 type Policy string
 
-// The policies of the Kubernetes API.
+// Policies of the Kubernetes API.
 const (
 	Always       Policy = "Always"
 	IfNotPresent Policy = "IfNotPresent"
 	Never        Policy = "Never"
 )
 
-// parse reads a reference as docker and the kubelet do: "busybox" is docker.io/library/busybox:latest.
+// parse parses a reference as docker and kubelets do: "busybox" is docker.io/library/busybox:latest.
 func parse(reference string) (name.Reference, error) {
 	ref, err := name.ParseReference(reference, name.WeakValidation)
 	if err == nil && strings.Contains(ref.Context().RegistryStr(), "..") {
@@ -47,7 +46,7 @@ func parse(reference string) (name.Reference, error) {
 	return ref, nil
 }
 
-// display is a repository's name as people write it: docker.io, not the host that serves it.
+// display returns a repository's name as people write it: with docker.io, not with the host that serves it.
 func display(repo name.Repository) string {
 	registry := repo.RegistryStr()
 	if registry == name.DefaultRegistry {
@@ -56,10 +55,12 @@ func display(repo name.Repository) string {
 	return registry + "/" + repo.RepositoryStr()
 }
 
-func displayRef(ref name.Reference) string {
-	separator := ":"
+func displayRef(ref name.Reference) string { return display(ref.Context()) + suffix(ref) }
+
+// suffix returns the end of a reference: its tag or digest.
+func suffix(ref name.Reference) string {
 	if _, ok := ref.(name.Digest); ok {
-		separator = "@"
+		return "@" + ref.Identifier()
 	}
-	return display(ref.Context()) + separator + ref.Identifier()
+	return ":" + ref.Identifier()
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// Layers of one image that are downloaded at a time, as dockerd's --max-concurrent-downloads; and how often a broken
-// download is tried.
+// Limits on downloads: how many layers of one image are downloaded at a time, as in dockerd's
+// --max-concurrent-downloads, and how often an interrupted download is tried.
 const (
 	parallelLayers = 3
 	attempts       = 3
@@ -29,10 +29,10 @@ const (
 
 const remedyLimit = "make the image smaller, or raise the limit of the host if you trust the image"
 
-// errDamaged: content does not have the digest it is known by.
+// errDamaged is returned for content that does not match its digest.
 var errDamaged = errors.New("content is damaged")
 
-// readBlob reads a small blob whole.
+// readBlob reads a small blob.
 func readBlob(ctx context.Context, open openBlob, b blob) ([]byte, error) {
 	r, err := open(ctx, b)
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *found) configFile(ctx context.Context, platform v1.Platform) (*v1.Confi
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s is no JSON: %w; build the image again", f.config.digest, err)
 	}
-	// Builders that leave the platform out mean their own machine's.
+	// Builders that leave the platform out mean their own.
 	if config.OS != "" && config.OS != platform.OS || config.Architecture != "" &&
 		config.Architecture != platform.Architecture {
 		return nil, platformError(platform,
@@ -84,7 +84,7 @@ func (f *found) configFile(ctx context.Context, platform v1.Platform) (*v1.Confi
 	return config, nil
 }
 
-// fetch brings the image's layers into the store and holds them until release.
+// fetch downloads the image's layers into the store, and holds them until release.
 func (p *Puller) fetch(ctx context.Context, f *found, config *v1.ConfigFile) (layers []rootdisk.Layer,
 	release func(), err error,
 ) {
@@ -120,7 +120,7 @@ func (p *Puller) fetch(ctx context.Context, f *found, config *v1.ConfigFile) (la
 	return layers, release, nil
 }
 
-// fetchBlob brings one layer into the store, or waits for who is doing so, and holds it.
+// fetchBlob downloads one layer into the store, or waits for another pull that does so, and holds it.
 func (p *Puller) fetchBlob(ctx context.Context, f *found, b blob) error {
 	return p.blobs.do(ctx, blobName(b.digest), func(ctx context.Context) error {
 		var err error
@@ -133,13 +133,13 @@ func (p *Puller) fetchBlob(ctx context.Context, f *found, b blob) error {
 	})
 }
 
-// interrupted tells a broken connection, worth another try, from an answer.
+// interrupted tells a broken connection, which is worth another attempt, from an answer.
 func interrupted(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStalled) || errors.As(err, &network)
 }
 
-// download streams a blob into the store, verified on the way.
+// download streams a blob into the store and verifies it.
 func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 	if b.size > p.limits.Bytes {
 		return fmt.Errorf("is %d bytes, at most %d are accepted; %s", b.size, p.limits.Bytes, remedyLimit)
@@ -152,60 +152,61 @@ func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 	}
 	defer r.Close()
 	return p.store.create(blobName(b.digest), max(b.size, 0), func(out *os.File) error {
-		from := newWatched(r, p.stall, cancel)
+		from := newStallReader(r, p.stall, cancel)
 		defer from.timer.Stop()
-		most := b.size
-		if most < 0 {
-			most = p.limits.Bytes
+		limit := b.size
+		if limit < 0 {
+			limit = p.limits.Bytes
 		}
 		sum := sha256.New()
-		n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(from, most+1))
+		n, err := io.Copy(io.MultiWriter(out, sum), io.LimitReader(from, limit+1))
 		if context.Cause(ctx) != nil {
 			return context.Cause(ctx)
 		}
-		return f.judge(b, n, most, hex.EncodeToString(sum.Sum(nil)), err)
+		return f.checkDownload(b, n, limit, hex.EncodeToString(sum.Sum(nil)), err)
 	})
 }
 
-// judge says what is wrong with n bytes that were read of a blob, of at most so many.
-func (f *found) judge(b blob, n, most int64, got string, err error) error {
+// checkDownload returns what is wrong with a download of n bytes with the digest got, which ended with err.
+func (f *found) checkDownload(b blob, n, limit int64, got string, err error) error {
 	var disk *fs.PathError
 	switch {
 	case errors.As(err, &disk) || err != nil && interrupted(err):
 		return fmt.Errorf("download from %s: %w", f.where, err)
-	case b.size < 0 && n > most:
-		return fmt.Errorf("is more than %d bytes; %s", most, remedyLimit)
-	case b.size >= 0 && n > most:
+	case b.size < 0 && n > limit:
+		return fmt.Errorf("is more than %d bytes; %s", limit, remedyLimit)
+	case b.size >= 0 && n > limit:
 		return fmt.Errorf("%w: %s sends more than the %d bytes of the manifest; push the image again", errDamaged,
 			f.where, b.size)
 	case n < b.size:
-		return fmt.Errorf("download from %s ended after %d of %d bytes: %w; push the image again if it stays so", f.where,
-			n, b.size, io.ErrUnexpectedEOF)
+		return fmt.Errorf("download from %s ended after %d of %d bytes: %w; push the image again if it happens again",
+			f.where, n, b.size, io.ErrUnexpectedEOF)
 	case got != b.digest.Hex:
-		return fmt.Errorf("%w: what %s has under this digest has the digest sha256:%s; push the image again, or delete the local copy", errDamaged, f.where, got)
+		return fmt.Errorf("%w: what %s has under this digest has the digest sha256:%s; push the image again, or delete the "+
+			"local copy", errDamaged, f.where, got)
 	case err != nil:
 		return fmt.Errorf("download from %s: %w", f.where, err)
 	}
 	return nil
 }
 
-// errStalled: a registry stopped sending without closing the connection.
+// errStalled is returned when a registry stops sending without closing the connection.
 var errStalled = errors.New("the registry stopped sending")
 
-// watched ends a download that makes no progress: a registry that sends nothing must not hold a place for ever.
-type watched struct {
+// stallReader ends a download that makes no progress.
+type stallReader struct {
 	io.Reader
 	timer *time.Timer
 	stall time.Duration
 }
 
-func newWatched(r io.Reader, stall time.Duration, cancel context.CancelCauseFunc) *watched {
-	return &watched{Reader: r, stall: stall, timer: time.AfterFunc(stall, func() {
+func newStallReader(r io.Reader, stall time.Duration, cancel context.CancelCauseFunc) *stallReader {
+	return &stallReader{Reader: r, stall: stall, timer: time.AfterFunc(stall, func() {
 		cancel(fmt.Errorf("%w for %s", errStalled, stall))
 	})}
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *stallReader) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	if n > 0 {
 		w.timer.Reset(w.stall)

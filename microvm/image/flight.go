@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// flights see to it that a file of the store is made once, however many ask for it. The work goes on while anybody
-// waits for it: who asked first may leave without spoiling it for the rest.
+// flights make sure that a file of the store is made only once, no matter how many ask for it at the same time. The
+// work continues while anybody waits for it: the first one may leave without spoiling it for the others.
 type flights struct {
-	store *store
-	mu    sync.Mutex
-	under map[string]*flight
+	store  *store
+	mu     sync.Mutex
+	byName map[string]*flight
 }
 
 type flight struct {
@@ -20,11 +20,11 @@ type flight struct {
 	err     error
 }
 
-// do returns with the file held for the caller, made by fill (which holds it once, as store.create does) if there was
-// none.
+// do returns with the file held for the caller. If there is none it is made by fill, which holds it once, as
+// store.create does.
 func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Context) error) error {
 	fs.mu.Lock()
-	f := fs.under[name]
+	f := fs.byName[name]
 	if f == nil {
 		if fs.store.hold(name) {
 			fs.mu.Unlock()
@@ -43,14 +43,14 @@ func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Co
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	select {
-	case <-f.done: // in the same moment: it is held for us
+	case <-f.done: // at the same moment: the file is held for this caller
 		if f.err == nil {
 			fs.store.release(name)
 		}
 	default:
 		if f.waiters--; f.waiters == 0 {
 			f.cancel()
-			delete(fs.under, name) // who comes now begins anew
+			delete(fs.byName, name) // the next caller begins anew
 		}
 	}
 	return context.Cause(ctx)
@@ -59,7 +59,7 @@ func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Co
 func (fs *flights) start(ctx context.Context, name string, fill func(ctx context.Context) error) *flight {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	f := &flight{done: make(chan struct{}), cancel: cancel}
-	fs.under[name] = f
+	fs.byName[name] = f
 	go func() {
 		defer cancel()
 		err := fill(ctx)
@@ -72,8 +72,8 @@ func (fs *flights) start(ctx context.Context, name string, fill func(ctx context
 			fs.store.release(name) // fill's own
 		}
 		f.err = err
-		if fs.under[name] == f {
-			delete(fs.under, name)
+		if fs.byName[name] == f {
+			delete(fs.byName, name)
 		}
 		close(f.done)
 	}()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestManyPullsOfOneImageDownloadOnce(t *testing.T) {
+func TestConcurrentPullsDownloadOnce(t *testing.T) {
 	s := newServer(t)
 	s.push(t, "app:1", program(t, "one"))
 	p := open(t, Options{Transport: s.transport})
@@ -30,8 +30,8 @@ func TestManyPullsOfOneImageDownloadOnce(t *testing.T) {
 	}
 }
 
-// Who began a download may leave; those who wait get the image. Once all have left, the download ends.
-func TestPullsSurviveTheirFirst(t *testing.T) {
+// The caller that began a download may leave; the others get the image. Once all have left, the download ends.
+func TestPullsSurviveTheFirstCaller(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")
 	s.push(t, "app:1", img)
@@ -69,7 +69,7 @@ func TestPullsSurviveTheirFirst(t *testing.T) {
 	}
 	for waiting := 0; waiting < 2; { // until both wait for the same disk
 		p.disks.mu.Lock()
-		waiting = p.disks.under[diskName(id)].waiters
+		waiting = p.disks.byName[diskName(id)].waiters
 		p.disks.mu.Unlock()
 		runtime.Gosched()
 	}

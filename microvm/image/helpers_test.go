@@ -27,7 +27,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/build"
 )
 
-// server is a registry over TLS that may want a password, and remembers what it was asked.
+// server is a TLS registry that may require a password, and records requests.
 type server struct {
 	host      string
 	transport http.RoundTripper
@@ -35,7 +35,7 @@ type server struct {
 
 	mu       sync.Mutex
 	requests []string
-	// answer, when set, may answer a request in the registry's place.
+	// answer, if set, may answer a request instead of the registry.
 	answer func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -69,7 +69,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// asked counts requests with a method and a part of the path, and forgets them.
+// asked counts the requests with a method and a part of the path, and forgets them.
 func (s *server) asked(method, part string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *server) auth() authn.Authenticator {
 	return authn.FromConfig(authn.AuthConfig{Username: "dev", Password: s.password})
 }
 
-// open takes a fresh cache into use.
+// open opens a fresh cache.
 func open(t *testing.T, o Options) *Puller {
 	t.Helper()
 	return openAt(t, t.TempDir(), o)
@@ -136,7 +136,7 @@ func pulled(t *testing.T, p *Puller, r Request) *Image {
 	return img
 }
 
-// program is an image of one file.
+// program returns an image with one file.
 func program(t *testing.T, content string) v1.Image {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func program(t *testing.T, content string) v1.Image {
 	return img
 }
 
-// withLayer adds a layer that holds one entry.
+// withLayer adds a layer with one entry.
 func withLayer(t *testing.T, img v1.Image, h tar.Header) v1.Image {
 	t.Helper()
 	var b bytes.Buffer
@@ -190,7 +190,7 @@ func pullSecret(host, user, password string) corev1.Secret {
 	}}
 }
 
-// says fails unless the error holds every part.
+// says fails unless the error contains every part.
 func says(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -212,7 +212,7 @@ func leftovers(t *testing.T, dir string) []string {
 	return list
 }
 
-// contents is every file of a directory, one after the other.
+// contents returns every file of a directory, one after the other.
 func contents(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder

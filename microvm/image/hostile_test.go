@@ -30,7 +30,7 @@ func firstLayer(t *testing.T, img v1.Image) v1.Hash {
 	return m.Layers[0].Digest
 }
 
-// Whatever is wrong with an image, the message names the image, the layer, the cause and a way out, and nothing is
+// Whatever is wrong with an image, the message names the image, the layer, the cause and a remedy, and nothing is
 // left behind.
 func TestBadImages(t *testing.T) {
 	good := program(t, "one")
@@ -55,7 +55,7 @@ func TestBadImages(t *testing.T) {
 	}{
 		{
 			"another architecture", forArchitecture(t, "s390x"), nil,
-			[]string{"linux/s390x", "this machine is linux/amd64", "build or choose"},
+			[]string{"linux/s390x", "this host is linux/amd64", "build or choose"},
 		},
 		{
 			"path traversal", withLayer(t, good, tar.Header{Name: "../../evil", Typeflag: tar.TypeReg}), nil,
@@ -130,9 +130,9 @@ func layerSize(t *testing.T, img v1.Image) int {
 	return int(m.Layers[0].Size)
 }
 
-// A manifest may name addresses from which to fetch a layer: following them would let an image make the host ask
-// anything of anybody.
-func TestAddressesInManifestsAreNotFollowed(t *testing.T) {
+// A manifest may name addresses of a layer. If they were followed, an image could make the host send requests to
+// anybody.
+func TestManifestURLsAreNotFollowed(t *testing.T) {
 	s, victim := newServer(t), newServer(t)
 	foreign := static.NewLayer([]byte("x"),
 		types.OCIRestrictedLayer) //nolint:staticcheck // the deprecated kind is the point
@@ -152,8 +152,9 @@ func TestAddressesInManifestsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A registry that goes silent in the middle of a layer is given up, and a broken download is tried again.
-func TestStalledDownloadsAreGivenUpAndTriedAgain(t *testing.T) {
+// A download from a registry that falls silent in the middle of a layer is abandoned, and an interrupted download is
+// retried.
+func TestStalledDownloadsAreRetried(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")
 	s.push(t, "app:1", img)
@@ -234,7 +235,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestImagesOverTheHostsLimits(t *testing.T) {
+func TestImageLimits(t *testing.T) {
 	s := newServer(t)
 	s.push(t, "app:1", program(t, strings.Repeat("x", 100_000)))
 	p := open(t, Options{Transport: s.transport, Limits: rootdisk.Limits{Bytes: 50_000}})

@@ -15,15 +15,15 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Names of an image in an OCI layout's index.json: the specification's annotation, and containerd's, which holds the
-// full name where the first holds the tag alone.
+// Annotations that name an image in an OCI layout's index.json: the specification's, and containerd's, which holds the
+// full name where the first one holds only the tag.
 const (
 	annotationName       = "org.opencontainers.image.ref.name"
 	annotationContainerd = "io.containerd.image.name"
 )
 
-// findLocal looks for the reference in the sources of this machine, in their order: OCI layouts, docker archives, or
-// directories of them. They are read anew each time, so a rebuilt image is seen at once. Nil means that none has it.
+// findLocal looks for a reference in the sources of this host, in their order: OCI layouts, docker archives, or
+// directories of them. It reads them each time, so that it sees rebuilt images at once. It returns nil if none has it.
 func findLocal(sources []string, ref name.Reference, platform v1.Platform) (*found, error) {
 	for _, source := range sources {
 		places, err := expand(source)
@@ -47,8 +47,8 @@ func findLocal(sources []string, ref name.Reference, platform v1.Platform) (*fou
 	return nil, nil
 }
 
-// expand gives the layouts and archives at a path: itself, or those directly below it. A source that does not exist
-// yet is empty.
+// expand returns the layouts and archives at a path: the path itself, or those directly below it. A source that does
+// not exist yet is empty.
 func expand(source string) ([]string, error) {
 	if strings.HasSuffix(source, ".tar") || isLayout(source) {
 		return []string{source}, nil
@@ -113,7 +113,7 @@ func findInLayout(dir string, ref name.Reference, platform v1.Platform) (*found,
 	return nil, nil
 }
 
-// layoutBlobs opens blobs of a layout. A link among them must not lead out of it.
+// layoutBlobs opens blobs of a layout. Links among them cannot lead out of it.
 func layoutBlobs(dir string) openBlob {
 	return func(_ context.Context, b blob) (io.ReadCloser, error) {
 		root, err := os.OpenRoot(dir)
@@ -125,7 +125,7 @@ func layoutBlobs(dir string) openBlob {
 	}
 }
 
-// named reports whether the index says that this is the reference's image.
+// named reports whether an entry of the index is the reference's image.
 func named(d v1.Descriptor, ref name.Reference) bool {
 	if digest, ok := ref.(name.Digest); ok {
 		return d.Digest.String() == digest.DigestStr()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMirrorsComeFirstAndTheRegistryLast(t *testing.T) {
+func TestMirrorsBeforeRegistry(t *testing.T) {
 	mirror, origin := newServer(t), newServer(t)
 	mirror.push(t, "proxy/app:1", program(t, "mirrored"))
 	origin.push(t, "app:1", program(t, "mirrored"))

@@ -37,7 +37,7 @@ func TestPrivateImages(t *testing.T) {
 	pulled(t, p, Request{Reference: app, Keyring: ring("wrong", "right")}).Release()
 	pulled(t, p, Request{Reference: app, Keyring: ring("right")}).Release()
 
-	// That a neighbour's pull secret has brought the image here gives nobody else the right to it.
+	// That another pod's pull secret has brought the image here gives no right to it.
 	if _, err = p.Pull(t.Context(), Request{Reference: app}); err == nil {
 		t.Error("a pod without credentials got a private image from the cache")
 	}
@@ -66,7 +66,7 @@ func TestPrivateImages(t *testing.T) {
 	}
 }
 
-func TestPullSecretsThatAreNone(t *testing.T) {
+func TestInvalidPullSecrets(t *testing.T) {
 	_, err := NewKeyring([]corev1.Secret{{
 		Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{")},

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Errors of Process, in the kubelet's words where it has some: they become the message of CreateContainerConfigError or
+// Errors of Process, in the kubelet's words where it has some. They become messages of CreateContainerConfigError or
 // CreateContainerError.
 var (
 	ErrNoCommand = errors.New("no command specified")
 	ErrRoot      = errors.New("container has runAsNonRoot and image will run as root")
 )
 
-// Container is what a pod's container says that overrides its image. $(NAME) is expanded by the caller before.
+// Container is the part of a pod's container that overrides its image. The caller has expanded $(NAME).
 type Container struct {
 	Command, Args []string
 	Env           []string // NAME=value
@@ -24,12 +24,12 @@ type Container struct {
 	RunAsNonRoot  bool
 }
 
-// Process is what to start.
+// Process is a process to start.
 type Process struct {
 	Argv []string
-	Env  []string // a name once
+	Env  []string // each name once
 	Dir  string   // absolute
-	// StopSignal is the image's, as it writes it; "" if it says none.
+	// StopSignal is the image's, as the image writes it; "" if it has none.
 	StopSignal string
 	Identity
 }
@@ -54,8 +54,8 @@ func (i *Image) Process(c Container) (Process, error) {
 	}, nil
 }
 
-// argv follows the table of the Kubernetes documentation (Define a Command and Arguments for a Container): command
-// replaces the image's entrypoint and its cmd, args alone replaces cmd.
+// argv follows the table in the Kubernetes documentation (Define a Command and Arguments for a Container): command
+// replaces the image's entrypoint and cmd, args alone replaces cmd.
 func (c Config) argv(by Container) ([]string, error) {
 	entrypoint, args := c.Entrypoint, c.Cmd
 	if len(by.Command) > 0 {
@@ -71,10 +71,10 @@ func (c Config) argv(by Container) ([]string, error) {
 	return argv, nil
 }
 
-// defaultPath is what Docker and containerd give a container whose image sets none.
+// defaultPath is what Docker and containerd set for an image without a PATH.
 const defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// env puts the container's variables over the image's. PATH and HOME are always there, as under containerd.
+// env adds the container's variables to the image's. As under containerd, PATH and HOME always exist.
 func (c Config) env(by Container, who Identity) []string {
 	var all []string
 	at := map[string]int{}

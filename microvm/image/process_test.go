@@ -16,7 +16,7 @@ func of(c Config) *Image {
 	}}
 }
 
-// The table of "Define a Command and Arguments for a Container" in the Kubernetes documentation.
+// The table in "Define a Command and Arguments for a Container" of the Kubernetes documentation.
 func TestCommandAndArgs(t *testing.T) {
 	img := of(Config{Entrypoint: []string{"/ep-1"}, Cmd: []string{"foo", "bar"}})
 	for _, c := range []struct{ command, args, want string }{
@@ -102,9 +102,9 @@ func TestUsers(t *testing.T) {
 		{"ghost", Container{}, []string{`user "ghost" is not in the image's /etc/passwd`, "use a number"}},
 		{"app:ghosts", Container{}, []string{`group "ghosts" is not in the image's /etc/group`}},
 		{"huge", Container{}, []string{"not in the image's /etc/passwd"}},
-		{"4294967295", Container{}, []string{"no user ID"}},
+		{"4294967295", Container{}, []string{"not a user ID"}},
 		{"", Container{RunAsUser: id(-1)}, []string{`user "-1"`}},
-		{"", Container{RunAsGroup: id(1 << 40)}, []string{"runAsGroup", "no group ID"}},
+		{"", Container{RunAsGroup: id(1 << 40)}, []string{"runAsGroup", "not a group ID"}},
 		{
 			"",
 			Container{RunAsNonRoot: true},

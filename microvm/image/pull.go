@@ -8,23 +8,23 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// pull is one request under way.
+// pull is a pull in progress.
 type pull struct {
 	p       *Puller
 	ref     name.Reference
-	name    string // the reference, normalised
+	name    string // the reference, normalized
 	policy  Policy
 	keyring Keyring
 }
 
-// run asks the sources of this machine, then the cache as far as the policy allows, then the network.
+// run tries the sources of this host, then the cache as far as the policy allows, then the network.
 func (l *pull) run(ctx context.Context) (*Image, error) {
 	local, err := findLocal(l.p.sources, l.ref, l.p.registries.platform)
 	if err != nil {
 		return nil, err
 	}
 	if local != nil {
-		return l.take(ctx, local)
+		return l.obtain(ctx, local)
 	}
 	endpoints, err := l.p.registries.endpoints(l.ref, l.keyring)
 	if err != nil {
@@ -36,11 +36,11 @@ func (l *pull) run(ctx context.Context) (*Image, error) {
 		}
 	}
 	if l.policy == Never {
-		return nil, fmt.Errorf("%w: load it on this machine, or use the policy IfNotPresent", ErrNeverPull)
+		return nil, fmt.Errorf("%w: load it on this host, or use the policy IfNotPresent", ErrNeverPull)
 	}
 	var tried error
 	for _, e := range endpoints {
-		img, err := l.from(ctx, e)
+		img, err := l.fromEndpoint(ctx, e)
 		if err == nil || ctx.Err() != nil {
 			return img, err
 		}
@@ -53,15 +53,16 @@ func (l *pull) run(ctx context.Context) (*Image, error) {
 	return nil, tried
 }
 
-// cached gives what the name meant when it was last resolved, if it is there and the pod may have it; else nil.
+// cached returns the image that the name meant when it was last resolved, if it is in the cache and the pod may read
+// it; otherwise nil.
 func (l *pull) cached(endpoints []endpoint) (*Image, error) {
-	id, o, ok := l.p.known(l.name)
+	id, o, ok := l.p.lookUp(l.name)
 	if !ok {
 		return nil, nil
 	}
 	allowed := o.Public
 	for _, e := range endpoints {
-		allowed = allowed || l.p.hasShown(access{l.name, e.access})
+		allowed = allowed || l.p.hasProven(access{l.name, e.access})
 	}
 	if !allowed || !l.p.store.hold(diskName(id)) {
 		return nil, nil
@@ -69,12 +70,12 @@ func (l *pull) cached(endpoints []endpoint) (*Image, error) {
 	return l.p.image(id, l.name, l.digestName(o.Digest, id))
 }
 
-// from gets the image from one place of the network.
-func (l *pull) from(ctx context.Context, e endpoint) (*Image, error) {
-	if id, o, ok := l.p.known(l.name); ok && o.Digest != "" {
-		// Unchanged, and this pod may read it: nothing to download.
+// fromEndpoint pulls the image from a place in the network.
+func (l *pull) fromEndpoint(ctx context.Context, e endpoint) (*Image, error) {
+	if id, o, ok := l.p.lookUp(l.name); ok && o.Digest != "" {
+		// If it is unchanged and this pod may read it, there is nothing to download.
 		if h, err := l.p.registries.digest(ctx, e); err == nil && h.String() == o.Digest && l.p.store.hold(diskName(id)) {
-			l.p.show(access{l.name, e.access})
+			l.p.setProven(access{l.name, e.access})
 			return l.p.image(id, l.name, l.digestName(o.Digest, id))
 		}
 	}
@@ -82,11 +83,11 @@ func (l *pull) from(ctx context.Context, e endpoint) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.take(ctx, f)
+	return l.obtain(ctx, f)
 }
 
-// take makes a disk of what was found, unless there is one, and notes what the name means now.
-func (l *pull) take(ctx context.Context, f *found) (*Image, error) {
+// obtain makes a disk of what was found, unless there is one, and records what the name means now.
+func (l *pull) obtain(ctx context.Context, f *found) (*Image, error) {
 	id := f.config.digest
 	present := l.p.store.hold(diskName(id))
 	if !present {
@@ -94,11 +95,11 @@ func (l *pull) take(ctx context.Context, f *found) (*Image, error) {
 			return nil, fmt.Errorf("from %s: %w", f.where, err)
 		}
 	}
-	if err := l.p.learn(l.name, id, origin{Digest: f.digest, Public: f.access == ""}); err != nil {
+	if err := l.p.setName(l.name, id, origin{Digest: f.digest, Public: f.access == ""}); err != nil {
 		l.p.store.release(diskName(id))
 		return nil, err
 	}
-	l.p.show(access{l.name, f.access})
+	l.p.setProven(access{l.name, f.access})
 	img, err := l.p.image(id, l.name, l.digestName(f.digest, id))
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (l *pull) take(ctx context.Context, f *found) (*Image, error) {
 	return img, nil
 }
 
-// digestName is the imageID of a container's status.
+// digestName returns the imageID of a container's status.
 func (l *pull) digestName(digest string, id v1.Hash) string {
 	if digest == "" {
 		return id.String()
@@ -115,8 +116,8 @@ func (l *pull) digestName(digest string, id v1.Hash) string {
 	return display(l.ref.Context()) + "@" + digest
 }
 
-// known says which image a name meant when it was last resolved.
-func (p *Puller) known(name string) (v1.Hash, origin, bool) {
+// lookUp returns the image that a name meant when it was last resolved.
+func (p *Puller) lookUp(name string) (v1.Hash, origin, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, rec := range p.records {
@@ -127,11 +128,11 @@ func (p *Puller) known(name string) (v1.Hash, origin, bool) {
 	return v1.Hash{}, origin{}, false
 }
 
-// learn notes what a name means now.
-func (p *Puller) learn(name string, id v1.Hash, o origin) error {
+// setName records what a name means now.
+func (p *Puller) setName(name string, id v1.Hash, o origin) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forgetGone()
+	p.forgetRemoved()
 	rec, err := p.record(id)
 	if err != nil {
 		return err
@@ -151,21 +152,22 @@ func (p *Puller) learn(name string, id v1.Hash, o origin) error {
 	return rec.write(p.store, id)
 }
 
-// mostShown bounds the memory of shown credentials, which some clusters renew daily; forgetting one costs a question
-// to its registry.
-const mostShown = 10_000
+// maxProven bounds how many credentials are remembered, which some clusters renew daily. A forgotten one costs a
+// request to its registry.
+const maxProven = 10_000
 
-func (p *Puller) show(a access) {
+// setProven remembers that credentials were accepted for a name.
+func (p *Puller) setProven(a access) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.shown) >= mostShown {
-		clear(p.shown)
+	if len(p.proven) >= maxProven {
+		clear(p.proven)
 	}
-	p.shown[a] = true
+	p.proven[a] = true
 }
 
-func (p *Puller) hasShown(a access) bool {
+func (p *Puller) hasProven(a access) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shown[a]
+	return p.proven[a]
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/build"
 )
 
-func TestFirstPullDownloadsTheSecondDoesNot(t *testing.T) {
+func TestSecondPullDownloadsNothing(t *testing.T) {
 	s := newServer(t)
 	s.push(t, "app:1", program(t, "one"))
 	p := open(t, Options{Transport: s.transport})
@@ -75,7 +75,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestIndexGivesThisMachinesVariant(t *testing.T) {
+func TestIndexPlatform(t *testing.T) {
 	s := newServer(t)
 	index := mutate.AppendManifests(empty.Index,
 		mutate.IndexAddendum{
@@ -103,13 +103,13 @@ func TestIndexGivesThisMachinesVariant(t *testing.T) {
 	}
 	p = open(t, Options{Transport: s.transport, Architecture: "riscv64"})
 	_, err = p.Pull(t.Context(), Request{Reference: ref.Name()})
-	says(t, err, "linux/s390x, linux/amd64", "this machine is linux/riscv64")
+	says(t, err, "linux/s390x, linux/amd64", "this host is linux/riscv64")
 	if !errors.Is(err, ErrPlatform) {
 		t.Errorf("%v is not ErrPlatform", err)
 	}
 }
 
-func TestNamesThatAreNone(t *testing.T) {
+func TestInvalidNames(t *testing.T) {
 	p := open(t, Options{})
 	for _, bad := range []string{"", "UPPER/case", "a b", "app:tag:tag", "app@sha256:12", "../etc/passwd"} {
 		_, err := p.Pull(t.Context(), Request{Reference: bad})
@@ -143,7 +143,7 @@ func TestLocalSourcesNeedNoNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := pulled(t, p, Request{Reference: "example.local/hello:1", Policy: IfNotPresent}); again.ID == img.ID {
-		t.Error("a rebuilt image of this machine is not seen")
+		t.Error("a rebuilt local image is not seen")
 	}
 	_, err = p.Pull(t.Context(), Request{Reference: "example.local/other:1"})
 	says(t, err, "example.local/other:1", "cannot be reached", "no network")

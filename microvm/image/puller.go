@@ -18,24 +18,24 @@ import (
 
 // Options of a Puller. Zero values mean the defaults.
 type Options struct {
-	// CacheBytes bounds disks and layers on disk together. Default 20 GiB.
+	// CacheBytes bounds the size of all disks and layers together. Default: 20 GiB.
 	CacheBytes int64
-	// Sources are OCI layouts, docker archives (*.tar) and directories of them, asked before any registry.
+	// Sources are OCI layouts, docker archives (*.tar) and directories of them. They are tried before any registry.
 	Sources []string
-	// Mirrors of registries, asked before the registry itself; see ParseMirrors.
+	// Mirrors of registries are tried before the registry itself; see ParseMirrors.
 	Mirrors map[string][]Mirror
-	// Transport to registries: certificates, proxies. Default: the system's.
+	// Transport to registries, with certificates and proxies. Default: the system's.
 	Transport http.RoundTripper
-	// Architecture of the guests, as Go calls it. Default: this machine's.
+	// Architecture of the guests, as Go calls it. Default: this host's.
 	Architecture string
 	// Limits of a single image.
 	Limits rootdisk.Limits
-	// Conversions are how many images are made into disks at a time. Default: half of this machine's CPUs, at least one.
+	// Conversions is how many images are converted to disks at a time. Default: half of this host's CPUs, at least one.
 	Conversions int
-	// ConversionTime is how long that may take for an image of no size; each MiB of its layers adds a second. Default 1
+	// ConversionTime is how long a conversion may take, plus a second for each MiB of the image's layers. Default: 1
 	// minute.
 	ConversionTime time.Duration
-	// Stall is how long a download may make no progress. Default 1 minute, the kubelet's former
+	// Stall is how long a download may make no progress. Default: 1 minute, as in kubelet's former
 	// image-pull-progress-deadline.
 	Stall time.Duration
 }
@@ -47,22 +47,22 @@ type Puller struct {
 	registries registries
 	limits     rootdisk.Limits
 	stall      time.Duration
-	converting chan struct{} // holds one element for each conversion under way
-	convert    time.Duration // for an image of no size
+	converting chan struct{} // has one element per running conversion
+	convert    time.Duration // for an image without layers
 	blobs      flights
 	disks      flights
 
 	mu      sync.Mutex
 	records map[v1.Hash]*record
-	shown   map[access]bool
+	proven  map[access]bool
 }
 
-// access is a name that was read with credentials, in this process.
+// access is a name, and credentials with which it was read in this process.
 type access struct {
 	name, credentials string
 }
 
-// Open takes the cache in dir into use; one process at a time may. What a crash left unfinished is removed.
+// Open opens the cache in dir, which one process at a time may use. It removes what a crash has left unfinished.
 func Open(dir string, o Options) (*Puller, error) {
 	s, err := openStore(dir, cmp.Or(o.CacheBytes, 20<<30))
 	if err != nil {
@@ -75,7 +75,7 @@ func Open(dir string, o Options) (*Puller, error) {
 	}
 	p := &Puller{
 		store: s, sources: o.Sources, limits: o.Limits.OrDefault(), stall: cmp.Or(o.Stall, time.Minute),
-		records: all, shown: map[access]bool{},
+		records: all, proven: map[access]bool{},
 		converting: make(chan struct{}, cmp.Or(o.Conversions, max(1, runtime.NumCPU()/2))),
 		convert:    cmp.Or(o.ConversionTime, time.Minute),
 	}
@@ -86,22 +86,22 @@ func Open(dir string, o Options) (*Puller, error) {
 	if o.Transport == nil {
 		p.registries.transport = remote.DefaultTransport
 	}
-	p.blobs = flights{store: s, under: map[string]*flight{}}
-	p.disks = flights{store: s, under: map[string]*flight{}}
+	p.blobs = flights{store: s, byName: map[string]*flight{}}
+	p.disks = flights{store: s, byName: map[string]*flight{}}
 	return p, nil
 }
 
-// Close gives the cache up. Pulls must have ended; disks in use stay readable.
+// Close closes the cache. Pulls must have ended; disks in use stay readable.
 func (p *Puller) Close() error { return p.store.close() }
 
-// Request is one container's need of an image.
+// Request is a container's request for an image.
 type Request struct {
 	Reference string
 	Policy    Policy  // empty: Always for the tag "latest", else IfNotPresent, as the API server defaults it
 	Keyring   Keyring // nil: no credentials
 }
 
-// Pull gives the image, from the cache if the policy allows. The caller releases it when nothing runs on its disk any
+// Pull returns the image, from the cache if the policy allows. The caller releases it when nothing runs on its disk any
 // more.
 func (p *Puller) Pull(ctx context.Context, r Request) (*Image, error) {
 	ref, err := parse(r.Reference)
@@ -122,7 +122,7 @@ func (p *Puller) Pull(ctx context.Context, r Request) (*Image, error) {
 	return img, nil
 }
 
-// Hold takes a disk of the cache into use again, after a restart of the host process: id is an Image's ID.
+// Hold holds a disk of the cache again, after a restart of the host process. id is an Image's ID.
 func (p *Puller) Hold(id string) (*Image, error) {
 	h, err := v1.NewHash(id)
 	if err != nil {
@@ -134,7 +134,7 @@ func (p *Puller) Hold(id string) (*Image, error) {
 	return p.image(h, id, id)
 }
 
-// image describes a disk that is held; without a description it is released.
+// image describes a disk that is held. If it fails it releases the disk.
 func (p *Puller) image(id v1.Hash, name, digest string) (*Image, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *Puller) image(id v1.Hash, name, digest string) (*Image, error) {
 	return img, nil
 }
 
-// record gives what is known of a disk of the store. The caller holds the lock.
+// record returns the record of a disk in the store. p.mu is held.
 func (p *Puller) record(id v1.Hash) (*record, error) {
 	if rec := p.records[id]; rec != nil {
 		return rec, nil
@@ -163,8 +163,8 @@ func (p *Puller) record(id v1.Hash) (*record, error) {
 	return rec, err
 }
 
-// forgetGone drops the records of disks that left the cache. The caller holds the lock.
-func (p *Puller) forgetGone() {
+// forgetRemoved drops the records of disks that are no longer in the cache. p.mu is held.
+func (p *Puller) forgetRemoved() {
 	for id := range p.records {
 		if !p.store.has(diskName(id)) {
 			delete(p.records, id)
@@ -172,7 +172,7 @@ func (p *Puller) forgetGone() {
 	}
 }
 
-// unpack makes the root disk of an image and its record, once for all who ask, and holds the disk.
+// unpack makes the root disk of an image and its record, once for all who wait for it, and holds the disk.
 func (p *Puller) unpack(ctx context.Context, f *found) error {
 	id := f.config.digest
 	return p.disks.do(ctx, diskName(id), func(ctx context.Context) error {
@@ -189,15 +189,10 @@ func (p *Puller) unpack(ctx context.Context, f *found) error {
 		var refused *rootdisk.Refused
 		if errors.As(err, &refused) {
 			release()
-			p.forgetBad(f)
+			for _, b := range f.layers { // nobody will need them again
+				p.store.drop(blobName(b.digest))
+			}
 		}
 		return err
 	})
-}
-
-// forgetBad drops the layers of an image that was refused: nobody will ask for them again.
-func (p *Puller) forgetBad(f *found) {
-	for _, b := range f.layers {
-		p.store.drop(blobName(b.digest))
-	}
 }

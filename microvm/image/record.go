@@ -12,27 +12,27 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// recordSuffix is added to a disk's file name; bump the format when a disk is made otherwise than before.
+// recordSuffix is appended to a disk's file name. Increment format when disks are made in a different way.
 const (
 	recordSuffix = ".json"
 	format       = 1
 )
 
-// record is what is known of a disk: kept beside it, so that both appear and go together.
+// record describes a disk. It is stored beside the disk, so that both appear and vanish together.
 type record struct {
 	Format    int               `json:"format"`
 	DiskBytes int64             `json:"diskBytes"`
 	Config    Config            `json:"config"`
 	Accounts  rootdisk.Accounts `json:"accounts"`
-	// Names the image was pulled by, normalised.
+	// Names are those the image was pulled by, normalized.
 	Names map[string]origin `json:"names"`
 }
 
 // origin is what a name meant when it was last resolved.
 type origin struct {
 	Digest string `json:"digest"` // of the manifest or index; empty for a docker archive
-	// Public: it was read without credentials. A private image is given from the cache only to who has shown credentials
-	// for it since this process began: credentials are never written to disk, not even as digests.
+	// Public is set if it was read without credentials. A private image is returned from the cache only for credentials
+	// that were accepted since this process began. Credentials are never written to disk, not even as digests.
 	Public bool `json:"public"`
 }
 
@@ -40,8 +40,8 @@ func diskName(id v1.Hash) string { return filepath.Join(disks, id.Hex+".ext4") }
 
 func blobName(h v1.Hash) string { return filepath.Join(blobs, h.Hex) }
 
-// records reads what the disks of the store say, and drops disks without a fitting record: the ends of a crash, or of
-// an older format.
+// records returns the records of all disks in the store, and removes disks without a valid record, which are left by a
+// crash or have an older format.
 func records(s *store) (map[v1.Hash]*record, error) {
 	all := map[v1.Hash]*record{}
 	for name, f := range s.files {
@@ -77,12 +77,13 @@ func readRecord(s *store, disk string) (*record, error) {
 	}
 	var r record
 	if err := json.Unmarshal(data, &r); err != nil || r.Format != format {
-		return nil, fmt.Errorf("image cache: %s is no record of format %d; delete it and the disk beside it, they will be made again", s.path(disk)+recordSuffix, format)
+		return nil, fmt.Errorf("image cache: %s is not a record of format %d; delete it and the disk beside it, they will "+
+			"be made again", s.path(disk)+recordSuffix, format)
 	}
 	return &r, nil
 }
 
-// write puts the record beside the disk, whole or not at all.
+// write writes the record beside the disk, as a whole.
 func (r *record) write(s *store, id v1.Hash) error {
 	data, err := json.Marshal(r)
 	if err != nil {

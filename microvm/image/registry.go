@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -17,22 +18,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// registries finds images over the network: in the mirrors of a reference's registry, then in the registry itself.
+// registries finds images in the network: in the mirrors of a reference's registry, then in the registry itself.
 type registries struct {
 	mirrors   map[string][]Mirror // by registry
 	transport http.RoundTripper
 	platform  v1.Platform
 }
 
-// endpoint is a repository at a place with the credentials for it.
+// endpoint is a repository at one place in the network, with credentials for it.
 type endpoint struct {
 	ref    name.Reference
 	auth   authn.Authenticator
-	access string
+	access string // digest of the credentials; "" without any
 }
 
-// endpoints lists what to try, in order: each place with each of the credentials that fit it, without any where none
-// fits.
+// endpoints returns what to try, in order: each place with each of the credentials that match it, or without any if
+// none match.
 func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint, error) {
 	var refs []name.Reference
 	for _, m := range r.mirrors[ref.Context().RegistryStr()] {
@@ -56,7 +57,7 @@ func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint,
 	return all, nil
 }
 
-// digest asks what the reference means now, without a download: registries count those.
+// digest returns what the reference means now, without a download, since registries count those.
 func (r *registries) digest(ctx context.Context, e endpoint) (v1.Hash, error) {
 	p, err := r.puller(e)
 	if err != nil {
@@ -69,7 +70,7 @@ func (r *registries) digest(ctx context.Context, e endpoint) (v1.Hash, error) {
 	return d.Digest, nil
 }
 
-// find describes the image of this machine's platform.
+// find describes the image for this host's platform.
 func (r *registries) find(ctx context.Context, e endpoint) (*found, error) {
 	p, err := r.puller(e)
 	if err != nil {
@@ -97,7 +98,7 @@ func (r *registries) find(ctx context.Context, e endpoint) (*found, error) {
 		where: "registry " + e.ref.Context().RegistryStr(), digest: top.String(), config: config, layers: layers,
 		access: e.access,
 		open: func(ctx context.Context, b blob) (io.ReadCloser, error) {
-			// By digest from this repository alone: never from the addresses that a manifest may name (descriptor.urls).
+			// By digest and from this repository only: never from an address that a manifest may name (descriptor.urls).
 			l, err := p.Layer(ctx, e.ref.Context().Digest(b.digest.String()))
 			if err != nil {
 				return nil, err
@@ -115,38 +116,37 @@ func (r *registries) puller(e endpoint) (*remote.Puller, error) {
 	return remote.NewPuller(remote.WithAuth(e.auth), remote.WithTransport(r.transport), remote.WithUserAgent("nodeless"))
 }
 
-// explain adds what to do about the usual answers of a registry.
+// explain adds a remedy to the usual answers of a registry.
 func explain(err error, e endpoint, remedyMissing string) error {
 	var answer *transport.Error
 	if !errors.As(err, &answer) {
 		return fmt.Errorf("registry %s cannot be reached: %w; check the name and the network, or name a mirror",
 			e.ref.Context().RegistryStr(), err)
 	}
+	registry := e.ref.Context().RegistryStr()
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		if e.access == "" {
 			return fmt.Errorf("registry %s wants credentials: %w; name a secret for it in the pod's imagePullSecrets",
-				e.ref.Context().RegistryStr(), err)
+				registry, err)
 		}
-		return fmt.Errorf("registry %s refuses the credentials: %w; check the pod's imagePullSecrets",
-			e.ref.Context().RegistryStr(), err)
+		return fmt.Errorf("registry %s refuses the credentials: %w; check the pod's imagePullSecrets", registry, err)
 	case http.StatusNotFound:
-		return fmt.Errorf("registry %s does not have it: %w; %s", e.ref.Context().RegistryStr(), err, remedyMissing)
+		return fmt.Errorf("registry %s does not have it: %w; %s", registry, err, remedyMissing)
 	case http.StatusTooManyRequests:
-		return fmt.Errorf("registry %s limits its downloads: %w; use credentials or a mirror",
-			e.ref.Context().RegistryStr(), err)
+		return fmt.Errorf("registry %s limits its downloads: %w; use credentials or a mirror", registry, err)
 	}
 	return err
 }
 
-// Mirror serves what another registry has.
+// Mirror is a host that serves another registry's images.
 type Mirror struct {
 	Host   string // host or host:port
 	Prefix string // put before the repository, such as "proxy/docker.io"; may be empty
 	Plain  bool   // http without TLS
 }
 
-// ParseMirrors reads "REGISTRY=URL" as given to --registry-mirror, such as
+// ParseMirrors parses values of --registry-mirror, "REGISTRY=URL", for example
 // "docker.io=https://mirror.example:5000/proxy".
 func ParseMirrors(values []string) (map[string][]Mirror, error) {
 	mirrors := map[string][]Mirror{}
@@ -156,7 +156,8 @@ func ParseMirrors(values []string) (map[string][]Mirror, error) {
 		host, prefix, _ := strings.Cut(rest, "/")
 		reg, err := name.NewRegistry(registry, name.WeakValidation)
 		if !ok || !okURL || registry == "" || host == "" || scheme != "http" && scheme != "https" || err != nil {
-			return nil, fmt.Errorf("registry mirror %q: write REGISTRY=http[s]://HOST[:PORT][/PREFIX], such as docker.io=https://mirror.example:5000", v)
+			return nil, fmt.Errorf("registry mirror %q: write REGISTRY=http[s]://HOST[:PORT][/PREFIX], such as "+
+				"docker.io=https://mirror.example:5000", v)
 		}
 		m := Mirror{Host: host, Prefix: strings.Trim(prefix, "/"), Plain: scheme == "http"}
 		if _, err := m.rename(reg.Repo("probe").Tag("latest")); err != nil {
@@ -167,19 +168,11 @@ func ParseMirrors(values []string) (map[string][]Mirror, error) {
 	return mirrors, nil
 }
 
-// rename gives the reference's place in the mirror.
+// rename returns the reference's place in the mirror.
 func (m Mirror) rename(ref name.Reference) (name.Reference, error) {
-	repo := m.Host + "/" + ref.Context().RepositoryStr()
-	if m.Prefix != "" {
-		repo = m.Host + "/" + m.Prefix + "/" + ref.Context().RepositoryStr()
-	}
-	separator := ":"
-	if _, ok := ref.(name.Digest); ok {
-		separator = "@"
-	}
 	options := []name.Option{name.WeakValidation}
 	if m.Plain {
 		options = append(options, name.Insecure)
 	}
-	return name.ParseReference(repo+separator+ref.Identifier(), options...)
+	return name.ParseReference(path.Join(m.Host, m.Prefix, ref.Context().RepositoryStr())+suffix(ref), options...)
 }

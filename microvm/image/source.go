@@ -10,32 +10,32 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Bounds of an image's description: far above any honest image, small for a host.
+// Limits of an image's description: far above those of any honest image, small for a host.
 const (
 	maxLayers      = 512
 	maxConfigBytes = 8 << 20
 )
 
-// found is an image that a reference led to: described, not yet downloaded.
+// found is an image that was found but not downloaded yet.
 type found struct {
 	where  string // the source, for messages
-	digest string // of the manifest or index the reference means, "sha256:…"; empty for docker archives, which have none
+	digest string // "sha256:…" of the manifest or index that the reference means; empty for docker archives
 	config blob   // its digest is the image's ID
 	layers []blob // lowest first
-	access string // digest of the credentials that were needed; empty when anybody may read it
+	access string // digest of the credentials that were used; empty if anybody may read the image
 	open   openBlob
 }
 
-// openBlob streams a blob's bytes; whoever reads them verifies the digest.
+// openBlob opens a blob. The reader of its bytes verifies the digest.
 type openBlob func(ctx context.Context, b blob) (io.ReadCloser, error)
 
-// blob is a piece of content. Size is -1 when the source does not say.
+// blob is a piece of content. Its size is -1 if the source does not say.
 type blob struct {
 	digest v1.Hash
 	size   int64
 }
 
-// fromManifest reads an image manifest.
+// fromManifest returns the blobs in an image manifest.
 func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 	var m v1.Manifest
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -60,7 +60,7 @@ func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 	return blob{digest: m.Config.Digest, size: m.Config.Size}, layers, nil
 }
 
-// choose finds this machine's variant in an index.
+// choose returns the variant for a platform in an index.
 func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 	var index v1.IndexManifest
 	if err := json.Unmarshal(raw, &index); err != nil {
@@ -70,7 +70,7 @@ func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 	for _, d := range index.Manifests {
 		switch {
 		case d.Platform == nil:
-			return d.Digest, nil // an index of one image without a platform: its configuration says which, and is checked
+			return d.Digest, nil // an index of one image without a platform; its configuration is checked later
 		case d.Platform.Satisfies(want):
 			return d.Digest, nil
 		case d.Platform.OS != "unknown": // attestations
@@ -81,6 +81,6 @@ func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 }
 
 func platformError(want v1.Platform, has string) error {
-	return fmt.Errorf("%w: it is for %s, this machine is %s; build or choose an image for %s", ErrPlatform, has, want,
+	return fmt.Errorf("%w: it is for %s, this host is %s; build or choose an image for %s", ErrPlatform, has, want,
 		want)
 }

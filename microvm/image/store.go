@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// store keeps files by name in a directory of bounded size. What is in use stays; of the rest the least recently used
-// goes first. A file appears complete or not at all: it is written under tmp/, synced and renamed. One process owns
-// the directory.
+// store keeps files by name in a directory of bounded size. Files in use stay; of the others the least recently used is
+// removed first. A file appears complete or not at all: it is written in tmp/, synced and renamed. One process owns the
+// directory.
 type store struct {
 	dir  string
 	max  int64
@@ -24,7 +24,7 @@ type store struct {
 
 	mu       sync.Mutex
 	files    map[string]*stored
-	reserved int64 // for files being written
+	reserved int64 // bytes for files being written
 	clock    int64
 }
 
@@ -34,7 +34,7 @@ type stored struct {
 	last  int64 // by store.clock; before this process, the order of modification times
 }
 
-// Folders of the store.
+// Directories of the store.
 const (
 	blobs = "blobs"
 	disks = "disks"
@@ -53,7 +53,8 @@ func openStore(dir string, maxBytes int64) (*store, error) {
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = lock.Close()
-		return nil, fmt.Errorf("the image cache %s belongs to another process: %w; stop it, or give each its own directory", dir, err)
+		return nil, fmt.Errorf("the image cache %s belongs to another process: %w; stop it, or give each its own directory",
+			dir, err)
 	}
 	s := &store{dir: dir, max: maxBytes, lock: lock, files: map[string]*stored{}}
 	if err := s.scan(); err != nil {
@@ -63,7 +64,7 @@ func openStore(dir string, maxBytes int64) (*store, error) {
 	return s, nil
 }
 
-// scan takes stock after a restart, and removes what a crash left unfinished.
+// scan lists the files after a restart, and removes what a crash has left unfinished.
 func (s *store) scan() error {
 	if err := os.RemoveAll(filepath.Join(s.dir, temp)); err != nil {
 		return err
@@ -98,7 +99,7 @@ func (s *store) scan() error {
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// hold keeps a file until release; false when there is none.
+// hold keeps a file until release. It returns false if there is none.
 func (s *store) hold(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *store) has(name string) bool {
 	return s.files[name] != nil
 }
 
-// size of a file; 0 if there is none.
+// size returns the size of a file, 0 if there is none.
 func (s *store) size(name string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,7 @@ func (s *store) release(name string) {
 	}
 }
 
-// create writes a file and holds it. The caller sees to it that a name is created by one at a time.
+// create writes a file and holds it. The caller makes sure that only one at a time creates a name.
 func (s *store) create(name string, estimate int64, fill func(f *os.File) error) error {
 	if err := s.reserve(estimate); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *store) create(name string, estimate int64, fill func(f *os.File) error)
 	defer s.mu.Unlock()
 	s.clock++
 	uses := 1
-	if f := s.files[name]; f != nil { // made a second time, after the first was given up and yet succeeded
+	if f := s.files[name]; f != nil { // an abandoned first attempt has succeeded nevertheless
 		uses += f.uses
 	}
 	s.files[name] = &stored{bytes: bytes, uses: uses, last: s.clock}
@@ -197,7 +198,7 @@ func (s *store) unreserve(bytes int64) {
 	s.reserved -= bytes
 }
 
-// reserve makes room, taking away what was unused for longest.
+// reserve makes room by removing the least recently used files.
 func (s *store) reserve(bytes int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +226,7 @@ func (s *store) reserve(bytes int64) error {
 	return nil
 }
 
-// remove forgets a file and its record. The caller holds the lock.
+// remove removes a file and its record. s.mu is held.
 func (s *store) remove(name string) error {
 	delete(s.files, name)
 	for _, path := range []string{s.path(name), s.path(name) + recordSuffix} {
@@ -236,7 +237,7 @@ func (s *store) remove(name string) error {
 	return nil
 }
 
-// drop removes a file that turned out to be bad, if nobody uses it.
+// drop removes a file that turned out to be invalid, unless it is in use.
 func (s *store) drop(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

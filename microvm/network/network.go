@@ -37,7 +37,7 @@ import (
 type Options struct {
 	Dir  string               // required; the state directory, which one process at a time uses
 	Kube kubernetes.Interface // required
-	// Bridge has the microVMs' addresses; sandbox.Routed connects them to it.
+	// Bridge connects the microVMs.
 	Bridge *sandbox.Bridge
 	// Wanted returns when microVMs may be needed. Until then nothing is made. Default: at once.
 	Wanted func(context.Context) error

@@ -143,7 +143,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// pod starts a machine that is connected like a microVM (sandbox.Routed).
+// pod starts a machine that is connected like a microVM (sandbox.Bridge).
 func pod(t *testing.T, name, address string) *netlab.Machine {
 	t.Helper()
 	m := netlab.Routed(t, name, bridge+"-"+name, "10.202.16.1", address)

@@ -51,13 +51,12 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	if err != nil {
 		return out, err
 	}
-	uid, gid := int64(process.UID), int64(process.GID)
 	if out.StopSignal, err = stopSignal(c, process.StopSignal); err != nil {
 		return out, err
 	}
 	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
 	out.User = wire.User{
-		UID: &uid, GID: &gid, NonRoot: ptr.Deref(security.RunAsNonRoot, false),
+		UID: int64(process.UID), GID: int64(process.GID),
 		Groups: groups(t.pod.Spec.SecurityContext, process.Groups),
 	}
 	out.Privileged, out.ReadOnlyRoot = ptr.Deref(security.Privileged, false),

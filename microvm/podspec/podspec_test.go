@@ -239,12 +239,12 @@ spec:
 		t.Errorf("got %+v", got)
 	}
 	same := func(a string, b corev1.Capability) bool { return a == string(b) }
-	if *got.Containers[0].User.UID != 1000 ||
+	if got.Containers[0].User.UID != 1000 ||
 		!slices.EqualFunc(got.Containers[0].Capabilities, fargate.RuntimeCapabilities, same) {
 		t.Errorf("the init container: %+v", got.Containers[0])
 	}
 	c := got.Containers[2]
-	if *c.User.UID != 7 || !slices.Equal(c.User.Groups, []int64{10, 2000, 3000}) || !c.NoNewPrivileges ||
+	if c.User.UID != 7 || !slices.Equal(c.User.Groups, []int64{10, 2000, 3000}) || !c.NoNewPrivileges ||
 		!c.ReadOnlyRoot || !c.TTY || !slices.Equal(c.Capabilities, []string{"NET_BIND_SERVICE"}) {
 		t.Errorf("got %+v", c)
 	}

@@ -1,6 +1,6 @@
-// Package programs holds the guest's programs inside the nodeless binary, so that a host needs nothing beside it but
-// a VMM and a kernel. They are built from microvm/guest by scripts/guest-agent, which scripts/build runs first; a
-// binary built without them says so when it is asked for them (ADR 15).
+// Package programs contains the guest's programs, so that a host needs only the nodeless binary, a VMM and a kernel.
+// scripts/guest-agent builds them from microvm/guest; scripts/build runs it first. A binary that was built without them
+// reports this when they are needed (ADR 15).
 package programs
 
 import (
@@ -18,19 +18,15 @@ import (
 var programs embed.FS
 
 // ErrNotBuilt is returned by a binary that was built without the guest's programs.
-var ErrNotBuilt = errors.New("this binary was built without the microVM guest agent: build it with make build, or run scripts/guest-agent before go build")
+var ErrNotBuilt = errors.New("this binary was built without the microVM guest agent: build it with make build, " +
+	"or run scripts/guest-agent before go build")
 
-// Programs are the guest's.
-func Programs() (vmm.Agent, error) {
-	init, err := program("init")
-	if err != nil {
-		return vmm.Agent{}, err
+// Programs returns the guest's programs.
+func Programs() (a vmm.Agent, err error) {
+	if a.Init, err = program("init"); err == nil {
+		a.Enter, err = program("enter")
 	}
-	enter, err := program("enter")
-	if err != nil {
-		return vmm.Agent{}, err
-	}
-	return vmm.Agent{Init: init, Enter: enter}, nil
+	return a, err
 }
 
 func program(name string) ([]byte, error) {

@@ -10,11 +10,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A pod whose machine was killed is run again at the same place: runs are counted on, the log of the one before is
-// there, and who has done their work rests.
-func TestAPodIsRunAgain(t *testing.T) { withEachDriver(t, aPodIsRunAgain) }
+// A pod whose VM was killed runs again at the same address. Its runs are counted on, the log of the previous run is kept,
+// and containers that have completed do not run again.
+func TestRunAgain(t *testing.T) { withEachDriver(t, runAgain) }
 
-func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
+func runAgain(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
 	w := workload("again", wire.Pod{RestartPolicy: wire.RestartOnFailure, Containers: []wire.Container{
 		container("main", "echo a run >/proc/1/fd/1; while :; do sleep 1; done"), container("done", "true"),
@@ -28,9 +28,9 @@ func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
 	awaitLog(t, first, "main", "a run")
 	w.After = first
 	if _, err := h.Run(t.Context(), w); !errors.Is(err, ErrExists) {
-		t.Errorf("while the first machine runs: %v", err)
+		t.Errorf("while the first VM runs: %v", err)
 	}
-	if err := unix.Kill(first.machine.PID(), unix.SIGKILL); err != nil {
+	if err := unix.Kill(first.process.PID(), unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	s := await(t, first, "the end", ended)
@@ -45,7 +45,7 @@ func aPodIsRunAgain(t *testing.T, d vmm.Driver) {
 		done.Restarts != 0 || done.State != wire.Terminated || done.Exit == nil || done.Exit.Code != 0 {
 		t.Errorf("%+v", s.Pod.Containers)
 	}
-	if got := log(t, second, LogOptions{Container: "main", Previous: true}); got != "a run\n" {
+	if got := log(t, second, logOptions{Container: "main", Previous: true}); got != "a run\n" {
 		t.Errorf("the run before logged %q", got)
 	}
 	if was, _ := first.Status(); was.Address != s.Address {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// bareBoot is the floor: the same VMM, kernel and memory with a static busybox as the whole guest, from the start of
-// the process to its first word.
+// bareBoot measures the lower bound: the same VMM, kernel and memory with a static busybox as the whole guest, from
+// the start of the process to its first output.
 func bareBoot(t *testing.T, cpuAndKernel ...string) start {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// TestBench is `make bench-podvm`: it measures and judges nothing but leaks. NODELESS_BENCH is the number of starts
-// of each kind, NODELESS_BENCH_PODS of the pods that come and go.
+// TestBench is `make bench-podvm`. It measures, and fails only for leaks. NODELESS_BENCH is the number of starts of
+// each kind, NODELESS_BENCH_PODS the number of pods that come and go.
 func TestBench(t *testing.T) {
 	n, pods := count("NODELESS_BENCH"), count("NODELESS_BENCH_PODS")
 	if n == 0 {
@@ -43,9 +43,9 @@ func TestBench(t *testing.T) {
 		time.Since(began).Round(time.Second), read("/proc/loadavg"))
 }
 
-// benchStarts starts guests of each kind in turn, so that a load of others is the same for all. Beside the floor of
-// QEMU with the kernel as it is installed there is one that has the kernel unpacked and the CPU that pods have: what
-// those save is no merit of what runs inside.
+// benchStarts starts guests of each kind in turn, so that other load affects all of them. Beside the bare QEMU with
+// the installed kernel there is one with the unpacked kernel and the CPU of pods, since what those save is not
+// achieved inside the guest.
 func benchStarts(t *testing.T, h *Host, n int) {
 	t.Helper()
 	q := driver(t)
@@ -89,14 +89,15 @@ func benchStarts(t *testing.T, h *Host, n int) {
 	}
 }
 
-// start of a guest to its first word: the time, and the CPU time of its VMM, which a load of others changes less.
+// start is a guest's start up to its first output: the time, and the CPU time of its VMM, which other load changes
+// less.
 type start struct{ took, cpu time.Duration }
 
 func startOf(began time.Time, pid int) start {
 	return start{time.Since(began), time.Duration(ticks(pid)) * time.Second / ticksPerSecond}
 }
 
-// beside is the median of each start beside the other one of its turn.
+// beside returns the median ratio of each start to the other one of its turn.
 func beside(starts, others []start, by func(start) float64) float64 {
 	var ratios []float64
 	for i, s := range starts {
@@ -106,10 +107,10 @@ func beside(starts, others []start, by func(start) float64) float64 {
 	return at(ratios, 50)
 }
 
-// at is a percentile by the nearest rank of a sorted list.
+// at returns a percentile of a sorted list by the nearest rank.
 func at[T any](sorted []T, percent int) T { return sorted[(len(sorted)*percent+99)/100-1] }
 
-// idleFor is how long the CPU of pods that do nothing is measured.
+// idleFor is for how long the CPU time of idle pods is measured.
 const idleFor = 30 * time.Second
 
 // benchDensity measures memory and CPU of 12 pods at once.
@@ -120,7 +121,7 @@ func benchDensity(t *testing.T, h *Host) {
 	for i := range pods {
 		vm := run(t, h, workload(fmt.Sprintf("dense-%d", i),
 			wire.Pod{Containers: []wire.Container{container("main", "sleep 1000")}}))
-		pids = append(pids, vm.machine.PID())
+		pids = append(pids, vm.process.PID())
 	}
 	for _, vm := range h.VMs() {
 		await(t, vm, "running", isRunning)
@@ -145,10 +146,10 @@ func benchDensity(t *testing.T, h *Host) {
 	}
 }
 
-// ticksPerSecond of /proc, on every Linux (sysconf(_SC_CLK_TCK)).
+// ticksPerSecond of /proc, as on every Linux (sysconf(_SC_CLK_TCK)).
 const ticksPerSecond = 100
 
-// ticks are the CPU time a process has used.
+// ticks returns the CPU time that a process has used.
 func ticks(pid int) int {
 	text := read(fmt.Sprintf("/proc/%d/stat", pid))
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -165,7 +166,7 @@ func count(variable string) int {
 	return n
 }
 
-// openFiles of this process.
+// openFiles returns the files that this process has open.
 func openFiles(t *testing.T) (files []string) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
@@ -197,7 +198,7 @@ func churn(t *testing.T, h *Host, round, from, to int) {
 	}
 }
 
-// firstOutput is the time from the request to run a pod to its first line in the host's log file.
+// firstOutput measures the time from the request to run a pod to its first line in the host's log file.
 func firstOutput(t *testing.T, h *Host, w Workload) start {
 	t.Helper()
 	w.Pod.Containers = []wire.Container{container("main", "echo first; sleep 1000")}
@@ -205,29 +206,28 @@ func firstOutput(t *testing.T, h *Host, w Workload) start {
 	vm := run(t, h, w)
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	var took start
-	err := vm.Logs(ctx, LogOptions{Container: "main", Follow: true}, writerFunc(func(p []byte) (int, error) {
-		took = startOf(began, vm.machine.PID())
-		cancel()
-		return len(p), nil
-	}))
-	if err != nil || took.took == 0 {
-		t.Fatal("nothing was logged", err)
+	for {
+		logged := vm.Logged()
+		if log(t, vm, logOptions{Container: "main"}) != "" {
+			break
+		}
+		select {
+		case <-logged:
+		case <-ctx.Done():
+			t.Fatal("nothing was logged")
+		}
 	}
+	took := startOf(began, vm.process.PID())
 	vm.Remove()
 	return took
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func read(path string) string {
 	b, _ := os.ReadFile(path)
 	return strings.TrimSpace(string(b))
 }
 
-// rollup is a field of /proc/PID/smaps_rollup, in KiB.
+// rollup returns a field of /proc/PID/smaps_rollup, in KiB.
 func rollup(pid int, field string) int {
 	for line := range strings.Lines(read(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) + "\n") {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == field+":" {

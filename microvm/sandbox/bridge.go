@@ -1,182 +1,268 @@
 package sandbox
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"net/netip"
 	"os"
-	"unsafe"
+	"path/filepath"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Bridge connects machines with each other and with the host by a bridge and a tap for each; it needs root. Taps are
-// not persistent: they go with the machines' processes.
+// Bridge connects each VM with the host alone, by a tap of its own, or by a pair of virtual Ethernet devices. The
+// devices are routed and in no bridge: all of the host's packet filters apply to packets between VMs, and no VM can
+// answer for another or send in its name. The bridge itself holds the host's address among the VMs; it has no ports.
+//
+// A Bridge needs root. Whoever uses it enables forwarding where packets leave the host. Devices are not persistent:
+// they vanish with the VMs' processes.
 type Bridge struct {
-	places
+	*addresses
 	name string
 }
 
-// NewBridge makes, or takes up, a bridge whose host address is the first of the prefix.
-func NewBridge(name string, prefix netip.Prefix) (*Bridge, error) {
-	prefix = prefix.Masked()
-	if !prefix.Addr().Is4() || prefix.Bits() > 29 || len(name) >= unix.IFNAMSIZ-4 {
-		return nil, fmt.Errorf("bridge %s, %s: an IPv4 prefix of 29 bits or less and a name of 11 characters or less are needed", name, prefix)
+// NewBridge makes a bridge, or adopts the one of this name, and gives the host the first address of the prefix.
+func NewBridge(name string, prefix netip.Prefix) (_ *Bridge, err error) {
+	a, err := newAddresses(prefix, 0)
+	if err == nil && len(name) >= unix.IFNAMSIZ-4 {
+		err = errors.New("a name of 11 characters or less is needed")
 	}
-	host := prefix.Addr().Next()
-	b := &Bridge{name: name, places: newPlaces(prefix, host, host.Next())}
-	err := withSocket(func(fd int) error {
-		n, _ := unix.BytePtrFromString(name)
-		if err := ioctl(fd, unix.SIOCBRADDBR, unsafe.Pointer(n)); err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("make it: %w", err)
-		}
-		mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-prefix.Bits()))
-		if err := errors.Join(setInet4(fd, name, unix.SIOCSIFADDR, host.AsSlice()),
-			setInet4(fd, name, unix.SIOCSIFNETMASK, mask)); err != nil {
-			return fmt.Errorf("give it the address %s: %w", host, err)
-		}
-		return errors.Join(withoutIPv6(name), setUp(fd, name))
-	})
 	if err != nil {
 		return nil, fmt.Errorf("bridge %s: %w", name, err)
 	}
-	return b, nil
+	b := &Bridge{addresses: a, name: name}
+	link := &netlink.Bridge{LinkAttrs: named(name)}
+	if err := netlink.LinkAdd(link); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, fmt.Errorf("bridge %s: make it: %w", name, err)
+	}
+	if err := setAddress(link, netip.PrefixFrom(a.gateway, a.prefix.Bits())); err != nil {
+		return nil, fmt.Errorf("bridge %s: give it the address %s: %w", name, a.gateway, err)
+	}
+	if err := errors.Join(disableIPv6(name), netlink.LinkSetUp(link)); err != nil {
+		return nil, fmt.Errorf("bridge %s: %w", name, err)
+	}
+	// A container may be allowed to make bridges but not taps.
+	tap, err := b.openTap()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bridge %s: make a tap: %w", name, err), b.Delete())
+	}
+	return b, tap.Close()
 }
 
-// Name of the bridge's interface. Those of taps begin with it.
+// named returns the attributes of a new device.
+func named(name string) netlink.LinkAttrs {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = name
+	return attrs
+}
+
+// setAddress gives a device an IPv4 address, in place of any others.
+func setAddress(link netlink.Link, address netip.Prefix) error {
+	have, err := netlink.AddrList(link, netlink.FAMILY_V4)
+	if err != nil {
+		return err
+	}
+	for _, other := range have {
+		if other.IPNet.String() != address.String() {
+			if err := netlink.AddrDel(link, &other); err != nil {
+				return err
+			}
+		}
+	}
+	return netlink.AddrReplace(link, &netlink.Addr{IPNet: ipNet(address)})
+}
+
+func ipNet(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
+// Name returns the name of the bridge. The names of taps begin with it.
 func (b *Bridge) Name() string { return b.name }
 
-// Prefix of the machines' addresses.
+// Prefix returns the prefix of the VMs' addresses.
 func (b *Bridge) Prefix() netip.Prefix { return b.prefix }
 
-// Address is this machine's among them.
+// Address returns the host's address among them.
 func (b *Bridge) Address() netip.Addr { return b.gateway }
 
 // Delete removes the bridge.
 func (b *Bridge) Delete() error { return DeleteBridge(b.name) }
 
 // DeleteBridge removes the bridge of a name, if there is one.
-func DeleteBridge(name string) error {
-	return withSocket(func(fd int) error {
-		req, err := unix.NewIfreq(name)
-		if err != nil {
-			return err
-		}
-		if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req); errors.Is(err, unix.ENODEV) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("set bridge %s down: %w", name, err)
-		}
-		n, _ := unix.BytePtrFromString(name)
-		if err := ioctl(fd, unix.SIOCBRDELBR, unsafe.Pointer(n)); err != nil {
-			return fmt.Errorf("remove bridge %s: %w", name, err)
-		}
+func DeleteBridge(name string) error { return deleteLink(name) }
+
+// AddRoute makes the host send packets to a prefix into the bridge. The route vanishes with the bridge.
+func (b *Bridge) AddRoute(to netip.Prefix) error { return addRoute(b.name, to) }
+
+// DeleteRoute removes the route to a prefix, if there is one.
+func (b *Bridge) DeleteRoute(to netip.Prefix) error {
+	link, err := netlink.LinkByName(b.name)
+	if err == nil {
+		err = netlink.RouteDel(routeBy(link, to))
+	}
+	if errors.As(err, new(netlink.LinkNotFoundError)) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV) {
 		return nil
-	})
+	}
+	if err != nil {
+		return fmt.Errorf("delete the route to %s by %s: %w", to, b.name, err)
+	}
+	return nil
 }
 
-// Take takes the next free address.
+func routeBy(link netlink.Link, to netip.Prefix) *netlink.Route {
+	return &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(to.Masked()), Scope: netlink.SCOPE_LINK}
+}
+
+// addRoute adds a route to a prefix by a device, before those by other devices.
+func addRoute(device string, to netip.Prefix) error {
+	link, err := netlink.LinkByName(device)
+	if err == nil {
+		err = netlink.RouteAddEcmp(routeBy(link, to))
+	}
+	if err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("add a route to %s by %s: %w", to, device, err)
+	}
+	return nil
+}
+
+// Take implements Network. The guest sees nothing but its gateway.
 func (b *Bridge) Take(string) (wire.Network, error) {
 	at, err := b.take()
 	if err != nil {
 		return at, fmt.Errorf("bridge %s: %w", b.name, err)
 	}
+	at.Address = addressOf(at) + "/32"
 	return at, nil
 }
 
-// Attach makes a tap in the bridge.
-func (b *Bridge) Attach(id string, _ wire.Network) (Attachment, error) {
-	tap, err := b.tap()
-	if err != nil {
-		return Attachment{}, fmt.Errorf("make a tap for %s: %w", id, err)
+// Attach implements Network with a tap that the caller closes.
+func (b *Bridge) Attach(at wire.Network, spec *vmm.Spec) (err error) {
+	if spec.Tap, err = b.openTap(); err == nil {
+		err = b.connect(spec.Tap.Name(), at)
 	}
-	return Attachment{Tap: tap}, nil
+	if err != nil {
+		return fmt.Errorf("make a tap for %s: %w", spec.ID, err)
+	}
+	return nil
 }
 
-// tap opens a new tap interface and puts it into the bridge.
-func (b *Bridge) tap() (*os.File, error) { return openTap(b.name, b.connect) }
-
-// connect puts an interface into the bridge.
-func (b *Bridge) connect(socket int, name string) error {
-	index, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	if err := unix.IoctlIfreq(socket, unix.SIOCGIFINDEX, index); err != nil {
-		return err
-	}
-	add, err := unix.NewIfreq(b.name)
-	if err != nil {
-		return err
-	}
-	add.SetUint32(index.Uint32())
-	if err := unix.IoctlIfreq(socket, unix.SIOCBRADDIF, add); err != nil {
-		return fmt.Errorf("put %s into bridge %s: %w", name, b.name, err)
-	}
-	return setUp(socket, name)
-}
-
-// openTap opens a new tap interface that is named after a bridge, and has it connected.
-func openTap(bridge string, connect func(socket int, name string) error) (tap *os.File, err error) {
+// openTap opens a new tap.
+func (b *Bridge) openTap() (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = unix.Close(fd)
-		}
-	}()
-	req, err := unix.NewIfreq(bridge[:min(len(bridge), 10)] + "-%d") // the kernel picks the number
+	req, err := unix.NewIfreq(b.name[:min(len(b.name), 10)] + "-%d") // the kernel chooses the number
+	if err == nil {
+		req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
+	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, unix.Close(fd))
 	}
-	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		return nil, err
-	}
-	name := req.Name()
-	if err := withSocket(func(socket int) error { return connect(socket, name) }); err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return os.NewFile(uintptr(fd), req.Name()), nil
 }
 
-func withSocket(do func(fd int) error) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+// connect routes a VM's address to a device.
+func (b *Bridge) connect(device string, at wire.Network) error {
+	address, err := netip.ParseAddr(addressOf(at))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = unix.Close(fd) }()
-	return do(fd)
-}
-
-func setInet4(fd int, name string, request uint, value []byte) error {
-	req, err := unix.NewIfreq(name)
+	link, err := netlink.LinkByName(device)
 	if err != nil {
 		return err
 	}
-	if err := req.SetInet4Addr(value); err != nil {
+	if err := errors.Join(
+		setAddress(link, netip.PrefixFrom(b.gateway, 32)), enable(device, "forwarding"), enable(device, "rp_filter"),
+		disableIPv6(device),
+	); err != nil {
 		return err
 	}
-	return unix.IoctlIfreq(fd, request, req)
+	if err := netlink.LinkSetUp(link); err != nil {
+		return err
+	}
+	return addRoute(device, netip.PrefixFrom(address, 32))
 }
 
-func setUp(fd int, name string) error {
-	req, err := unix.NewIfreq(name)
+// enable enables an IPv4 setting of a device.
+func enable(device, setting string) error {
+	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", device, setting), []byte("1"), 0o644)
+}
+
+// disableIPv6 keeps a device's neighbours from announcing themselves to the host as routers. A kernel may have no IPv6.
+func disableIPv6(device string) error {
+	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", device, "disable_ipv6"), []byte("1"), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// vethName returns the name of the host's end of a pair: the bridge's name and the end of the address.
+func (b *Bridge) vethName(at wire.Network) (string, error) {
+	a, err := netip.ParseAddr(addressOf(at))
+	if err != nil || !a.Is4() {
+		return "", fmt.Errorf("%q is no IPv4 address", at.Address)
+	}
+	ip := a.As4()
+	return fmt.Sprintf("%s-%02x%02x", b.name[:min(len(b.name), 10)], ip[2], ip[3]), nil
+}
+
+// Link implements Network.
+func (b *Bridge) Link(at wire.Network, pid int) error {
+	name, err := b.vethName(at)
 	if err != nil {
 		return err
 	}
-	req.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
+	if err := deleteLink(name); err != nil { // of a namespace that the kernel has not taken down yet
+		return err
+	}
+	if err := makeVeth(name, 0, pid); err != nil {
+		return err
+	}
+	if err := b.connect(name, at); err != nil {
+		return errors.Join(fmt.Errorf("connect %s: %w", name, err), deleteLink(name))
+	}
+	return nil
 }
 
-func ioctl(fd int, request uint, arg unsafe.Pointer) error {
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg)); errno != 0 {
-		return errno
+// Unlink implements Network.
+func (b *Bridge) Unlink(at wire.Network) error {
+	name, err := b.vethName(at)
+	if err != nil {
+		return nil // the VM had no address
+	}
+	return deleteLink(name)
+}
+
+// makeVeth makes a pair of devices: one of a name in the network namespace of the process owner, or in the host's if
+// owner is 0, and the guest's in that of the process guest.
+func makeVeth(name string, owner, guest int) error {
+	pair := &netlink.Veth{LinkAttrs: named(name), PeerName: guestNIC, PeerNamespace: netlink.NsPid(guest)}
+	if owner != 0 {
+		pair.Namespace = netlink.NsPid(owner)
+	}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return fmt.Errorf("make the pair of devices %s: %w", name, err)
+	}
+	return nil
+}
+
+// deleteLink removes a device, if there is one of the name; the other end of a pair goes with it.
+func deleteLink(name string) error {
+	link, err := netlink.LinkByName(name)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil && !errors.As(err, new(netlink.LinkNotFoundError)) && !errors.Is(err, unix.ENODEV) {
+		return fmt.Errorf("remove the network device %s: %w", name, err)
 	}
 	return nil
 }

@@ -12,21 +12,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Pods on a bridge reach each other and are reached from the host; taps go with their machines.
-func TestABridge(t *testing.T) {
-	withEachDriver(t, func(t *testing.T, d vmm.Driver) { reachEachOther(t, d, func(b *Bridge) Network { return b }) })
-}
+// Pods see nothing but the host, which forwards: they reach each other, and are reached from the host. Their devices
+// vanish with their VMs.
+func TestBridge(t *testing.T) { withEachDriver(t, reachEachOther) }
 
-// The same is true of pods that see nothing but the host, which forwards.
-func TestRoutedTaps(t *testing.T) {
-	withEachDriver(t, func(t *testing.T,
-		d vmm.Driver,
-	) {
-		reachEachOther(t, d, func(b *Bridge) Network { return Routed{b} })
-	})
-}
-
-func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
+func reachEachOther(t *testing.T, d vmm.Driver) {
 	if os.Geteuid() != 0 {
 		t.Skip("a bridge needs root")
 	}
@@ -40,7 +30,7 @@ func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 			t.Error("taps left:", left, err)
 		}
 	})
-	h := open(t, Config{Driver: d, Network: connect(b)})
+	h := open(t, Config{Driver: d, Network: b})
 	server := run(t, h, workload("server", wire.Pod{Containers: []wire.Container{
 		container("main", "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"),
 	}}))
@@ -54,7 +44,7 @@ func reachEachOther(t *testing.T, d vmm.Driver, connect func(*Bridge) Network) {
 	}
 	client := run(t, h, w)
 	c := await(t, client, "the client's end", ended)
-	if got := log(t, client, LogOptions{Container: "main"}); got != c.Address+"\nhello\n" ||
+	if got := log(t, client, logOptions{Container: "main"}); got != c.Address+"\nhello\n" ||
 		c.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("the client got %q: %+v", got, c)
 	}

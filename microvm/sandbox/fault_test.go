@@ -21,8 +21,8 @@ func isRunning(s Status) bool {
 	return len(s.Pod.Containers) == 1 && s.Pod.Containers[0].State == wire.Running
 }
 
-// Whatever kills a machine, the pod's status says what happened, and nothing is left.
-func TestMachinesDie(t *testing.T) {
+// Whatever kills a VM, the pod's status says what happened, and nothing is left.
+func TestVMFailures(t *testing.T) {
 	privileged := container("main", "while :; do sleep 1; done")
 	privileged.Privileged = true
 	inside := func(script string) func(vm *VM) {
@@ -32,21 +32,21 @@ func TestMachinesDie(t *testing.T) {
 			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", script}, false, Streams{})
 		}
 	}
-	const soon = 5 * time.Second // for who is to be found out; a busy machine must not be
+	const soon = 5 * time.Second // for a VM that shall be found to hang; a busy host shall not be
 	for _, fault := range []struct {
 		name, says string
 		limit      time.Duration
 		strike     func(vm *VM)
 	}{
-		{"killed", "the virtual machine ended", 0, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGKILL) }},
+		{"killed", "the virtual machine ended", 0, func(vm *VM) { _ = unix.Kill(vm.process.PID(), unix.SIGKILL) }},
 		{"panic", "sysrq triggered crash", 0, inside("echo c > /proc/sysrq-trigger")},
-		// The first process ignores every signal that would stop it; the kernel's freezer does not ask. The VMM and the
-		// guest's kernel go on.
+		// The first process ignores every signal that would stop it, but not the kernel's freezer. The VMM and the guest's
+		// kernel continue.
 		{
 			"agent", "taken for hung", soon,
 			inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs"),
 		},
-		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.machine.PID(), unix.SIGSTOP) }},
+		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.process.PID(), unix.SIGSTOP) }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			h := open(t, Config{HangLimit: fault.limit})
@@ -66,7 +66,7 @@ func TestMachinesDie(t *testing.T) {
 
 // The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there
 // is room again.
-func TestTheHostsDiskIsFull(t *testing.T) {
+func TestHostDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
 		t.Skipf("a small disk cannot be mounted: %v", err)
@@ -88,7 +88,7 @@ func TestTheHostsDiskIsFull(t *testing.T) {
 	if s := await(t, vm, "the pod's end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("%+v", s)
 	}
-	if got := log(t, vm, LogOptions{Container: "main"}); got != "refused\nalive\n" {
+	if got := log(t, vm, logOptions{Container: "main"}); got != "refused\nalive\n" {
 		t.Errorf("it logged %q", got)
 	}
 }
@@ -134,7 +134,7 @@ func hostToBeKilled(dir string) {
 }
 
 // A host process is killed while a pod logs; the next one takes the pod up again and has every line once.
-func TestAHostProcessIsKilled(t *testing.T) {
+func TestHostProcessKilled(t *testing.T) {
 	q := driver(t)
 	t.Run("machines", func(t *testing.T) {
 		aHostProcessIsKilled(t, given{QEMU: &vmm.QEMU{
@@ -173,7 +173,7 @@ func aHostProcessIsKilled(t *testing.T, g given) {
 	}
 	_ = child.Process.Kill()
 	_, _ = child.Process.Wait()
-	// Left behind by a process that was killed a moment after it began to start a machine:
+	// As left by a process that was killed a moment after it began to start a VM.
 	if err := os.MkdirAll(filepath.Join(dir, "host", "machines", "unborn"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -184,14 +184,14 @@ func aHostProcessIsKilled(t *testing.T, g given) {
 		t.Fatal(err)
 	}
 	if len(h.VMs()) != 1 {
-		t.Errorf("%d machines after the restart", len(h.VMs()))
+		t.Errorf("%d VMs after the restart", len(h.VMs()))
 	}
 	await(t, vm, "taken up again", isRunning)
 	awaitLog(t, vm, "main", strconv.Itoa(before+20))
 	if err := vm.Stop(within(t), -1); err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Fields(log(t, vm, LogOptions{Container: "main"}))
+	got := strings.Fields(log(t, vm, logOptions{Container: "main"}))
 	if len(got) < before+20 {
 		t.Fatalf("%d lines, %d before the kill", len(got), before)
 	}

@@ -1,16 +1,18 @@
-// Package sandbox runs pods in virtual machines of their own on this machine. A pod's life is its guest's business
-// (package guest); the host starts the machine, keeps what the pod logs, passes exec, attach, port-forward and file
-// updates on, notices when a machine dies or hangs, and cleans up.
+// Package sandbox runs each pod of a host in a virtual machine of its own, or in namespaces where there can be no
+// virtual machines. The guest's agent (package guest) runs the containers. The host starts the VM, stores the pod's
+// logs, passes on exec, attach, port-forward and updates of files, notices when the VM dies or hangs, and cleans up.
 //
-// The machines do not need the host process. When it ends, or is killed, they go on; the next one takes them up again
-// by their state directories and loses neither status nor log lines. What has no state directory, or a directory that
-// no machine goes with, is removed.
+// VMs do not need the host process. When it ends or is killed they continue; the next process adopts them by their
+// state directories and loses neither status nor log lines. Processes and directories that do not belong to an
+// adopted VM are removed.
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,31 +26,28 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Errors of the host.
-var (
-	ErrNotFound = errors.New("no such machine")
-	ErrExists   = errors.New("there is a machine with this name")
-	ErrInUse    = errors.New("the state directory is in use by another process")
-)
+// ErrExists is returned by Run if there is a VM of the same name.
+var ErrExists = errors.New("a VM of this name exists")
 
-// Config of a host.
+// Config configures a Host.
 type Config struct {
-	// Dir is the state directory: private, of one host process at a time, kept over restarts.
+	// Dir is the state directory. It is private, used by one process at a time, and kept across restarts.
 	Dir string
-	// Driver runs the machines.
+	// Driver starts the VMs.
 	Driver vmm.Driver
-	// Network connects them; nil is user-mode networking (UserMode).
+	// Network connects the VMs; nil means user-mode networking (UserMode).
 	Network Network
-	// HangLimit is how long an agent may not answer before its machine is taken for hung and ended; 0 is a minute.
+	// HangLimit is how long an agent may leave a request unanswered before its VM is taken for hung and killed; 0 means a
+	// minute.
 	HangLimit time.Duration
-	// Templates makes a template of each shape that is asked for, in the background.
+	// Templates makes the host prepare, in the background, a template of each shape that it starts.
 	Templates bool
 
-	// sweeping: machines end because this process wants it, which the next one is not to take for their pods' end.
+	// sweeping is set while this process ends VMs for reasons of its own. Their ends are not recorded as their pods' ends.
 	sweeping bool
 }
 
-// Host runs pods on this machine. Its methods may be used by many goroutines.
+// Host runs pods in VMs. It is safe for concurrent use.
 type Host struct {
 	config Config
 	lock   *os.File
@@ -60,18 +59,16 @@ type Host struct {
 	vms map[string]*VM
 }
 
-// Open takes charge of a state directory: machines that still run are taken up again, all else that was left behind
-// is removed. Whether the driver can start machines is not asked: see Capabilities.
+// Open takes charge of a state directory: it adopts the VMs that still run and removes everything else that an earlier
+// process left. It does not check whether the driver can start VMs.
 func Open(c Config) (*Host, error) {
-	if c.HangLimit == 0 {
-		c.HangLimit = time.Minute
-	}
+	c.HangLimit = cmp.Or(c.HangLimit, time.Minute)
 	if c.Network == nil {
 		c.Network = defaultUserMode()
 	}
 	h := &Host{config: c, vms: map[string]*VM{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	if err := os.MkdirAll(h.machines(), 0o700); err != nil {
+	if err := os.MkdirAll(h.vmsPath(), 0o700); err != nil {
 		return nil, fmt.Errorf("open the microVM host: %w", err)
 	}
 	var err error
@@ -85,7 +82,7 @@ func Open(c Config) (*Host, error) {
 	return h, nil
 }
 
-// lockDir keeps a second process out. The lock goes with the process.
+// lockDir keeps other processes out of a directory until the file is closed or this process ends.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -93,162 +90,154 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, ErrInUse
+		return nil, errors.New("the state directory is in use by another process")
 	}
 	return f, nil
 }
 
-const machinesDir = "machines"
+// vmsDir holds the state directories of VMs.
+const vmsDir = "machines"
 
-func (h *Host) machines() string { return filepath.Join(h.config.Dir, machinesDir) }
+func (h *Host) vmsPath() string { return filepath.Join(h.config.Dir, vmsDir) }
 
-// Capabilities of the host's driver, which are found by booting a guest and then remembered.
-func (h *Host) Capabilities(ctx context.Context) (vmm.Capabilities, error) {
-	return h.config.Driver.Probe(ctx)
-}
-
-// Close lets go of the machines, which go on running.
+// Close stops watching the VMs, which continue to run.
 func (h *Host) Close() error {
 	h.cancel()
 	h.work.Wait()
 	return h.lock.Close()
 }
 
-// adopt takes up the machines of an earlier process.
+// adopt finds the VMs of an earlier process.
 func (h *Host) adopt() error {
-	entries, err := os.ReadDir(h.machines())
+	entries, err := os.ReadDir(h.vmsPath())
 	if err != nil {
 		return err
 	}
 	keep := map[string]bool{}
 	var useless []string
 	for _, e := range entries {
-		dir := filepath.Join(h.machines(), e.Name())
+		dir := filepath.Join(h.vmsPath(), e.Name())
 		r, err := readRecord(dir)
-		if err != nil { // it was killed before the pod was on its way: nothing has heard of it
+		if err != nil { // the process was killed before it handed over the pod
 			useless = append(useless, dir)
 			continue
 		}
 		vm := newVM(h, dir, r)
-		if m, err := vmm.Adopt(dir); err == nil {
-			vm.machine = m
+		if p, err := vmm.Adopt(dir); err == nil {
+			vm.process = p
 			keep[e.Name()] = true
 		}
-		vm.lost = vm.machine == nil && r.Ended == nil
+		vm.lost = vm.process == nil && r.Ended == nil
 		h.config.Network.Keep(r.Network)
 		h.vms[r.ID] = vm
 	}
-	if _, err := vmm.Reap(h.machines(), keep); err != nil {
+	if _, err := vmm.Reap(h.vmsPath(), keep); err != nil {
 		return err
 	}
 	for _, dir := range useless {
 		_ = os.RemoveAll(dir)
 	}
 	for _, vm := range h.vms {
-		h.work.Go(vm.lead)
+		h.work.Go(vm.supervise)
 	}
 	return nil
 }
 
-// VM by id.
+// VM returns a VM by its ID.
 func (h *Host) VM(id string) (*VM, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if vm, ok := h.vms[id]; ok {
 		return vm, nil
 	}
-	return nil, fmt.Errorf("%w: %s", ErrNotFound, id)
+	return nil, fmt.Errorf("no such VM: %s", id)
 }
 
-// VMs are all that were started and not removed, by id.
+// VMs returns all VMs that have not been removed, ended ones included.
 func (h *Host) VMs() []*VM {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var all []*VM
-	for _, vm := range h.vms {
-		all = append(all, vm)
-	}
-	slices.SortFunc(all, func(a, b *VM) int {
-		if a.ID() < b.ID() {
-			return -1
-		}
-		return 1
-	})
-	return all
+	return slices.Collect(maps.Values(h.vms))
 }
 
-// Workload is a pod to be run.
+// Workload is a pod to run.
 type Workload struct {
-	// ID names the machine, its directory and cgroup: a pod's UID. Letters, digits, dots and hyphens.
+	// ID names the VM, its directory and its cgroup. It has 1 to 63 letters, digits, dots and hyphens.
 	ID    string
 	Shape vmm.Shape
-	// Roots are the files of the root disks, by the names the containers' Disk fields use.
+	// Roots are the files of the root disks, by the names that containers have in Disk.
 	Roots map[string]string
 	// ScratchBytes is the size of the disk for writable layers and emptyDirs; 0 keeps them in the guest's memory.
 	ScratchBytes int64
-	// Place is the machine's in the network, taken by the caller and given back by it when the machine is gone; nil
-	// takes one for as long as the VM is known.
+	// Place is the VM's address, which the caller has taken from the network and releases when the VM is gone; nil takes
+	// one until the VM is removed.
 	Place *wire.Network
-	// Pod is what runs. The host fills in ID, Disks, Scratch, Network addresses, time, entropy and machine id.
+	// Pod is what the guest runs. Run fills in ID, Disks, Scratch, the addresses in Network, time, entropy and machine ID.
 	Pod wire.Pod
-	// After is the pod's VM before this one, whose machine has ended: the new one takes its name, its place and its
-	// logs. nil: there was none.
+	// After is the VM of the same pod that has ended: the new VM takes over its name, its address and its logs. nil if
+	// there was none.
 	After *VM `json:"-"`
-	// Resolve, if set, gives Pod once the pod's address is known, for what refers to it.
+	// Resolve, if set, returns Pod once the pod's address is known.
 	Resolve func(address string) (wire.Pod, error) `json:"-"`
 }
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]{0,62}$`)
 
-// Run starts a machine for a pod and returns when its process runs; the VM's status tells the rest. An error leaves
-// nothing behind.
+// minMemoryMiB is the smallest guest in which Debian's kernel boots and leaves room for the agent.
+const minMemoryMiB = 96
+
+// Run starts a VM for a pod and returns when its process runs; from then on the VM's status reports what happens. If
+// Run fails it leaves nothing behind.
 func (h *Host) Run(ctx context.Context, w Workload) (*VM, error) {
 	if !idPattern.MatchString(w.ID) {
-		return nil, fmt.Errorf("run %q: a machine's name is 1 to 63 letters, digits, dots and hyphens", w.ID)
+		return nil, fmt.Errorf("run %q: a VM's name has 1 to 63 letters, digits, dots and hyphens", w.ID)
 	}
-	if w.Shape.MemoryMiB < MinimalMemoryMiB || w.Shape.CPUs < 1 {
-		return nil, fmt.Errorf("run %s: a guest needs a CPU and %d MiB of memory at least, not %d and %d MiB", w.ID,
-			MinimalMemoryMiB, w.Shape.CPUs, w.Shape.MemoryMiB)
+	if w.Shape.MemoryMiB < minMemoryMiB || w.Shape.CPUs < 1 {
+		return nil, fmt.Errorf("run %s: a guest needs at least one CPU and %d MiB of memory, not %d and %d MiB", w.ID,
+			minMemoryMiB, w.Shape.CPUs, w.Shape.MemoryMiB)
 	}
-	dir := filepath.Join(h.machines(), w.ID)
-	vm := newVM(h, dir, vmRecord{ID: w.ID})
+	vm := newVM(h, filepath.Join(h.vmsPath(), w.ID), vmRecord{ID: w.ID})
 	h.mu.Lock()
-	if old, ok := h.vms[w.ID]; ok && (old != w.After || !old.over()) {
+	if old, ok := h.vms[w.ID]; ok && (old != w.After || !isClosed(old.ended)) {
 		h.mu.Unlock()
 		return nil, fmt.Errorf("run %s: %w", w.ID, ErrExists)
 	}
 	h.vms[w.ID] = vm
 	h.mu.Unlock()
-	if err := vm.begin(ctx, w); err != nil {
+	if err := vm.start(ctx, w); err != nil {
 		if w.After == nil {
 			h.forget(vm)
-		} else { // it can be tried again
+		} else { // the caller may try again
 			h.mu.Lock()
 			h.vms[w.ID] = w.After
 			h.mu.Unlock()
 		}
 		return nil, fmt.Errorf("run %s: %w", w.ID, err)
 	}
-	h.work.Go(vm.lead)
+	h.work.Go(vm.supervise)
 	if h.config.Templates && !vm.record.FromTemplate {
-		h.work.Go(func() { _ = h.config.Driver.Prepare(h.ctx, w.Shape) }) // without one the next boots as this one did
+		h.work.Go(func() { _ = h.config.Driver.Prepare(h.ctx, w.Shape) }) // without a template the next VM boots, too
 	}
 	return vm, nil
 }
 
-// MinimalMemoryMiB is the smallest guest Debian's kernel boots in with room for the agent.
-const MinimalMemoryMiB = 96
-
-// forget removes all traces of a VM whose machine has ended.
+// forget removes everything that is left of a VM whose process has ended.
 func (h *Host) forget(vm *VM) {
 	_ = os.RemoveAll(vm.dir)
-	if linker, ok := h.config.Network.(Linker); ok {
-		_ = linker.Unlink(vm.record.Network) // it goes with its namespace, which takes the kernel a moment
-	}
+	_ = h.config.Network.Unlink(vm.record.Network) // it vanishes with its namespace, but the kernel takes a moment
 	if !vm.record.Lent {
 		h.config.Network.Release(vm.record.Network)
 	}
 	h.mu.Lock()
 	delete(h.vms, vm.record.ID)
 	h.mu.Unlock()
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

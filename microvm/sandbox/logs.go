@@ -1,241 +1,302 @@
 package sandbox
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// LogOptions are kubectl's.
-type LogOptions struct {
-	Container  string
-	Follow     bool
-	Previous   bool
-	Timestamps bool
-	Since      time.Time
-	TailLines  *int64
-	LimitBytes *int64
+const (
+	// maxLogFile is the size at which a log file is rotated. As with a kubelet's defaults, one rotated file is kept.
+	maxLogFile = 10 << 20
+	logsDir    = "logs" // in a state directory
+	oldSuffix  = ".old" // of a rotated file
+	// logTime is RFC 3339 with all nine digits.
+	logTime = "2006-01-02T15:04:05.000000000Z07:00"
+	// fullPause is the time between attempts to write to a full disk.
+	fullPause = time.Second
+)
+
+// Logs stores what a pod's containers have logged, one file per run of a container, in the format of the Kubernetes
+// container runtime interface: "TIME STREAM F|P TEXT". It keeps the last two runs, which are what kubectl logs and its
+// --previous show. It is safe for concurrent use.
+type Logs struct {
+	dir   string
+	names []string // of the containers
+
+	mu      sync.Mutex
+	open    map[string]*logFile // by container
+	tails   []*Tail
+	changed chan struct{}
 }
 
-// ErrNoPrevious is returned for the log of a previous run when there was none.
-var ErrNoPrevious = errors.New("previous terminated container not found")
+// logFile is the file that a container's current run writes to.
+type logFile struct {
+	*os.File
+	run  uint32
+	size int64
+}
 
-// Logs writes a container's log to w; with Follow until the container's run ends or ctx does.
-func (vm *VM) Logs(ctx context.Context, o LogOptions, w io.Writer) error {
-	if !slices.Contains(vm.record.Containers, o.Container) {
-		return fmt.Errorf("pod %s has no container %q", vm.ID(), o.Container)
-	}
-	restart := uint32(0)
-	s, _ := vm.Status()
-	for _, c := range s.Pod.Containers {
-		if c.Name == o.Container {
-			restart = uint32(c.Restarts)
-		}
-	}
-	if o.Previous {
-		if restart == 0 {
-			return fmt.Errorf("container %q: %w", o.Container, ErrNoPrevious)
-		}
-		restart, o.Follow = restart-1, false
-	}
-	r := logReader{options: o, out: bufio.NewWriter(w), path: vm.logs.path(o.Container, restart)}
-	defer func() { _ = r.out.Flush() }()
-	if err := r.begin(); err != nil {
-		return err
-	}
-	defer r.close()
-	for {
-		changed, over := vm.logs.next(), vm.runOver(o.Container, restart)
-		if done, err := r.copy(); done || err != nil {
-			return err
-		}
-		if !o.Follow || over {
-			return nil
-		}
-		_, status := vm.Status()
-		select {
-		case <-changed:
-		case <-status:
-		case <-ctx.Done():
-			return nil
-		}
+func newLogs(dir string, names []string) *Logs {
+	return &Logs{
+		dir: filepath.Join(dir, logsDir), names: names, open: map[string]*logFile{}, changed: make(chan struct{}),
 	}
 }
 
-// next is closed when something was logged.
-func (l *logFiles) next() <-chan struct{} {
+// Stored is a line of a container's log, or a part of a long one.
+type Stored struct {
+	// Nanos is its time. Within a pod all lines have different times, and later lines have later ones.
+	Nanos   int64
+	Stderr  bool
+	Partial bool // the next one of the same stream continues the line
+	Text    []byte
+}
+
+// String returns the line as it is stored, without its newline.
+func (s Stored) String() string {
+	stream, mark := "stdout", "F"
+	if s.Stderr {
+		stream = "stderr"
+	}
+	if s.Partial {
+		mark = "P"
+	}
+	return time.Unix(0, s.Nanos).UTC().Format(logTime) + " " + stream + " " + mark + " " + string(s.Text)
+}
+
+// parseStored parses a line of a log file.
+func parseStored(b []byte) (Stored, bool) {
+	line, ok := bytes.CutSuffix(b, []byte("\n"))
+	fields := bytes.SplitN(line, []byte(" "), 4)
+	if !ok || len(fields) != 4 {
+		return Stored{}, false
+	}
+	at, err := time.Parse(logTime, string(fields[0]))
+	if err != nil {
+		return Stored{}, false
+	}
+	return Stored{
+		Nanos: at.UnixNano(), Stderr: string(fields[1]) == "stderr", Partial: string(fields[2]) == "P",
+		Text: fields[3],
+	}, true
+}
+
+func (l *Logs) path(container string, run uint32) string {
+	return filepath.Join(l.dir, container, fmt.Sprintf("%d.log", run))
+}
+
+// Containers returns the names of the pod's containers, init containers first.
+func (l *Logs) Containers() []string { return slices.Clone(l.names) }
+
+// Logged returns a channel that is closed when one of the containers has logged something.
+func (l *Logs) Logged() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
 }
 
-// runOver reports whether a run of a container has ended and all it logged is stored.
-func (vm *VM) runOver(container string, restart uint32) bool {
-	s, _ := vm.Status()
-	if s.Phase == Ended {
-		return true
+// LogFile returns the file with the log of a container's run, counted from 0, in CRI's format. The file exists when
+// LogFile returns. A rotated file has the same name with ".old" appended.
+func (l *Logs) LogFile(container string, run int) (string, error) {
+	if !slices.Contains(l.names, container) || run < 0 {
+		return "", fmt.Errorf("the pod has no container %q with a run %d", container, run)
 	}
-	for _, c := range s.Pod.Containers {
-		if c.Name == container {
-			return uint32(c.Restarts) > restart || c.State != wire.Running && c.Exit != nil && s.Pod.Done
-		}
+	path := l.path(container, uint32(run))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
 	}
-	return false
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // a silent run has an empty log
+	if err != nil {
+		return "", err
+	}
+	return path, f.Close()
 }
 
-// logReader turns a stored log into what kubectl shows.
-type logReader struct {
-	options LogOptions
-	path    string
-	file    *os.File
-	in      *bufio.Reader
-	out     *bufio.Writer
-	part    []byte // of a line that is still being written
-	skip    int64  // records to leave out, for TailLines
-	written int64
-	inLine  bool // the last record was a part of a line
-}
-
-func (r *logReader) begin() error {
-	if r.options.TailLines == nil {
-		return nil
+// store stores the guest's log records until the session ends. Files are open no longer than that.
+func (l *Logs) store(conn *wire.Conn) error {
+	defer l.close()
+	after, err := l.last()
+	if err != nil {
+		return err
 	}
-	total := int64(0)
-	for _, path := range []string{r.path + ".old", r.path} {
-		b, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+	s, err := conn.Open(wire.KindLogs, wire.LogsRequest{After: after})
+	if err != nil {
+		return err
+	}
+	for {
+		it, err := s.Receive()
+		if err != nil {
 			return err
 		}
-		for line := range bytes.Lines(b) {
-			if it, ok := parseLog(line); ok && !it.partial {
-				total++
-			}
+		r, err := wire.DecodeLogRecord(it.Channel, it.Data)
+		if err != nil {
+			return fmt.Errorf("the guest was ended: %w", err)
+		}
+		if err := l.writeWhenRoom(r, s.Done()); err != nil {
+			return err
+		}
+		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {
+			return err
 		}
 	}
-	r.skip = max(0, total-*r.options.TailLines)
+}
+
+// close closes the files; the next record opens its file again.
+func (l *Logs) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.open {
+		_ = f.Close()
+	}
+	clear(l.open)
+}
+
+// writeWhenRoom is write, but waits while the disk is full. Meanwhile the guest keeps what it has to say, so that a pod
+// does not fail because of its log.
+func (l *Logs) writeWhenRoom(r wire.LogRecord, done <-chan struct{}) error {
+	for {
+		err := l.write(r)
+		if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+			return err
+		}
+		select {
+		case <-time.After(fullPause):
+		case <-done:
+			return wire.ErrClosed
+		}
+	}
+}
+
+// write appends a record to its file.
+func (l *Logs) write(r wire.LogRecord) error {
+	if int(r.Container) >= len(l.names) || r.Restart > math.MaxInt32 {
+		return fmt.Errorf("the guest was ended: %w",
+			&wire.ProtocolError{Rule: "a log record of a container, or a run, that the pod does not have"})
+	}
+	line := Stored{Nanos: r.Nanos, Stderr: r.Stream == wire.Stderr, Partial: r.Partial, Text: r.Line}.String() + "\n"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	name := l.names[r.Container]
+	f := l.open[name]
+	if f == nil || f.run != r.Restart {
+		var err error
+		if f, err = l.create(name, r.Restart); err != nil {
+			return fmt.Errorf("store a log: %w", err)
+		}
+	}
+	n, err := f.WriteString(line)
+	if err != nil {
+		_ = f.Truncate(f.size) // whole lines only
+		return fmt.Errorf("store a log: %w", err)
+	}
+	f.size += int64(n)
+	if f.size > maxLogFile {
+		if err := l.rotate(name, f); err != nil {
+			return fmt.Errorf("rotate a log: %w", err)
+		}
+	}
+	close(l.changed)
+	l.changed = make(chan struct{})
 	return nil
 }
 
-func (r *logReader) close() {
-	if r.file != nil {
-		_ = r.file.Close()
+// rotate replaces the old file of a run with its current one. l.mu is held.
+func (l *Logs) rotate(container string, f *logFile) error {
+	_ = f.Close()
+	delete(l.open, container)
+	l.forget(container, f.run, true)
+	path := l.path(container, f.run)
+	if err := os.Rename(path, path+oldSuffix); err != nil {
+		return err
 	}
+	for _, t := range l.tails {
+		if t.container == container && t.file != nil && t.at == rank(f.run, false) {
+			t.at = rank(f.run, true)
+		}
+	}
+	return nil
 }
 
-// copy writes what there is; done when the limit of bytes is reached.
-func (r *logReader) copy() (done bool, err error) {
-	defer func() {
-		if flushErr := r.out.Flush(); err == nil {
-			err = flushErr
-		}
-	}()
-	for {
-		if r.file == nil {
-			if opened, err := r.next(); !opened || err != nil {
-				return false, err
-			}
-		}
-		b, err := r.in.ReadBytes('\n')
-		r.part = append(r.part, b...)
-		if errors.Is(err, io.EOF) {
-			if r.rotated() {
-				r.close()
-				r.file = nil
-				continue
-			}
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		line := r.part
-		r.part = nil
-		if done, err := r.write(line); done || err != nil {
-			return done, err
-		}
+// create opens the file of a run, and removes those of all runs but this and the previous one. l.mu is held.
+func (l *Logs) create(container string, run uint32) (*logFile, error) {
+	path := l.path(container, run)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
 	}
-}
-
-// next opens the part of the log that comes next: what was put aside first.
-func (r *logReader) next() (bool, error) {
-	path := r.path
-	if r.in == nil {
-		if _, err := os.Stat(r.path + ".old"); err == nil {
-			path = r.path + ".old"
-		}
+	if previous := l.open[container]; previous != nil {
+		_ = previous.Close()
+		delete(l.open, container)
 	}
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil // nothing was logged yet
+	if err := l.removeRuns(container, run); err != nil {
+		return nil, err
 	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	r.file, r.in = f, bufio.NewReader(f)
-	return true, nil
+	info, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	l.open[container] = &logFile{f, run, info.Size()}
+	return l.open[container], nil
 }
 
-// rotated reports whether the file being read is no longer the one that is written.
-func (r *logReader) rotated() bool {
-	now, err1 := os.Stat(r.path)
-	mine, err2 := r.file.Stat()
-	return err1 == nil && err2 == nil && !os.SameFile(now, mine)
-}
-
-type logLine struct {
-	stamp   []byte
-	partial bool
-	text    []byte // with its newline
-}
-
-// parseLog reads a stored line.
-func parseLog(b []byte) (logLine, bool) {
-	fields := bytes.SplitN(b, []byte(" "), 4)
-	if len(fields) != 4 {
-		return logLine{}, false
+// removeRuns removes the files of all runs of a container but one and the last of the others. Runs need not be
+// consecutive: the guest numbers them, and silent ones have no file. l.mu is held.
+func (l *Logs) removeRuns(container string, except uint32) error {
+	parts, err := l.parts(container)
+	if err != nil {
+		return err
 	}
-	return logLine{stamp: fields[0], partial: string(fields[2]) == "P", text: fields[3]}, true
-}
-
-func (r *logReader) write(b []byte) (done bool, err error) {
-	line, ok := parseLog(b)
-	if !ok {
-		return false, nil
-	}
-	beginning := !r.inLine
-	r.inLine = line.partial
-	if r.skip > 0 {
-		if !line.partial {
-			r.skip--
-		}
-		return false, nil
-	}
-	if !r.options.Since.IsZero() {
-		if at, err := time.Parse(logTime, string(line.stamp)); err != nil || at.Before(r.options.Since) {
-			return false, nil
+	parts = slices.DeleteFunc(parts, func(p part) bool { return p.run() == except })
+	for _, p := range parts {
+		if p.run() != parts[len(parts)-1].run() {
+			l.forget(container, p.run(), p.old())
+			_ = os.Remove(p.path)
 		}
 	}
-	out := line.text
-	if line.partial {
-		out = bytes.TrimSuffix(out, []byte("\n"))
+	return nil
+}
+
+// last returns the time of the newest stored record. It cuts off a line that a killed host left unfinished: the guest
+// sends it again.
+func (l *Logs) last() (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var newest int64
+	files, err := filepath.Glob(filepath.Join(l.dir, "*", "*.log*"))
+	if err != nil {
+		return 0, err
 	}
-	if r.options.Timestamps && beginning {
-		out = append(append(append([]byte(nil), line.stamp...), ' '), out...)
-	}
-	if limit := r.options.LimitBytes; limit != nil {
-		if left := *limit - r.written; int64(len(out)) >= left {
-			out, done = out[:left], true
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return 0, err
+		}
+		whole := bytes.LastIndexByte(b, '\n') + 1
+		if whole < len(b) {
+			if err := os.Truncate(path, int64(whole)); err != nil {
+				return 0, err
+			}
+		}
+		b = bytes.TrimSuffix(b[:whole], []byte("\n"))
+		stamp, _, _ := strings.Cut(string(b[bytes.LastIndexByte(b, '\n')+1:]), " ")
+		if t, err := time.Parse(logTime, stamp); err == nil {
+			newest = max(newest, t.UnixNano())
 		}
 	}
-	n, err := r.out.Write(out)
-	r.written += int64(n)
-	return done, err
+	return newest, nil
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,8 +21,8 @@ import (
 
 var shape = vmm.Shape{CPUs: 1, MemoryMiB: 160}
 
-// machine is what all tests share: the probe, the template and the root disk are made once.
-var machine struct {
+// shared is what all tests share: the probe, the template and the root disk are made once.
+var shared struct {
 	once   sync.Once
 	driver *vmm.QEMU
 	disk   string
@@ -32,17 +33,17 @@ func TestMain(m *testing.M) {
 		hostToBeKilled(dir)
 	}
 	code := m.Run()
-	if machine.driver != nil {
-		_ = os.RemoveAll(machine.driver.Dir)
-		_ = os.RemoveAll(machine.driver.TemplateDir)
+	if shared.driver != nil {
+		_ = os.RemoveAll(shared.driver.Dir)
+		_ = os.RemoveAll(shared.driver.TemplateDir)
 	}
 	os.Exit(code)
 }
 
-// driver is the shared driver with a template of shape.
+// driver returns the shared driver, with a template of shape.
 func driver(t *testing.T) *vmm.QEMU {
 	t.Helper()
-	machine.once.Do(func() {
+	shared.once.Do(func() {
 		q := microvmtest.QEMU(t)
 		// The shared directories outlive this test.
 		for _, dir := range []*string{&q.Dir, &q.TemplateDir} {
@@ -59,23 +60,23 @@ func driver(t *testing.T) *vmm.QEMU {
 		if err != nil {
 			t.Fatal(err)
 		}
-		machine.disk = filepath.Join(q.Dir, "busybox.ext4")
-		if err := os.WriteFile(machine.disk, disk, 0o600); err != nil {
+		shared.disk = filepath.Join(q.Dir, "busybox.ext4")
+		if err := os.WriteFile(shared.disk, disk, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := q.Prepare(t.Context(), shape); err != nil {
 			t.Fatal(err)
 		}
-		machine.driver = q
+		shared.driver = q
 	})
-	if machine.driver == nil {
+	if shared.driver == nil {
 		t.Skip("no microVMs here; the first test said why")
 	}
-	return machine.driver
+	return shared.driver
 }
 
-// open is a host of its own on the shared driver. What it ran is removed after the test, and it is checked that
-// nothing is left.
+// open opens a host, on the shared driver unless c has another. After the test it removes the VMs, and checks that nothing
+// is left.
 func open(t *testing.T, c Config) *Host {
 	t.Helper()
 	if c.Driver == nil {
@@ -102,13 +103,13 @@ func open(t *testing.T, c Config) *Host {
 	return h
 }
 
-// withEachDriver tells a story in virtual machines, and in namespaces where those can be had.
+// withEachDriver runs a test in virtual machines and, as root, in namespaces.
 func withEachDriver(t *testing.T, story func(t *testing.T, d vmm.Driver)) {
 	t.Run("machines", func(t *testing.T) { story(t, driver(t)) })
 	t.Run("namespaces", func(t *testing.T) { story(t, namespaces(t)) })
 }
 
-// namespaces is a driver without virtual machines.
+// namespaces returns a driver without virtual machines.
 func namespaces(t *testing.T) *vmm.Namespaces {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -123,28 +124,28 @@ func inNamespaces(d vmm.Driver) bool {
 	return ok
 }
 
-// nothingLeft checks for processes, state directories and open files of a host, and for cgroups of its machines.
+// nothingLeft checks for processes, state directories and open files of a host, and for cgroups of its VMs.
 func nothingLeft(t *testing.T, h *Host, ids ...string) {
 	t.Helper()
 	noneOpen(t, h)
-	if left, err := os.ReadDir(h.machines()); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(h.vmsPath()); err != nil || len(left) > 0 {
 		t.Errorf("state directories left: %v %v", left, err)
 	}
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
 	for _, link := range links {
-		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, h.machines()) {
+		if dir, err := os.Readlink(link); err == nil && strings.HasPrefix(dir, h.vmsPath()) {
 			t.Errorf("process %s is left in %s", filepath.Dir(link), dir)
 		}
 	}
 	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, command := range commands {
-		if b, err := os.ReadFile(command); err == nil && strings.Contains(string(b), "\x00"+h.machines()) {
+		if b, err := os.ReadFile(command); err == nil && strings.Contains(string(b), "\x00"+h.vmsPath()) {
 			t.Errorf("process %s is left: %q", filepath.Dir(command), b)
 		}
 	}
 	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, file := range backing {
-		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), h.machines()) {
+		if b, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(b), h.vmsPath()) {
 			t.Errorf("%s is left: %s", file, b)
 		}
 	}
@@ -157,17 +158,17 @@ func nothingLeft(t *testing.T, h *Host, ids ...string) {
 	}
 }
 
-// noneOpen checks that this process has no file open in the state directories of a host's machines.
+// noneOpen checks that this process has no file open in the state directories of a host's VMs.
 func noneOpen(t *testing.T, h *Host) {
 	t.Helper()
 	for _, path := range openFiles(t) {
-		if strings.HasPrefix(path, h.machines()) {
+		if strings.HasPrefix(path, h.vmsPath()) {
 			t.Errorf("%s is open still", path)
 		}
 	}
 }
 
-// container runs a shell script on the busybox disk.
+// container returns a container that runs a shell script on the busybox disk.
 func container(name, script string) wire.Container {
 	return wire.Container{
 		Name: name, Kind: wire.KindRegular, Disk: "root", Args: []string{"sh", "-c", script},
@@ -175,7 +176,7 @@ func container(name, script string) wire.Container {
 	}
 }
 
-// unique is a machine's name on this computer: cgroups go by it, and the same tests may run twice at once.
+// unique returns a VM's name on this computer: it names the cgroup, and the same tests may run twice at once.
 func unique(id string) string { return fmt.Sprintf("%s-%d", id, os.Getpid()) }
 
 func workload(id string, pod wire.Pod) Workload {
@@ -189,7 +190,7 @@ func workload(id string, pod wire.Pod) Workload {
 		pod.GracePeriod = 20 * time.Second
 	}
 	pod.Hostname = id
-	return Workload{ID: unique(id), Shape: shape, Roots: map[string]string{"root": machine.disk}, Pod: pod}
+	return Workload{ID: unique(id), Shape: shape, Roots: map[string]string{"root": shared.disk}, Pod: pod}
 }
 
 func run(t *testing.T, h *Host, w Workload) *VM {
@@ -201,10 +202,10 @@ func run(t *testing.T, h *Host, w Workload) *VM {
 	return vm
 }
 
-// patience is how long a guest under emulation may take on a busy machine.
+// patience is how long an emulated guest may take on a busy computer.
 const patience = 4 * time.Minute
 
-// await waits for a status that is as wanted.
+// await waits for a status that is wanted.
 func await(t *testing.T, vm *VM, what string, wanted func(Status) bool) Status {
 	t.Helper()
 	deadline := time.After(patience)
@@ -219,30 +220,66 @@ func await(t *testing.T, vm *VM, what string, wanted func(Status) bool) Status {
 			t.Fatalf("%s: not within %s: %+v", what, patience, s)
 		}
 		if s.Phase == Ended && !wanted(s) {
-			t.Fatalf("%s: the machine ended: %+v", what, s)
+			t.Fatalf("%s: the VM ended: %+v", what, s)
 		}
 	}
 }
 
 func ended(s Status) bool { return s.Phase == Ended }
 
-// log of a container, as kubectl shows it.
-func log(t *testing.T, vm *VM, o LogOptions) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := vm.Logs(t.Context(), o, &b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
+// logOptions choose what log returns.
+type logOptions struct {
+	Container string
+	Previous  bool // the run before the last
+	TailLines int  // 0: all
 }
 
-// awaitLog waits until a container has logged a line: that it runs does not say that it has come so far.
+// log returns what a run of a container has logged.
+func log(t *testing.T, vm *VM, o logOptions) string {
+	t.Helper()
+	run := 0
+	s, _ := vm.Status()
+	for _, c := range s.Pod.Containers {
+		if c.Name == o.Container {
+			run = c.Restarts
+		}
+	}
+	if o.Previous {
+		run--
+	}
+	path, err := vm.LogFile(o.Container, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, file := range []string{path + oldSuffix, path} {
+		b, err := os.ReadFile(file)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for line := range bytes.Lines(b) {
+			if stored, ok := parseStored(line); ok {
+				text.Write(stored.Text)
+				if !stored.Partial {
+					text.WriteByte('\n')
+				}
+			}
+		}
+	}
+	lines := strings.SplitAfter(text.String(), "\n")
+	if o.TailLines > 0 {
+		lines = lines[max(0, len(lines)-1-o.TailLines):] // the last one is empty
+	}
+	return strings.Join(lines, "")
+}
+
+// awaitLog waits until a container has logged a line.
 func awaitLog(t *testing.T, vm *VM, container, line string) {
 	t.Helper()
 	ctx := within(t)
 	for {
 		logged := vm.Logged()
-		got := log(t, vm, LogOptions{Container: container})
+		got := log(t, vm, logOptions{Container: container})
 		if slices.Contains(strings.Split(got, "\n"), line) {
 			return
 		}
@@ -250,7 +287,7 @@ func awaitLog(t *testing.T, vm *VM, container, line string) {
 		case <-logged:
 		case <-vm.Ended():
 			t.Fatalf("container %s ended, and did not log %q but %q", container, line,
-				log(t, vm, LogOptions{Container: container}))
+				log(t, vm, logOptions{Container: container}))
 		case <-ctx.Done():
 			t.Fatalf("container %s did not log %q within %s, but %q", container, line, patience, got)
 		}
@@ -264,7 +301,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// self is this test binary, run again as another process.
+// self returns a command that runs this test binary as another process.
 func self(t *testing.T, env ...string) *exec.Cmd {
 	t.Helper()
 	path, err := os.Executable()

@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Whatever ends an agent in namespaces, its containers end with it, and nothing is left on this machine.
-func TestNamespacesDie(t *testing.T) {
+// Whatever ends an agent in namespaces, its containers end with it, and nothing is left on the host.
+func TestNamespaceFailures(t *testing.T) {
 	for _, fault := range []struct {
 		name, says string
 		limit      time.Duration
@@ -29,7 +29,7 @@ func TestNamespacesDie(t *testing.T) {
 		w.ScratchBytes = 64 << 20
 		vm := run(t, h, w)
 		await(t, vm, "running", isRunning)
-		if err := unix.Kill(vm.machine.PID(), fault.signal); err != nil {
+		if err := unix.Kill(vm.process.PID(), fault.signal); err != nil {
 			t.Fatal(err)
 		}
 		s := await(t, vm, "the end", ended)
@@ -40,9 +40,8 @@ func TestNamespacesDie(t *testing.T) {
 	}
 }
 
-// An agent that is in the cgroup namespace of this machine makes its groups among this machine's own, and has no
-// limits.
-func TestAgentsPartFromTheHostsCgroups(t *testing.T) {
+// An agent in the host's cgroup namespace would make its groups among the host's own, without limits.
+func TestAgentLeavesHostCgroups(t *testing.T) {
 	for range 20 {
 		if _, err := namespaces(t).Probe(t.Context()); err != nil {
 			t.Fatal(err)
@@ -55,9 +54,9 @@ func TestAgentsPartFromTheHostsCgroups(t *testing.T) {
 	}
 }
 
-// What would be root on this machine is refused, and what a container does to devices and the kernel does nothing to
-// this machine's.
-func TestWhatNamespacesRefuse(t *testing.T) {
+// Pods that would have root rights on the host are refused. What a container does to devices and the kernel does not
+// affect the host.
+func TestNamespaceRestrictions(t *testing.T) {
 	h := open(t, Config{Driver: namespaces(t)})
 	privileged := container("privileged", "true")
 	privileged.Privileged = true
@@ -91,7 +90,7 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 		return len(s.Pod.Containers) == 5 &&
 			s.Pod.Containers[4].State == wire.Running
 	})
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", vm.machine.PID()))
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", vm.process.PID()))
 	if err != nil || !regexp.MustCompile(`(?m) /enter ro,`).Match(mounts) {
 		t.Errorf("a container can write to the program that all pods start with: %v\n%s", err, mounts)
 	}
@@ -100,7 +99,7 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 	}
 	s := await(t, vm, "the end", ended)
 	if after, err := os.Stat("/dev/null"); err != nil || after.Mode() != before.Mode() {
-		t.Errorf("a container has changed this machine's /dev/null: %v, %v", after.Mode(), err)
+		t.Errorf("a container has changed the host's /dev/null: %v, %v", after.Mode(), err)
 	}
 	for i, says := range []string{
 		"container privileged is privileged: in namespaces that is root on the host",
@@ -110,7 +109,7 @@ func TestWhatNamespacesRefuse(t *testing.T) {
 			t.Errorf("%+v, want %q", e, says)
 		}
 	}
-	if got := log(t, vm, LogOptions{Container: "main"}); got != "no devices\n1\nnot permitted\nno kernel\nno mounts\n3\nrefused\n" {
+	if got := log(t, vm, logOptions{Container: "main"}); got != "no devices\n1\nnot permitted\nno kernel\nno mounts\n3\nrefused\n" {
 		t.Errorf("it found %q", got)
 	}
 	settings := workload("settings",

@@ -15,17 +15,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-func TestAPodRunsToItsEnd(t *testing.T) { withEachDriver(t, aPodRunsToItsEnd) }
+func TestPodRunsToCompletion(t *testing.T) { withEachDriver(t, aPodRunsToItsEnd) }
 
 func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
-	uid := int64(65534)
 	first := container("first", "echo from init > /shared/note; echo init is done")
 	first.Kind = wire.KindInit
 	first.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
 	main := container("main", `cat /shared/note /conf/key; echo user $(id -u) groups $(id -G); echo $GREETING; hostname; pwd; echo oops >&2
 		touch /conf/x 2>/dev/null || echo read-only; [ -e /dev/vda ] || echo no disks; echo why > /dev/termination-log; exit 3`)
-	main.User = wire.User{UID: &uid, Groups: []int64{4242}}
+	main.User = wire.User{UID: 65534, GID: 65534, Groups: []int64{77, 4242}}
 	main.Env = []string{"GREETING=good day"}
 	main.WorkingDir = "/tmp/made"
 	main.Mounts = []wire.Mount{
@@ -57,15 +56,15 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 		t.Errorf("containers ended as\n%s, want\n%s", exits, want)
 	}
 	want := "from init\nvalue\nuser 65534 groups 65534 77 4242\ngood day\nends\n/tmp/made\noops\nread-only\nno disks\n"
-	if got := log(t, vm, LogOptions{Container: "main"}); sorted(got) != sorted(want) {
+	if got := log(t, vm, logOptions{Container: "main"}); sorted(got) != sorted(want) {
 		t.Errorf("main logged\n%s, want\n%s", got, want)
 	}
-	if !inNamespaces(d) && !vm.FromTemplate() {
+	if !inNamespaces(d) && !vm.record.FromTemplate {
 		t.Error("the guest was not restored from the template")
 	}
 }
 
-// sorted makes nothing of the order between standard output and standard error, which are two pipes.
+// sorted ignores the order between standard output and standard error, which are two pipes.
 func sorted(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -76,7 +75,7 @@ func sorted(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestAPodIsUsed(t *testing.T) { withEachDriver(t, aPodIsUsed) }
+func TestPodRequests(t *testing.T) { withEachDriver(t, aPodIsUsed) }
 
 func aPodIsUsed(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
@@ -164,13 +163,12 @@ func aPodIsUsed(t *testing.T, d vmm.Driver) {
 	if exit := s.Pod.Containers[0].Exit; s.Phase != Ended || s.Failure != "" || exit == nil || exit.Code != 9 {
 		t.Errorf("after the stop: %+v", s)
 	}
-	tail := int64(2)
-	if got := log(t, vm, LogOptions{Container: "main", TailLines: &tail}); got != "stopping\nbye\n" {
+	if got := log(t, vm, logOptions{Container: "main", TailLines: 2}); got != "stopping\nbye\n" {
 		t.Errorf("the last words are %q", got)
 	}
 }
 
-// forwarded asks the pod's web server through a port-forward.
+// forwarded sends a request to the pod's web server through a port-forward.
 func forwarded(t *testing.T, vm *VM) string {
 	t.Helper()
 	client, server := net.Pipe()
@@ -187,8 +185,8 @@ func forwarded(t *testing.T, vm *VM) string {
 	return string(page)
 }
 
-// One guest, many containers: each shows one thing of a container's life.
-func TestContainersLives(t *testing.T) { withEachDriver(t, containersLives) }
+// One guest runs many containers, each of which shows one event of a container's life.
+func TestContainerLifecycles(t *testing.T) { withEachDriver(t, containersLives) }
 
 func containersLives(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
@@ -244,10 +242,10 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	if err := vm.Stop(within(t), -1); err != nil {
 		t.Fatal(err)
 	}
-	if got := log(t, vm, LogOptions{Container: "sidecar"}); got != "sidecar up\nsidecar ends\n" {
+	if got := log(t, vm, logOptions{Container: "sidecar"}); got != "sidecar up\nsidecar ends\n" {
 		t.Errorf("the sidecar logged %q", got)
 	}
-	if got := log(t, vm, LogOptions{Container: "crash", Previous: true}); got != "run\n" {
+	if got := log(t, vm, logOptions{Container: "crash", Previous: true}); got != "run\n" {
 		t.Errorf("the crashed run before the last logged %q", got)
 	}
 }

@@ -7,25 +7,24 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// Sweep ends all machines of a state directory that no host process has charge of, and says how many ran. Their pods
-// have their grace before, for as long as ctx is not done. What the next process has to know of them stays: to it
-// they are machines that were lost.
+// Sweep ends all VMs of a state directory that no host process uses, and returns how many ran. Until ctx is done, it
+// gives their pods their grace periods. The records stay: to the next host process the VMs are lost.
 func Sweep(ctx context.Context, dir string) (ended int, err error) {
-	machines := filepath.Join(dir, machinesDir)
-	if _, err := os.Stat(machines); errors.Is(err, os.ErrNotExist) {
-		return 0, nil // it has never had any
+	vms := filepath.Join(dir, vmsDir)
+	if _, err := os.Stat(vms); errors.Is(err, os.ErrNotExist) {
+		return 0, nil // there were never any
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("end the machines of %s: %w", dir, err)
+			err = fmt.Errorf("end the VMs of %s: %w", dir, err)
 		}
 	}()
-	asked, err := farewell(ctx, dir)
+	stopped, err := stopAll(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -34,12 +33,12 @@ func Sweep(ctx context.Context, dir string) (ended int, err error) {
 		return 0, err
 	}
 	defer func() { _ = lock.Close() }()
-	left, err := vmm.Reap(machines, nil)
-	return asked + left, err
+	killed, err := vmm.Reap(vms, nil)
+	return stopped + killed, err
 }
 
-// farewell has the pods of all machines end as they would like to, and returns how many did.
-func farewell(ctx context.Context, dir string) (ended int, err error) {
+// stopAll ends the pods of all VMs within their grace periods, and returns how many VMs have ended.
+func stopAll(ctx context.Context, dir string) (int, error) {
 	if ctx.Err() != nil {
 		return 0, nil
 	}
@@ -48,39 +47,32 @@ func farewell(ctx context.Context, dir string) (ended int, err error) {
 		return 0, err
 	}
 	var work sync.WaitGroup
-	var mu sync.Mutex
+	var ended atomic.Int64
 	for _, vm := range h.VMs() {
-		if vm.machine == nil {
+		if vm.process == nil {
 			continue
 		}
 		work.Go(func() {
-			vm.farewell(ctx)
-			select {
-			case <-vm.machine.Done():
-				mu.Lock()
-				ended++
-				mu.Unlock()
-			default: // it is ended without
+			vm.stopWithin(ctx)
+			if isClosed(vm.process.Done()) { // otherwise Sweep kills it
+				ended.Add(1)
 			}
 		})
 	}
 	work.Wait()
-	return ended, h.Close()
+	return int(ended.Load()), h.Close()
 }
 
-// reachLimit is how long a guest may take to be reached for its pod's farewell.
-const reachLimit = 10 * time.Second
-
-// farewell has the pod end, with its grace, and waits for its machine.
-func (vm *VM) farewell(ctx context.Context) {
+// stopWithin ends the pod within its grace period, and then the VM.
+func (vm *VM) stopWithin(ctx context.Context) {
 	reaching, cancel := context.WithTimeout(ctx, reachLimit)
-	conn, err := vm.await(reaching)
-	cancel()
+	defer cancel()
+	conn, err := vm.connected(reaching)
 	if err != nil {
 		return
 	}
 	stopping, cancel := context.WithTimeout(ctx, vm.record.Grace+reachLimit)
 	defer cancel()
-	vm.sayStop(stopping, conn, vm.record.Grace)
-	vm.machine.Kill()
+	vm.stopPod(stopping, conn, vm.record.Grace)
+	vm.process.Kill()
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Machines that are swept away end their pods first, who do what they do at the end. To the next process they are
-// lost, so that it may begin the pods anew.
-func TestSweptPodsHaveTheirGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
+// Sweep lets pods end within their grace periods. To the next host process the VMs are lost, so that it may start the pods
+// again.
+func TestSweepGivesGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
 
 func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	dir := leftBehind(t, d, "swept")
 	if n, err := Sweep(within(t), dir); n != 1 || err != nil {
-		t.Errorf("%d machines ended, %v", n, err)
+		t.Errorf("%d VMs ended, %v", n, err)
 	}
 	next := open(t, Config{Dir: dir, Driver: d})
 	again, err := next.VM(unique("swept"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := log(t, again, LogOptions{Container: "c"}); !strings.Contains(got, "farewell") {
+	if got := log(t, again, logOptions{Container: "c"}); !strings.Contains(got, "farewell") {
 		t.Errorf("log %q", got)
 	}
 	if !again.Lost() {
@@ -32,8 +32,8 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// So has one that is told to end when its next host process has only begun to reach its guest.
-func TestPodsTakenUpHaveTheirGrace(t *testing.T) { withEachDriver(t, podsTakenUpHaveTheirGrace) }
+// An adopted pod gets its grace period, too, when it is stopped before there is a session with its guest.
+func TestAdoptedPodsGetGrace(t *testing.T) { withEachDriver(t, podsTakenUpHaveTheirGrace) }
 
 func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	dir := leftBehind(t, d, "taken")
@@ -45,7 +45,7 @@ func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	if err := vm.Stop(within(t), -1); err != nil {
 		t.Fatal(err)
 	}
-	if got := log(t, vm, LogOptions{Container: "c"}); got != "ready\nfarewell\n" {
+	if got := log(t, vm, logOptions{Container: "c"}); got != "ready\nfarewell\n" {
 		t.Errorf("log %q", got)
 	}
 	if s, _ := vm.Status(); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
@@ -53,8 +53,8 @@ func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// A host process that ends while a pod has its grace leaves it the rest.
-func TestAGraceOutlivesItsHost(t *testing.T) { withEachDriver(t, aGraceOutlivesItsHost) }
+// A pod keeps the rest of its grace period when its host process ends.
+func TestGraceOutlivesHostProcess(t *testing.T) { withEachDriver(t, aGraceOutlivesItsHost) }
 
 func aGraceOutlivesItsHost(t *testing.T, d vmm.Driver) {
 	h := open(t, Config{Driver: d})
@@ -76,13 +76,13 @@ func aGraceOutlivesItsHost(t *testing.T, d vmm.Driver) {
 	if s := await(t, vm, "the end", ended); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("%+v", s)
 	}
-	if got := log(t, vm, LogOptions{Container: "c"}); got != "ready\nasked\nfarewell\n" {
+	if got := log(t, vm, logOptions{Container: "c"}); got != "ready\nasked\nfarewell\n" {
 		t.Errorf("log %q", got)
 	}
 }
 
-// leftBehind is the state directory of a host process that has ended, and whose pod has a word to say at its end, in
-// container c.
+// leftBehind returns the state directory of a host process that has ended. Its pod has a container c, which logs a line
+// when it ends.
 func leftBehind(t *testing.T, d vmm.Driver, id string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

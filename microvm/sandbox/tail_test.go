@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// say stores so many lines of a run, each with its number, which is its time too.
-func say(t *testing.T, l *logFiles, run uint32, from, to int64, size int) {
+// say stores lines of a run, each with its number, which is also its time.
+func say(t *testing.T, l *Logs, run uint32, from, to int64, size int) {
 	t.Helper()
 	for n := from; n <= to; n++ {
 		line := fmt.Sprintf("%d %s", n, strings.Repeat(".", size))
@@ -22,7 +22,16 @@ func say(t *testing.T, l *logFiles, run uint32, from, to int64, size int) {
 	}
 }
 
-// hear reads all there is, and checks that it is the lines of these numbers.
+func tail(t *testing.T, l *Logs, after int64) *Tail {
+	t.Helper()
+	reader, err := l.Tail("app", after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reader
+}
+
+// hear reads all lines there are, and checks their numbers.
 func hear(t *testing.T, tail *Tail, from, to int64) {
 	t.Helper()
 	for want := from; ; want++ {
@@ -40,9 +49,9 @@ func hear(t *testing.T, tail *Tail, from, to int64) {
 	}
 }
 
-func TestATailGoesThroughAllRuns(t *testing.T) {
-	l := newLogFiles(t.TempDir(), []string{"app"})
-	early := l.tail("app", 0)
+func TestTailReadsAllRuns(t *testing.T) {
+	l := newLogs(t.TempDir(), []string{"app"})
+	early := tail(t, l, 0)
 	defer early.Close()
 	hear(t, early, 1, 0)
 	say(t, l, 0, 1, 1000, 10)
@@ -55,16 +64,16 @@ func TestATailGoesThroughAllRuns(t *testing.T) {
 	if early.Lost() != 0 {
 		t.Errorf("%d lost", early.Lost())
 	}
-	late := l.tail("app", 1003)
+	late := tail(t, l, 1003)
 	defer late.Close()
 	hear(t, late, 1004, 1005)
 }
 
-// A file of a log holds 10 MiB, and two are kept: of 32 MiB some have gone.
-func TestATailCountsWhatWasForgottenBeforeItWasRead(t *testing.T) {
+// A log file holds 10 MiB, and two are kept: of 32 MiB some have been removed.
+func TestTailCountsRotatedLines(t *testing.T) {
 	const all = 32 << 20 / wire.MaxLogLine
-	l := newLogFiles(t.TempDir(), []string{"app"})
-	slow, late, skips := l.tail("app", 0), l.tail("app", 0), l.tail("app", 2)
+	l := newLogs(t.TempDir(), []string{"app"})
+	slow, late, skips := tail(t, l, 0), tail(t, l, 0), tail(t, l, 2)
 	say(t, l, 0, 1, 1, 10)
 	hear(t, slow, 1, 1)
 	long := []byte(strings.Repeat("x", wire.MaxLogLine))
@@ -103,9 +112,9 @@ func TestATailCountsWhatWasForgottenBeforeItWasRead(t *testing.T) {
 	}
 }
 
-// It is the guest that numbers runs: however it does that, two are kept.
+// The guest numbers the runs. No matter how it does that, two are kept.
 func TestTwoRunsAreKept(t *testing.T) {
-	l := newLogFiles(t.TempDir(), []string{"app"})
+	l := newLogs(t.TempDir(), []string{"app"})
 	kept := func() string {
 		t.Helper()
 		files, err := filepath.Glob(filepath.Join(l.dir, "app", "*"))
@@ -129,15 +138,15 @@ func TestTwoRunsAreKept(t *testing.T) {
 	}
 }
 
-func TestATailCountsTheLinesOfRunsThatAreForgotten(t *testing.T) {
-	l := newLogFiles(t.TempDir(), []string{"app"})
-	tail := l.tail("app", 0)
-	defer tail.Close()
+func TestTailCountsLinesOfRemovedRuns(t *testing.T) {
+	l := newLogs(t.TempDir(), []string{"app"})
+	reader := tail(t, l, 0)
+	defer reader.Close()
 	for run := range uint32(5) { // of which the last two stay
 		say(t, l, run, int64(run)*10+1, int64(run)*10+10, 10)
 	}
-	hear(t, tail, 31, 50)
-	if tail.Lost() != 30 {
-		t.Errorf("%d lost, want 30", tail.Lost())
+	hear(t, reader, 31, 50)
+	if reader.Lost() != 30 {
+		t.Errorf("%d lost, want 30", reader.Lost())
 	}
 }

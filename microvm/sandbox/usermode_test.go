@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// greeting is what a listener says to whoever connects. It counts who does.
+// greeting starts a listener that greets callers, and counts them.
 func greeting(t *testing.T, address string) (port int, callers func() int) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -34,7 +34,7 @@ func greeting(t *testing.T, address string) (port int, callers func() int) {
 	return l.Addr().(*net.TCPAddr).Port, func() int { return len(called) }
 }
 
-// outside is an address of this machine that is not loopback's; "" if it has none.
+// outside returns an address of this computer that is not loopback's; "" if it has none.
 func outside(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -79,13 +79,13 @@ try 127.0.0.1 %d
 		port, _ := greeting(t, at)
 		script, want = script+fmt.Sprintf("try %s %d 60\n", at, port), append(want, "reached "+at)
 	} else if os.Getenv("CI") != "" {
-		t.Error("this machine has no address that a guest could reach")
+		t.Error("this computer has no address that a guest could reach")
 	}
 	c := container("main", script)
 	c.Privileged = true
 	vm := run(t, h, workload("user", wire.Pod{Containers: []wire.Container{c}}))
 	await(t, vm, "the pod ends", ended)
-	if got := strings.TrimSpace(log(t, vm, LogOptions{Container: "main"})); got != strings.Join(want, "\n") {
+	if got := strings.TrimSpace(log(t, vm, logOptions{Container: "main"})); got != strings.Join(want, "\n") {
 		t.Errorf("the guest says\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 	if n := seen(); n > 0 {

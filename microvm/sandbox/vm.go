@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,65 +10,59 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Phase of a VM.
+// Phase is a VM's phase.
 type Phase string
 
 // Phases of a VM.
 const (
-	Starting Phase = "Starting" // the guest boots or prepares
-	Running  Phase = "Running"  // its agent has told of the pod
-	Ended    Phase = "Ended"    // the machine is gone
+	Starting Phase = "Starting" // the guest boots or prepares the pod
+	Running  Phase = "Running"  // the agent has reported the pod's status
+	Ended    Phase = "Ended"    // the VM's process has ended
 )
 
-// Status is what the host knows of a VM.
+// Status is what the host knows about a VM.
 type Status struct {
 	Phase Phase
 	Pod   wire.PodStatus
-	// Failure says why the machine ended without having been told to, or why the pod could not be run.
+	// Failure says why the VM ended unexpectedly, or why the pod could not be run.
 	Failure string
-	// Address of the pod, without prefix length; "" without a network of its own.
+	// Address of the pod, without a prefix length.
 	Address string
 }
 
-// VM is a pod in its machine.
+// VM is a pod in its virtual machine, or in its namespaces. Its parts are embedded: Guest talks to the guest's agent,
+// Logs stores what the containers log.
 type VM struct {
+	Guest
+	*Logs
 	host    *Host
 	dir     string
-	machine *vmm.Machine // nil when it had ended before this process took the VM up
-	logs    *logFiles
-	pending *wire.Pod // to be handed to the guest; nil once it was
-	lost    bool      // the machine ended while no host process ran
+	process *vmm.Process // nil if it had ended before this host process adopted the VM
+	pending *wire.Pod    // to be handed to the guest; nil once it has been
+	lost    bool
 
 	mu       sync.Mutex
 	record   vmRecord
 	status   Status
 	events   []wire.Event
-	conn     *wire.Conn // nil while there is no session
 	changed  chan struct{}
 	stopping bool
-	ended    chan struct{}
 }
 
 func newVM(h *Host, dir string, r vmRecord) *VM {
-	vm := &VM{
-		host: h, dir: dir, record: r, logs: newLogFiles(dir, r.Containers), changed: make(chan struct{}),
-		ended: make(chan struct{}),
+	return &VM{
+		Guest: newGuest(r.ID), Logs: newLogs(dir, r.Containers), host: h, dir: dir, record: r,
+		status: Status{Phase: Starting}, changed: make(chan struct{}),
 	}
-	vm.status.Phase = Starting
-	return vm
 }
 
-// ID of the VM.
+// ID returns the ID of the VM's Workload.
 func (vm *VM) ID() string { return vm.record.ID }
 
-// FromTemplate reports whether the guest was restored from a template.
-func (vm *VM) FromTemplate() bool { return vm.record.FromTemplate }
-
-// Lost reports whether the machine ended while no host process ran, such as by a restart of the whole host: nobody
-// can say how.
+// Lost reports whether the VM ended while no host process ran, as by a reboot of the host: nobody knows how.
 func (vm *VM) Lost() bool { return vm.lost }
 
-// Status of the VM, and a channel that is closed when it changes.
+// Status returns the VM's status and a channel that is closed when it changes.
 func (vm *VM) Status() (Status, <-chan struct{}) {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -78,7 +71,7 @@ func (vm *VM) Status() (Status, <-chan struct{}) {
 	return s, vm.changed
 }
 
-// TakeEvents are the containers' events since the last call.
+// TakeEvents returns the containers' events since the last call.
 func (vm *VM) TakeEvents() []wire.Event {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -87,21 +80,10 @@ func (vm *VM) TakeEvents() []wire.Event {
 	return e
 }
 
-const maxEvents = 256 // not taken; older ones go
-
-// Ended is closed when the machine is gone.
+// Ended returns a channel that is closed when the VM has ended.
 func (vm *VM) Ended() <-chan struct{} { return vm.ended }
 
-// over reports whether it is.
-func (vm *VM) over() bool {
-	select {
-	case <-vm.ended:
-		return true
-	default:
-		return false
-	}
-}
-
+// update changes the status and notifies those who wait for a change.
 func (vm *VM) update(change func()) {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -110,186 +92,38 @@ func (vm *VM) update(change func()) {
 	vm.changed = make(chan struct{})
 }
 
-// lead keeps a session with the guest until the machine ends or the host lets go.
-func (vm *VM) lead() {
-	if vm.machine == nil {
-		vm.end("the machine ended while no host process ran")
+// exitLimit is how long the process of a VM whose session failed may take to exit by itself, so that the failure is
+// not blamed on the session.
+const exitLimit = time.Second
+
+// supervise keeps a session with the guest until the VM ends or the host is closed.
+func (vm *VM) supervise() {
+	if vm.process == nil {
+		vm.end("the VM ended while no host process ran")
 		return
 	}
-	ctx, cancel := context.WithCancelCause(vm.host.ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-vm.machine.Done():
-			cancel(errMachineEnded)
-		case <-ctx.Done():
-		}
-	}()
 	var failure error
-	for ctx.Err() == nil {
-		if failure = vm.session(ctx); failure != nil {
-			break
-		}
+	for failure == nil && vm.host.ctx.Err() == nil {
+		failure = vm.serveSession(vm.host.ctx)
 	}
 	if vm.host.ctx.Err() != nil {
-		return // the machine goes on without this process
+		return // the VM continues without this process
 	}
 	select {
-	case <-vm.machine.Done():
-		failure = fmt.Errorf("the virtual machine ended: %s", vm.machine.LastWords())
-	case <-time.After(lastBreath):
-		vm.machine.Kill() // hung, hostile or refusing: of no use any more
+	case <-vm.process.Done():
+		failure = fmt.Errorf("the virtual machine ended: %s", vm.process.LastWords())
+	case <-time.After(exitLimit):
+		vm.process.Kill() // hung, hostile or unusable
 	}
 	vm.end(failure.Error())
 }
 
-var errMachineEnded = errors.New("the machine ended")
-
-// lastBreath is how long a machine whose session failed gets to end by itself, so that it is not blamed for what
-// killed it.
-const lastBreath = time.Second
-
-// session holds one session with the guest. An error means that the machine is of no use any more; nil, to begin
-// another one.
-func (vm *VM) session(ctx context.Context) error {
-	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
-	defer cancel()
-	conn, err := vm.machine.Dial(dialing)
-	if err != nil {
-		return fmt.Errorf("the guest's agent does not answer: %w", err)
-	}
-	defer func() { _ = conn.Close() }()
-	served := make(chan error, 1)
-	go func() { served <- conn.Serve() }()
-	if err := vm.introduce(ctx, conn); err != nil {
-		return err
-	}
-	vm.update(func() { vm.conn = conn })
-	defer vm.update(func() { vm.conn = nil })
-	failed := make(chan error, 3)
-	var work sync.WaitGroup
-	defer work.Wait()
-	work.Go(func() { failed <- vm.follow(conn) })
-	work.Go(func() { failed <- vm.storeLogs(conn) })
-	work.Go(func() { failed <- vm.ping(ctx, conn) })
-	defer func() { _ = conn.Close() }()
-	var protocol *wire.ProtocolError
-	select {
-	case err := <-served:
-		if errors.As(err, &protocol) {
-			return fmt.Errorf("the guest was ended: %w", err)
-		}
-		return nil
-	case err := <-failed:
-		if errors.Is(err, wire.ErrClosed) && !errors.As(err, &protocol) {
-			return nil
-		}
-		return err
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// bootLimit is how long a guest may take to boot under emulation on a machine that is busy.
-const bootLimit = 5 * time.Minute
-
-// introduce makes sure that it is the right guest, and hands it its pod.
-func (vm *VM) introduce(ctx context.Context, conn *wire.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
-	defer cancel()
-	var hello wire.Hello
-	if err := conn.Call(ctx, wire.KindHello, nil, &hello); err != nil {
-		return fmt.Errorf("the guest's agent does not answer: %w", err)
-	}
-	switch {
-	case hello.ID == vm.record.ID:
-		vm.pending = nil
-		return nil
-	case hello.ID != "" || vm.pending == nil:
-		return fmt.Errorf("the guest says it runs pod %q", hello.ID)
-	}
-	makeOneself(vm.pending)
-	if err := conn.Call(ctx, wire.KindStart, vm.pending, nil); err != nil {
-		return fmt.Errorf("start the pod: %w", err)
-	}
-	vm.pending = nil
-	vm.mu.Lock()
-	defer vm.mu.Unlock()
-	vm.record.Started = true
-	return vm.record.save(vm.dir)
-}
-
-// follow keeps the pod's status.
-func (vm *VM) follow(conn *wire.Conn) error {
-	s, err := conn.Open(wire.KindWatch, nil)
-	if err != nil {
-		return err
-	}
-	for {
-		it, err := s.Receive()
-		if err != nil {
-			return err
-		}
-		u, err := wire.Message[wire.Update](it)
-		if err != nil {
-			return fmt.Errorf("the guest was ended: %w", err)
-		}
-		vm.update(func() {
-			vm.status.Phase, vm.status.Pod, vm.status.Failure = Running, u.Status, u.Status.Failure
-			vm.events = append(vm.events, u.Events...)
-			if extra := len(vm.events) - maxEvents; extra > 0 {
-				vm.events = vm.events[extra:]
-			}
-		})
-		if u.Status.Done {
-			return vm.finish(conn)
-		}
-	}
-}
-
-// finish ends the machine of a pod that has run to its end: what it holds is of use to others.
-func (vm *VM) finish(conn *wire.Conn) error {
-	ctx, cancel := context.WithTimeout(vm.host.ctx, vm.host.config.HangLimit)
-	defer cancel()
-	// A log that cannot be stored in time, such as on a full disk, does not change how the pod has ended.
-	if err := conn.Call(ctx, wire.KindFlush, nil, nil); err != nil && ctx.Err() == nil {
-		return err
-	}
-	vm.machine.Kill()
-	return wire.ErrClosed
-}
-
-const pingPeriod = 5 * time.Second
-
-// ping notices a hung agent, corrects the guest's clock and keeps the console log small.
-func (vm *VM) ping(ctx context.Context, conn *wire.Conn) error {
-	for {
-		ctx, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
-		err := conn.Call(ctx, wire.KindPing, wire.Ping{UnixNano: time.Now().UnixNano()}, nil)
-		cancel()
-		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("the guest's agent has not answered for %s: it was taken for hung and ended",
-				vm.host.config.HangLimit)
-		}
-		if err != nil {
-			return err
-		}
-		vm.machine.TrimConsole()
-		select {
-		case <-time.After(min(pingPeriod, vm.host.config.HangLimit)):
-		case <-conn.Done():
-			return wire.ErrClosed
-		}
-	}
-}
-
-// end notes that the machine is gone. What ran is told as kubelet tells of containers whose fate it cannot know.
+// end records the end of the VM. Containers that were running are reported as a kubelet reports containers whose fate
+// it cannot know.
 func (vm *VM) end(failure string) {
 	vm.update(func() {
-		select {
-		case <-vm.ended:
+		if isClosed(vm.ended) {
 			return
-		default:
 		}
 		defer close(vm.ended)
 		if vm.record.Ended != nil {
@@ -301,24 +135,83 @@ func (vm *VM) end(failure string) {
 			vm.status.Failure = failure
 		}
 		vm.pending = nil
-		now := time.Now()
 		for i := range vm.status.Pod.Containers {
 			c := &vm.status.Pod.Containers[i]
-			if vm.status.Pod.Done && c.State == wire.Waiting && c.LastExit == nil {
-				continue // it never ran and never will, as the guest has said
+			neverRuns := vm.status.Pod.Done && c.State == wire.Waiting && c.LastExit == nil // as the guest has said
+			if c.State == wire.Terminated || neverRuns {
+				continue
 			}
-			if c.State != wire.Terminated {
-				c.State, c.Reason, c.Message, c.Ready = wire.Terminated, "", "", false
-				c.Exit = &wire.Exit{
-					Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started,
-					Finished: now,
-				}
+			c.State, c.Reason, c.Message, c.Ready = wire.Terminated, "", "", false
+			c.Exit = &wire.Exit{
+				Code: 137, Reason: "ContainerStatusUnknown", Message: failure, Started: c.Started, Finished: time.Now(),
 			}
 		}
 		ended := vm.status
 		vm.record.Ended = &ended
 		if !vm.host.config.sweeping {
-			_ = vm.record.save(vm.dir) // at worst a later process says so again
+			_ = vm.record.save(vm.dir) // at worst a later process records the end again
 		}
 	})
+}
+
+// reachLimit is how long Stop waits for a session with a guest that was adopted a moment ago.
+const reachLimit = 10 * time.Second
+
+// Stop ends the pod within the grace period (negative: the pod's own), and then the VM. The VM keeps its status and
+// logs until it is removed. If ctx ends first, the VM is left as it is, and its pod continues to end.
+func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
+	if grace < 0 {
+		grace = vm.record.Grace
+	}
+	vm.mu.Lock()
+	vm.stopping = true
+	started := vm.record.Started // otherwise there are no containers to end
+	vm.mu.Unlock()
+	if vm.process == nil {
+		return nil
+	}
+	conn := vm.current()
+	if conn == nil && started && grace > 0 {
+		reaching, cancel := context.WithTimeout(ctx, reachLimit)
+		conn, _ = vm.connected(reaching)
+		cancel()
+	}
+	if conn != nil {
+		stopping, cancel := context.WithTimeout(ctx, grace+vm.host.config.HangLimit)
+		defer cancel()
+		vm.stopPod(stopping, conn, grace)
+	}
+	if ctx.Err() == nil {
+		vm.process.Kill()
+	}
+	select {
+	case <-vm.ended:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// stopPod asks the guest to end its pod, and waits until the session has received the last status, which ends the VM
+// (session.finish).
+func (vm *VM) stopPod(ctx context.Context, conn *wire.Conn, grace time.Duration) {
+	if err := conn.Call(ctx, wire.KindStop, wire.Stop{Grace: grace}, nil); err != nil {
+		return
+	}
+	select {
+	case <-vm.process.Done():
+	case <-ctx.Done():
+	}
+}
+
+// Remove ends the VM if it still runs, and removes all traces of it.
+func (vm *VM) Remove() {
+	if vm.process != nil {
+		vm.process.Kill()
+	}
+	select { // end writes to the directory, also for a VM that had ended before
+	case <-vm.ended:
+	case <-vm.host.ctx.Done():
+	}
+	vm.host.forget(vm)
 }

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone is returned by Adopt when the machine of a directory has ended.
-var ErrGone = errors.New("the machine has ended")
+// ErrGone is returned by Adopt for a VM that has ended.
+var ErrGone = errors.New("the VM has ended")
 
-// Adopt finds the machine of a state directory again after a restart of the host process.
-func Adopt(dir string) (*Machine, error) {
+// Adopt returns the process of a VM by its state directory, after a restart of the host process.
+func Adopt(dir string) (*Process, error) {
 	b, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s has no %s", ErrGone, dir, recordFile)
@@ -30,19 +30,19 @@ func Adopt(dir string) (*Machine, error) {
 		return nil, fmt.Errorf("%w: %s: %v", ErrGone, filepath.Join(dir, recordFile), err)
 	}
 	if r.BootID != bootID() {
-		return nil, fmt.Errorf("machine %s: %w: this machine was rebooted", r.ID, ErrGone)
+		return nil, fmt.Errorf("VM %s: %w: the host was rebooted", r.ID, ErrGone)
 	}
-	m, err := newMachine(r, dir, findGroup(r.ID), nil)
+	p, err := newProcess(r, dir, findGroup(r.ID), nil)
 	if err != nil {
 		findGroup(r.ID).remove() // nobody was there to see its end
 		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
-	return m, nil
+	return p, nil
 }
 
-// Reap kills every VMM process of the given state root whose machine keep does not name, and removes the cgroups of
-// these machines, and of those that have a directory there. It finds processes by their command line and their
-// working directory, so that one is found even if its starter was killed before it could write anything down.
+// Reap kills every VMM process below a directory of state directories, except those of VMs that keep names, and removes
+// the cgroups of their VMs and of all VMs with a directory there. It finds processes by their command line and working
+// directory, and thus also those whose starter was killed before it could record them.
 func Reap(root string, keep map[string]bool) (killed int, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -67,7 +67,7 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 		if pid == os.Getpid() || !isVMM(pid) {
 			continue
 		}
-		id, ours := machineOf(root, stateDir(pid))
+		id, ours := vmOf(root, stateDir(pid))
 		if !ours || keep[id] {
 			continue
 		}
@@ -82,15 +82,15 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 	return killed, nil
 }
 
-// machineOf says which machine has a directory, if that is right below root. In namespaces a container's process can
-// have any command line, such as one with "..", by which a cgroup would be found that is no machine's.
-func machineOf(root, dir string) (id string, ours bool) {
+// vmOf returns the VM whose state directory is dir, which must be directly below root. In namespaces a container's
+// process can have any command line, for instance one with "..", which would name a cgroup that is no VM's.
+func vmOf(root, dir string) (id string, ours bool) {
 	id = filepath.Base(dir)
 	return id, filepath.Join(root, id) == dir
 }
 
-// stateDir is that of the machine of a VMM process: an agent in namespaces, which sees no directory of this machine,
-// has it as its argument, others work in it.
+// stateDir returns the state directory of a VMM process: its working directory or, for an agent in namespaces, which
+// does not see the host's directories, its first argument.
 func stateDir(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if args := strings.Split(string(b), "\x00"); len(args) > 2 && args[0] == processMark {
@@ -100,13 +100,13 @@ func stateDir(pid int) string {
 	return strings.TrimSuffix(dir, " (deleted)")
 }
 
-// isVMM tells a VMM from a shell somebody opened in the state directory.
+// isVMM tells a VMM from, say, a shell in a state directory.
 func isVMM(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.Contains(string(b), processMark)
 }
 
-// kill ends a process and waits for its end.
+// kill kills a VMM process and waits for its end.
 func kill(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where nobody reaps, as in a container without an init, the process of a machine that has ended is there still.
-func TestAMachineThatNobodyReapedIsGone(t *testing.T) {
+// Where nobody reaps, as in a container without an init, the process of a VM that has ended still exists.
+func TestAdoptUnreapedProcess(t *testing.T) {
 	child := exec.Command("true")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)

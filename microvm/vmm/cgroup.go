@@ -16,36 +16,38 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// group is a cgroup of a machine: one directory with cgroup v2, one for each controller with v1, none where they
-// cannot be written.
+// group is the cgroup of a VM: one directory under cgroup v2, one per hierarchy under v1, and none where cgroups cannot
+// be written.
 type group struct {
 	dirs []string
 	v2   bool
 }
 
-// bounds of a group.
-type bounds struct {
+// limits of a group.
+type limits struct {
 	memoryMiB, processes int
 	cpu                  int // microseconds of each 100 milliseconds
 }
 
-// files are what holds the bounds, by the controller.
-func (b bounds) files(v2 bool) map[string]map[string]string {
-	memory, cpu, processes := strconv.Itoa(b.memoryMiB<<20), strconv.Itoa(b.cpu), strconv.Itoa(b.processes)
-	name, weight := cpuWeight(b.cpu/100_000, v2)
+// controllers limit a VM.
+var controllers = []string{"cpu", "memory", "pids"}
+
+// files returns the files that hold the limits, by name, for each controller.
+func (l limits) files(v2 bool) map[string]map[string]string {
+	memory, cpu := strconv.Itoa(l.memoryMiB<<20), strconv.Itoa(l.cpu)
+	weightFile, weight := cpuWeight(l.cpu/100_000, v2)
+	files := map[string]map[string]string{
+		"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu, weightFile: weight},
+		"pids": {"pids.max": strconv.Itoa(l.processes)},
+	}
 	if v2 {
-		return map[string]map[string]string{
-			"memory": {"memory.max": memory}, "cpu": {"cpu.max": cpu + " 100000", name: weight},
-			"pids": {"pids.max": processes},
-		}
+		files["memory"] = map[string]string{"memory.max": memory}
+		files["cpu"] = map[string]string{"cpu.max": cpu + " 100000", weightFile: weight}
 	}
-	return map[string]map[string]string{
-		"memory": {"memory.limit_in_bytes": memory}, "cpu": {"cpu.cfs_quota_us": cpu, name: weight},
-		"pids": {"pids.max": processes},
-	}
+	return files
 }
 
-// cpuWeight is the file and the value by which a group competes for CPUs like so many busy processes.
+// cpuWeight returns the file and value with which a group competes for CPUs like so many busy processes.
 func cpuWeight(cpus int, v2 bool) (file, value string) {
 	if v2 {
 		return "cpu.weight", strconv.Itoa(min(100*cpus, 10_000))
@@ -53,27 +55,27 @@ func cpuWeight(cpus int, v2 bool) (file, value string) {
 	return "cpu.shares", strconv.Itoa(min(1024*cpus, 1<<18))
 }
 
-// makeGroup makes a machine's cgroup in every hierarchy that bounds it, and gives those of version 1, each by its
-// controllers. It makes what it can also when it fails.
-func makeGroup(id string, b bounds) (g group, version1 []string, err error) {
+// makeGroup makes a VM's cgroup in every hierarchy that limits it. It returns the hierarchies of version 1, each as its
+// controllers. If it fails it returns the part of the group that it could make.
+func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 	root, failed := version2Root()
 	g.v2 = root == cgroupRoot
-	where := []hierarchy{{at: root, controllers: []string{"cpu", "memory", "pids"}}}
+	hierarchies := []hierarchy{{root, controllers}}
 	if g.v2 {
-		failed = handDown(root)
+		failed = enableControllers(root)
 	} else {
-		all, err := version1Hierarchies()
+		hierarchies, err = version1Hierarchies()
 		failed = errors.Join(failed, err)
-		for _, h := range all {
+		for _, h := range hierarchies {
 			version1 = append(version1, strings.Join(h.controllers, ","))
 		}
-		if where = all; root != "" {
-			where = append(all, hierarchy{at: root})
+		if root != "" {
+			hierarchies = append(hierarchies, hierarchy{path: root})
 		}
 	}
-	for _, h := range where {
-		failed = errors.Join(failed, weighAll(filepath.Join(h.at, "nodeless"), h.controllers, g.v2),
-			g.make(filepath.Join(h.at, "nodeless", id), h.controllers, b))
+	for _, h := range hierarchies {
+		all := filepath.Join(h.path, "nodeless")
+		failed = errors.Join(failed, setTotalWeight(all, h.controllers, g.v2), g.make(filepath.Join(all, id), h.controllers, l))
 	}
 	if failed != nil {
 		failed = fmt.Errorf("make the cgroup: %w", failed)
@@ -81,9 +83,9 @@ func makeGroup(id string, b bounds) (g group, version1 []string, err error) {
 	return g, version1, failed
 }
 
-// weighAll gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default they
+// setTotalWeight gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default they
 // would together get as much as a single busy process of the host.
-func weighAll(dir string, controllers []string, v2 bool) error {
+func setTotalWeight(dir string, controllers []string, v2 bool) error {
 	if !slices.Contains(controllers, "cpu") {
 		return nil
 	}
@@ -94,22 +96,22 @@ func weighAll(dir string, controllers []string, v2 bool) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(weight), 0)
 }
 
-// make makes a directory of the group with its bounds.
-func (g *group) make(dir string, controllers []string, b bounds) error {
+// make makes a directory of the group with its limits.
+func (g *group) make(dir string, controllers []string, l limits) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	g.dirs = append(g.dirs, dir)
 	var failed []error
 	for _, c := range controllers {
-		for name, value := range b.files(g.v2)[c] {
+		for name, value := range l.files(g.v2)[c] {
 			failed = append(failed, os.WriteFile(filepath.Join(dir, name), []byte(value), 0))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// has says whether the kernel has a file of this name in the group.
+// has reports whether the kernel provides a file in the group.
 func (g group) has(file string) bool {
 	return slices.ContainsFunc(g.dirs, func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, file))
@@ -117,53 +119,54 @@ func (g group) has(file string) bool {
 	})
 }
 
-// handDown has machines' groups of version 2 bound by the controllers they need.
-func handDown(root string) error {
+// enableControllers enables, under cgroup v2, the controllers that VMs' groups need.
+func enableControllers(root string) error {
 	var failed []error
 	for _, dir := range []string{root, filepath.Join(root, "nodeless")} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
-		there, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+		available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 		if err != nil {
 			return err
 		}
-		for _, c := range []string{"cpu", "memory", "pids"} {
+		for _, c := range controllers {
 			switch {
-			case slices.Contains(strings.Fields(string(there)), c):
-				failed = append(failed, enable(c, dir))
-			case dir == root: // else it was said
-				failed = append(failed, fmt.Errorf(
-					"the kernel does not give the cgroup controller %s: switch it on when it is booted (such as cgroup_enable=memory)", c))
+			case slices.Contains(strings.Fields(string(available)), c):
+				failed = append(failed, enableController(c, dir))
+			case dir == root: // below root the error would be repeated
+				failed = append(failed, fmt.Errorf("the kernel does not provide the cgroup controller %s: enable it at boot "+
+					"(for example with cgroup_enable=memory)", c))
 			}
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// enable has groups below one bound by a controller.
-func enable(controller, dir string) error {
+// enableController enables a controller for the groups below one.
+func enableController(controller, dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
 	if errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("%w: processes are in the group itself, as in a container; move them into a group below it", err)
+		err = fmt.Errorf("%w: the group itself has processes, as in a container; move them into a group below it", err)
 	}
 	if err != nil {
-		return fmt.Errorf("hand down the cgroup controller %s: %w", controller, err)
+		return fmt.Errorf("enable the cgroup controller %s: %w", controller, err)
 	}
 	return nil
 }
 
-// version2Root is where cgroup version 2 is mounted: alone, or beside the hierarchies of version 1.
+// version2Root returns where cgroup v2 is mounted, alone or beside the hierarchies of version 1.
 func version2Root() (string, error) {
 	for _, dir := range []string{cgroupRoot, filepath.Join(cgroupRoot, "unified")} {
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
 			return dir, nil
 		}
 	}
-	return "", errors.New("cgroup v2 is mounted neither at /sys/fs/cgroup nor at /sys/fs/cgroup/unified: mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
+	return "", errors.New("cgroup v2 is mounted neither at /sys/fs/cgroup nor at /sys/fs/cgroup/unified: " +
+		"mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
 }
 
-// findGroup is the cgroup of a machine that an earlier process made.
+// findGroup returns the cgroup that an earlier process made for a VM.
 func findGroup(id string) group {
 	v2 := filepath.Join(cgroupRoot, "nodeless", id)
 	if isDir(v2) {
@@ -177,14 +180,13 @@ func findGroup(id string) group {
 func (g group) add(pid int) error {
 	for _, dir := range g.dirs {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
-			return fmt.Errorf("move the machine into its cgroup: %w", err)
+			return fmt.Errorf("move the VM into its cgroup: %w", err)
 		}
 	}
 	return nil
 }
 
-// remove takes the group away, with those that were made below it, once its processes have gone, which takes the
-// kernel a moment.
+// remove removes the group and those below it. Its processes have ended, but the kernel takes a moment to notice.
 func (g group) remove() {
 	for _, dir := range g.dirs {
 		for range 100 {
@@ -196,7 +198,7 @@ func (g group) remove() {
 	}
 }
 
-// removeGroup removes a cgroup and those below it; their files are the kernel's.
+// removeGroup removes a cgroup and those below it. Their files are the kernel's.
 func removeGroup(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -212,41 +214,38 @@ func removeGroup(dir string) error {
 	return os.Remove(dir)
 }
 
-// hierarchy is one of cgroup version 1.
+// hierarchy is a hierarchy of cgroups.
 type hierarchy struct {
-	at          string
+	path        string
 	controllers []string
 }
 
-// version1Hierarchies finds those that bound a machine or tell what it uses, each of which is needed.
+// version1Hierarchies returns the version 1 hierarchies that limit a VM or account for what it uses. All are needed.
 func version1Hierarchies() ([]hierarchy, error) {
 	b, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return nil, err
 	}
-	needed := []string{"cpu", "cpuacct", "memory", "pids"}
+	missing := append([]string{"cpuacct"}, controllers...)
 	var out []hierarchy
-	found := map[string]bool{}
 	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line) // device, where, kind, options
+		f := strings.Fields(line) // device, path, type, options
 		if len(f) < 4 || f[2] != "cgroup" || !strings.HasPrefix(f[1], cgroupRoot+"/") {
 			continue
 		}
-		h := hierarchy{at: f[1]}
+		h := hierarchy{path: f[1]}
 		for _, option := range strings.Split(f[3], ",") {
-			if slices.Contains(needed, option) && !found[option] {
+			if i := slices.Index(missing, option); i >= 0 {
 				h.controllers = append(h.controllers, option)
-				found[option] = true
+				missing = slices.Delete(missing, i, i+1)
 			}
 		}
 		if len(h.controllers) > 0 {
 			out = append(out, h)
 		}
 	}
-	for _, c := range needed {
-		if !found[c] {
-			return out, fmt.Errorf("the cgroup controller %s is mounted nowhere below %s", c, cgroupRoot)
-		}
+	if len(missing) > 0 {
+		return out, fmt.Errorf("no hierarchy below %s has the cgroup controllers %s", cgroupRoot, strings.Join(missing, ", "))
 	}
 	return out, nil
 }

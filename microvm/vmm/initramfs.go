@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 )
 
-// Agent is the guest's two programs, linked statically: microvm/guest/agent and microvm/guest/enter/main.
-type Agent struct{ Init, Enter []byte }
-
-// initramfs writes the guest's initial file system to dir, named by its content, and returns its path.
+// initramfs writes the guest's initial file system to dir, in a file named after its content, and returns the path.
 func initramfs(dir string, agent Agent, k Kernel) (string, error) {
 	modules, err := k.moduleFiles()
 	if err != nil {
@@ -40,33 +39,17 @@ func initramfs(dir string, agent Agent, k Kernel) (string, error) {
 	if len(modules) > 0 {
 		a.add("modules/order", 0o100644, order.Bytes(), 0, 0)
 	}
-	content := a.end()
-	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sha256.Sum256(content)))
-	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(content)) {
+	a.inode = -1
+	a.add("TRAILER!!!", 0, nil, 0, 0)
+	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sha256.Sum256(a.Bytes())))
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(a.Len()) {
 		return path, nil
 	}
-	return path, writeFileAtomically(path, content)
+	return path, atomicfile.Write(path, a.Bytes())
 }
 
-// writeFileAtomically leaves either the old file or the whole new one.
-func writeFileAtomically(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	if _, err := f.Write(content); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
-// archive is a cpio archive in the "newc" format (Linux, Documentation/driver-api/early-userspace/buffer-format.rst),
-// not compressed: emulated guests copy faster than they decompress.
+// archive is a cpio archive in the "newc" format (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+// It is not compressed, since emulated guests copy faster than they decompress.
 type archive struct {
 	bytes.Buffer
 	inode int
@@ -86,10 +69,4 @@ func (a *archive) pad() {
 	for a.Len()%4 != 0 {
 		a.WriteByte(0)
 	}
-}
-
-func (a *archive) end() []byte {
-	a.inode = -1
-	a.add("TRAILER!!!", 0, nil, 0, 0)
-	return a.Bytes()
 }

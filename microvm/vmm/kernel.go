@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// Kernel of guests: an image QEMU can boot and its modules.
+// Kernel is a kernel for guests: an image that QEMU can boot, and its modules.
 type Kernel struct {
 	Image   string // a bzImage or vmlinux
 	Modules string // the directory of one version under lib/modules; "" when everything needed is built in
 }
 
-// FindKernel looks for a guest kernel: in dir (if not ""), then in the installed system. Debian's
-// linux-image-cloud-amd64 is the one that is tested; unpacked it has boot/ and lib/modules/ (or usr/lib/modules/).
+// FindKernel finds a guest kernel below dir or, if that is "", in the caches of scripts/guest-kernel and in the
+// installed system. Debian's linux-image-cloud-amd64 is the one that is tested. Unpacked, it has boot/ and
+// lib/modules/ (or usr/lib/modules/).
 func FindKernel(dir string) (Kernel, error) {
 	roots := []string{dir}
 	if dir == "" {
@@ -33,11 +34,12 @@ func FindKernel(dir string) (Kernel, error) {
 			return k, nil
 		}
 	}
-	return Kernel{}, fmt.Errorf("%w in %s: run scripts/guest-kernel (it unpacks Debian's linux-image-cloud-amd64) or install that package", ErrNoKernel, strings.Join(roots, ", "))
+	return Kernel{}, fmt.Errorf("%w in %s: run scripts/guest-kernel (it unpacks Debian's linux-image-cloud-amd64) or "+
+		"install that package", ErrNoKernel, strings.Join(roots, ", "))
 }
 
-// kernelIn takes the newest kernel for clouds below a root directory, else, outside /, the newest of any kind: the
-// kernel of the host itself may lack what a guest needs.
+// kernelIn returns the newest cloud kernel below a root directory or, except in /, the newest of any kind: the host's
+// own kernel may lack what a guest needs.
 func kernelIn(root string) (Kernel, bool) {
 	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*cloud*")) // the pattern is well formed
 	if len(images) == 0 && root != "/" {
@@ -46,8 +48,7 @@ func kernelIn(root string) (Kernel, bool) {
 	if len(images) == 0 {
 		return Kernel{}, false
 	}
-	slices.SortFunc(images, byVersion)
-	k := Kernel{Image: images[len(images)-1]}
+	k := Kernel{Image: slices.MaxFunc(images, byVersion)}
 	_, version, _ := strings.Cut(filepath.Base(k.Image), "-")
 	for _, lib := range []string{"lib", "usr/lib"} {
 		if dir := filepath.Join(root, lib, "modules", version); isDir(dir) {
@@ -57,7 +58,7 @@ func kernelIn(root string) (Kernel, bool) {
 	return k, true
 }
 
-// byVersion compares names with numbers in them: 6.1.0-9 goes before 6.1.0-56.
+// byVersion compares names that contain numbers: 6.1.0-9 comes before 6.1.0-56.
 func byVersion(a, b string) int {
 	split := func(s string) []string {
 		return strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(".-_/", r) })
@@ -75,11 +76,11 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// guestModules are loaded by the agent in this order, each after those it depends on.
+// guestModules are the modules that a guest needs.
 var guestModules = []string{"virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "overlay"}
 
-// moduleFiles gives the paths of the modules a guest needs, dependencies first. Modules that are not there are taken
-// as built in.
+// moduleFiles returns the paths of the modules that a guest needs, dependencies first: the agent loads them in this
+// order. Modules that do not exist are taken to be built in.
 func (k Kernel) moduleFiles() ([]string, error) {
 	if k.Modules == "" {
 		return nil, nil
@@ -124,7 +125,7 @@ func (k Kernel) moduleFiles() ([]string, error) {
 	return order, nil
 }
 
-// dependencies reads the modules a module needs from its own .modinfo: a package that was unpacked and not installed
+// dependencies reads from a module's own .modinfo which modules it needs: a package that is unpacked but not installed
 // has no modules.dep.
 func dependencies(path string) ([]string, error) {
 	if !strings.HasSuffix(path, ".ko") {

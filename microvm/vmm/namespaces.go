@@ -3,77 +3,90 @@ package vmm
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
+	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Namespaces runs pods without virtual machines, for machines that cannot run any: the same agent is the first
-// process of Linux namespaces instead of a guest's, in the same cgroup and with the same control port. It is no
-// security boundary, and its Capabilities say so.
+// Namespaces runs pods without virtual machines, on hosts that cannot have any. The guest's agent is the first
+// process of Linux namespaces, in the same cgroup and with the same control port as a VM's. It is no security
+// boundary, and its Capabilities say so.
 //
-// The kernel takes namespaces down when their first process ends, however that comes about: processes, mounts, loop
-// devices and network devices go with it.
+// When the first process ends, for whatever reason, the kernel removes the namespaces and with them all processes,
+// mounts, loop devices and network devices.
 type Namespaces struct {
 	Agent Agent
 	// Dir holds the agent's programs. It is private to this user.
 	Dir string
 
-	mu      sync.Mutex
-	probed  bool
-	found   Capabilities
-	program agentFiles
+	once        sync.Once
+	found       Capabilities
+	foundErr    error
+	init, enter string // the agent's programs as files
 }
 
-// agentFiles are the agent's programs as files.
-type agentFiles struct{ init, enter string }
+const namespacesWarning = "pods run in Linux namespaces of this machine and NOT in virtual machines: they share its " +
+	"kernel, and that is NO SECURITY BOUNDARY. A container that breaks out is root here. Run nothing that you would not " +
+	"run as root yourself."
 
-const namespacesWarning = "pods run in Linux namespaces of this machine and NOT in virtual machines: they share its kernel, and that is NO SECURITY BOUNDARY. " +
-	"A container that breaks out is root here. Run nothing that you would not run as root yourself."
+// namespacesProbeLimit is how long an agent in namespaces may take to answer.
+const namespacesProbeLimit = 20 * time.Second
 
-// Probe starts an agent in namespaces and waits for its first word.
+// Probe implements Driver: it starts an agent in namespaces.
 func (n *Namespaces) Probe(ctx context.Context) (Capabilities, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.probed {
-		return n.found, nil
-	}
+	n.once.Do(func() {
+		if n.found, n.foundErr = n.probe(ctx); n.foundErr != nil {
+			n.foundErr = fmt.Errorf("namespaces: %w", n.foundErr)
+		}
+	})
+	return n.found, n.foundErr
+}
+
+func (n *Namespaces) probe(ctx context.Context) (Capabilities, error) {
 	if err := n.setUp(); err != nil {
-		return Capabilities{}, fmt.Errorf("namespaces: %w", err)
+		return Capabilities{}, err
 	}
 	began := time.Now()
-	if err := n.tryOut(ctx); err != nil {
-		return Capabilities{}, fmt.Errorf("namespaces: no agent starts in them: %w", err)
+	if err := n.startProbe(ctx); err != nil {
+		return Capabilities{}, fmt.Errorf("no agent starts in them: %w", err)
 	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return Capabilities{}, err
 	}
-	n.found = Capabilities{
-		Driver: DriverNamespace, Accelerator: "none", Version: "Linux " + unix.ByteSliceToString(name.Release[:]),
-		SharesKernel: true,
-		Warning:      namespacesWarning, Boot: time.Since(began),
-	}
-	n.probed = true
-	return n.found, nil
+	return Capabilities{
+		Driver: "namespace", Accelerator: "none", Version: "Linux " + unix.ByteSliceToString(name.Release[:]),
+		SharesKernel: true, Warning: namespacesWarning, Boot: time.Since(began),
+	}, nil
 }
 
-// setUp finds what every start needs.
+// setUp checks the host and writes the agent's programs.
 func (n *Namespaces) setUp() error {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return errors.New("they need root: run nodeless as root, or install QEMU, which needs none")
 	}
-	if len(n.Agent.Init) == 0 || len(n.Agent.Enter) == 0 {
-		return errors.New("there is no guest agent: this program was built without it; build it with make build")
+	if err := n.Agent.check(); err != nil {
+		return err
 	}
 	if _, err := version2Root(); err != nil {
 		return err
+	}
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		return fmt.Errorf("%w: load the kernel module loop (modprobe loop)", err)
 	}
 	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
 		return err
@@ -82,58 +95,156 @@ func (n *Namespaces) setUp() error {
 		name    string
 		content []byte
 		path    *string
-	}{{"init", n.Agent.Init, &n.program.init}, {"enter", n.Agent.Enter, &n.program.enter}} {
+	}{{"init", n.Agent.Init, &n.init}, {"enter", n.Agent.Enter, &n.enter}} {
 		*p.path = filepath.Join(n.Dir, fmt.Sprintf("%s-%x", p.name, sha256.Sum256(p.content)))
 		if info, err := os.Stat(*p.path); err == nil && info.Size() == int64(len(p.content)) {
 			continue
 		}
-		if err := writeFileAtomically(*p.path, p.content); err != nil {
-			return err
-		}
-		if err := os.Chmod(*p.path, 0o755); err != nil {
+		if err := errors.Join(atomicfile.Write(*p.path, p.content), os.Chmod(*p.path, 0o755)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// namespacesProbeLimit is how long an agent in namespaces may take to its first word.
-const namespacesProbeLimit = 20 * time.Second
-
-func (n *Namespaces) tryOut(ctx context.Context) error {
-	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		return fmt.Errorf("%w: load the kernel module loop (modprobe loop)", err)
-	}
+func (n *Namespaces) startProbe(ctx context.Context) error {
 	dir, err := os.MkdirTemp(n.Dir, "probe-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	m, err := n.launch(Spec{ID: filepath.Base(dir), Dir: dir, Shape: probeShape})
+	p, err := n.launch(Spec{ID: filepath.Base(dir), Dir: dir, Shape: probeShape})
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
-	ctx, cancel := context.WithTimeout(ctx, namespacesProbeLimit)
-	defer cancel()
-	c, err := m.Dial(ctx)
-	if err != nil {
-		return fmt.Errorf("%w %s", err, m.LastWords())
-	}
-	return c.Close()
+	defer p.Kill()
+	return p.probeAgent(ctx, namespacesProbeLimit)
 }
 
-// Prepare has nothing to prepare: a start takes milliseconds.
+// Prepare implements Driver. There is nothing to prepare: a start takes milliseconds.
 func (n *Namespaces) Prepare(context.Context, Shape) error { return nil }
 
-// Start starts an agent in namespaces of its own.
-func (n *Namespaces) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
+// Start implements Driver.
+func (n *Namespaces) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 	if _, err := n.Probe(ctx); err != nil {
 		return nil, false, err
 	}
-	m, err := n.launch(spec)
+	p, err := n.launch(spec)
 	if err != nil {
-		return nil, false, fmt.Errorf("machine %s: %w", spec.ID, err)
+		return nil, false, fmt.Errorf("VM %s: %w", spec.ID, err)
 	}
-	return m, false, nil
+	return p, false, nil
+}
+
+// launch starts an agent in new namespaces. The agent waits for its environment: if this process ends before, the agent
+// ends, too.
+func (n *Namespaces) launch(spec Spec) (_ *Process, err error) {
+	dir, err := filepath.Abs(spec.Dir)
+	if err != nil {
+		return nil, err
+	}
+	var open []*os.File
+	defer func() {
+		for _, f := range open {
+			_ = f.Close()
+		}
+	}()
+	keep := func(f *os.File, openErr error) *os.File {
+		if openErr == nil {
+			open = append(open, f)
+		}
+		err = errors.Join(err, openErr)
+		return f
+	}
+	environmentR, environmentW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	open = append(open, environmentR, environmentW)
+	log, control := keep(openLog(dir)), keep(listenControl(dir))
+	inherited := []*os.File{environmentR, control}
+	environment := wire.Environment{Root: filepath.Join(dir, "root"), Enter: n.enter}
+	for _, d := range spec.Disks {
+		mode := os.O_RDWR
+		if d.ReadOnly {
+			mode = os.O_RDONLY
+		}
+		environment.Disks = append(environment.Disks,
+			wire.EnvironmentDisk{Serial: d.Serial, FD: 3 + len(inherited), ReadOnly: d.ReadOnly})
+		inherited = append(inherited, keep(os.OpenFile(d.Path, mode, 0)))
+	}
+	if err := errors.Join(err, os.MkdirAll(environment.Root, 0o700)); err != nil {
+		return nil, err
+	}
+	g, controllers, err := podGroup(spec)
+	if err != nil {
+		return nil, err
+	}
+	environment.Controllers = controllers
+	p, err := spawn(n.command(dir, log, inherited), spec.ID, dir, g)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Link != nil {
+		err = spec.Link(p.PID())
+	}
+	if err == nil {
+		err = json.NewEncoder(environmentW).Encode(environment)
+	}
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%w %s", err, strings.TrimSpace(p.LastWords()))
+	}
+	return p, nil
+}
+
+// command returns the agent's command. Inherited files have descriptors from 3 on.
+func (n *Namespaces) command(dir string, log *os.File, inherited []*os.File) *exec.Cmd {
+	return &exec.Cmd{
+		Path: n.init, Args: []string{processMark, dir, wire.NamespacesArgument}, Dir: dir, Env: []string{},
+		Stdout: log, Stderr: log, ExtraFiles: inherited,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS |
+			unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET},
+	}
+}
+
+// podGroup makes the cgroup that limits a pod, since there is no virtual machine that would.
+func podGroup(spec Spec) (group, []string, error) {
+	g, controllers, err := makeGroup(spec.ID, podLimits(spec.Shape))
+	if err == nil && !g.has("cgroup.kill") {
+		err = errors.New("this kernel cannot kill a container with all its processes (cgroup.kill): " +
+			"Linux 5.14 or newer is needed")
+	}
+	if err != nil {
+		g.remove()
+	}
+	return g, controllers, err
+}
+
+// podLimits adds to a shape what the agent needs.
+func podLimits(s Shape) limits {
+	const agentMiB = 32
+	return limits{memoryMiB: s.MemoryMiB + agentMiB, cpu: s.CPUs * 100_000, processes: 4096}
+}
+
+// listenControl makes the socket of the control port. Its path may be longer than an address can hold.
+func listenControl(dir string) (*os.File, error) {
+	path := filepath.Join(dir, controlFile)
+	_ = os.Remove(path)
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.Close() }()
+	l, err := net.ListenUnix("unix",
+		&net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), controlFile), Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("make the control socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	defer func() { _ = l.Close() }()
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, err
+	}
+	return l.File()
 }

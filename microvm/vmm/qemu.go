@@ -8,36 +8,118 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
-// processMark is in the command line of every VMM process this package starts.
+// processMark is in the command line of every process that this package starts.
 const processMark = "nodeless-machine"
 
-// QEMU runs machines with QEMU's microvm machine type.
+// QEMU runs VMs with QEMU's microvm machine type.
 type QEMU struct {
 	Binary string // "" finds qemu-system-x86_64
 	Kernel Kernel
 	Agent  Agent
-	// Dir holds what is made once: the initial file system and device states of templates. It is private to this user.
+	// Dir holds what is made once: the initial file system and the device states of templates. It is private to this user.
 	Dir string
-	// TemplateDir holds the memory of templates; it should be in memory (a tmpfs). "" makes no templates.
+	// TemplateDir holds the memory of templates, and should be in memory (a tmpfs). "" makes no templates.
 	TemplateDir string
 	// Accelerator is "kvm" or "tcg"; "" probes.
 	Accelerator string
 
-	once      sync.Once
-	found     Capabilities
-	foundErr  error
-	kernel    string // what the VMM loads: Kernel.Image or what is in it
-	initrd    string
-	tscKHz    uint64
-	templates templates
+	once     sync.Once
+	found    Capabilities
+	foundErr error
+	kernel   string // what the VMM loads: Kernel.Image or the kernel inside it
+	initrd   string
+	tscKHz   uint64
+
+	mu        sync.Mutex
+	templates map[Shape]*template
 }
 
-// setUp finds what every start needs, once.
+// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle host. One under KVM boots in far less
+// or, where KVM only pretends to work, never.
+const (
+	kvmProbeLimit = 2 * time.Second
+	tcgProbeLimit = 60 * time.Second
+)
+
+// probeShape is the smallest guest in which Debian's kernel and the agent run.
+var probeShape = Shape{CPUs: 1, MemoryMiB: 128}
+
+const tcgWarning = "microVMs run under pure emulation (TCG), since no guest boots with KVM here: 10 to 20 times " +
+	"slower, and NOT a security boundary. Use it to try things out."
+
+// Probe implements Driver. It boots a guest with each accelerator, the fastest first, and chooses the first whose agent
+// answers. That /dev/kvm can be opened proves nothing.
+func (q *QEMU) Probe(ctx context.Context) (Capabilities, error) {
+	q.once.Do(func() { q.found, q.foundErr = q.probe(ctx) })
+	return q.found, q.foundErr
+}
+
+// Capabilities returns what Probe has found.
+func (q *QEMU) Capabilities() Capabilities { return q.found }
+
+func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
+	if runtime.GOARCH != "amd64" {
+		return Capabilities{}, fmt.Errorf("%w: QEMU's microvm machine is for x86-64, this host is %s", ErrNoVMM,
+			runtime.GOARCH)
+	}
+	if err := q.setUp(); err != nil {
+		return Capabilities{}, err
+	}
+	output, err := exec.CommandContext(ctx, q.Binary, "--version").Output()
+	if err != nil {
+		return Capabilities{}, fmt.Errorf("%w: %s --version: %w", ErrNoVMM, q.Binary, err)
+	}
+	version, _, _ := strings.Cut(string(output), "\n")
+	kvm, kvmErr := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if kvmErr == nil {
+		_ = kvm.Close()
+	}
+	var failures []error
+	for _, a := range []struct {
+		name, warning string
+		limit         time.Duration
+		skip          bool
+	}{
+		{name: "kvm", limit: kvmProbeLimit, skip: kvmErr != nil},
+		{name: "tcg", limit: tcgProbeLimit, warning: tcgWarning},
+	} {
+		if q.Accelerator != a.name && (q.Accelerator != "" || a.skip) {
+			continue
+		}
+		q.found = Capabilities{Driver: "qemu", Accelerator: a.name, Version: version, Warning: a.warning}
+		began := time.Now()
+		if err := q.startProbe(ctx, a.limit); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
+			continue
+		}
+		q.found.Boot = time.Since(began)
+		return q.found, nil
+	}
+	return Capabilities{}, fmt.Errorf("%w boots a guest here: %w", ErrNoVMM, errors.Join(failures...))
+}
+
+func (q *QEMU) startProbe(ctx context.Context, limit time.Duration) error {
+	dir, err := os.MkdirTemp(q.Dir, "probe-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: noNetwork}, nil)
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	return p.probeAgent(ctx, limit)
+}
+
+// setUp prepares what every start needs.
 func (q *QEMU) setUp() error {
 	if q.Binary == "" {
 		q.Binary = "qemu-system-x86_64"
@@ -47,8 +129,8 @@ func (q *QEMU) setUp() error {
 		return fmt.Errorf("%w: %s is not installed (Debian: apt-get install qemu-system-x86): %w", ErrNoVMM, q.Binary, err)
 	}
 	q.Binary = path
-	if len(q.Agent.Init) == 0 || len(q.Agent.Enter) == 0 {
-		return errors.New("there is no guest agent: this program was built without it; build it with make build")
+	if err := q.Agent.check(); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(q.Dir, 0o700); err != nil {
 		return err
@@ -63,8 +145,8 @@ func (q *QEMU) setUp() error {
 	return nil
 }
 
-// basis names everything a template depends on beside its shape: a change of any makes it worthless.
-func (q *QEMU) basis() (string, error) {
+// templateBasis identifies everything that a template depends on beside its shape. Any change makes it worthless.
+func (q *QEMU) templateBasis() (string, error) {
 	kernel, err := os.Stat(q.Kernel.Image)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoKernel, err)
@@ -75,19 +157,19 @@ func (q *QEMU) basis() (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))[:16], nil
 }
 
-// command is the machine as the VMM is told it.
+// command describes a VM to QEMU.
 type command struct {
 	shape    Shape
 	disks    []Disk
-	network  []string // values of -netdev; the one of the guest's interface has no id yet and comes first
+	network  []string // values of -netdev; the first is the guest's interface and has no id yet
 	memory   string   // file behind the guest's memory; "" is anonymous
-	share    bool     // changes of the memory go to the file
-	incoming int      // descriptor of the VMM that holds a device state; 0: none
+	share    bool     // writes to the memory go to the file
+	incoming int      // descriptor from which to read a device state; 0: none
 }
 
-// arguments of QEMU. All machines have the same devices, used or not, so that any can be restored from a template of
-// its shape. There is no balloon: giving memory back would punch holes into the template's memory file, which others
-// share. There is no virtio-rng: the host sends entropy.
+// arguments returns QEMU's arguments. All VMs have the same devices, used or not, so that each can be restored from the
+// template of its shape. There is no balloon, since returning memory would punch holes into the template's memory file,
+// which others share; and no virtio-rng, since the host sends entropy.
 func (q *QEMU) arguments(c command) []string {
 	machine := "microvm,isa-serial=on"
 	args := []string{"-name", processMark, "-m", fmt.Sprint(c.shape.MemoryMiB), "-smp", fmt.Sprint(c.shape.CPUs)}
@@ -125,8 +207,8 @@ func (q *QEMU) arguments(c command) []string {
 			}
 		}
 		node := fmt.Sprintf("disk%d", i)
-		// Errors are the guest's to hear, also that the host's disk is full: QEMU would stop the machine then, which looks
-		// as if it hung.
+		// The guest gets all errors, also when the host's disk is full. By default QEMU would then stop the VM, which would
+		// look as if it hung.
 		args = append(args, "-blockdev", fmt.Sprintf("%s,node-name=%s,read-only=%s", backend, node, readOnly),
 			"-device", fmt.Sprintf("virtio-blk-device,drive=%s,serial=%s,werror=report,rerror=report", node, serial))
 	}
@@ -136,42 +218,42 @@ func (q *QEMU) arguments(c command) []string {
 	return args
 }
 
-// processor is what QEMU computes with, and the CPU that guests see.
+// processor returns QEMU's accelerator and the CPU that guests see.
 func (q *QEMU) processor() (accelerator, cpu string) {
 	if q.found.Accelerator == "kvm" {
 		return "kvm", "host"
 	}
-	// Emulated, one instruction that moves bytes takes as long for each as one that moves words: the kernel is to use
-	// those (no ERMS). A page table of five levels is one more to walk (no LA57), and each of the kernel's looks at a
-	// process's memory ends two pieces of translated code (no SMAP). 32 MiB of translations are not enough for a start:
-	// all are thrown away and made again.
+	// The CPU lacks what makes an emulated kernel slow. ERMS: an emulated instruction that moves bytes takes as long for
+	// each byte as one that moves words takes for each word. LA57: a page table of five levels is one more to walk. SMAP:
+	// each access to a process's memory ends two blocks of translated code. 32 MiB of translations are not enough for a
+	// boot: QEMU would throw all of them away and translate again.
 	return "tcg,tb-size=64", "max,-erms,-la57,-smap"
 }
 
-// CPUAndKernel are the arguments of QEMU for these two, after Probe.
+// CPUAndKernel returns QEMU's arguments for CPU and kernel, after Probe.
 func (q *QEMU) CPUAndKernel() []string {
 	accelerator, cpu := q.processor()
 	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
-// KernelArguments are the guest kernel's command line. Of the security modules those stay that a pod can use by
-// itself: the others need profiles that no guest has, and are asked at every system call.
+// KernelArguments returns the guest kernel's command line. It enables the security modules that a pod can use by
+// itself. The others need profiles, which no guest has, and would be consulted at every system call.
 func (q *QEMU) KernelArguments() string {
-	args := "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 nokaslr cryptomgr.notests no_timer_check random.trust_cpu=on 8250.nr_uarts=1 tsc=reliable audit=0 " +
-		"mitigations=off net.ifnames=0 lsm=landlock,yama"
+	args := "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 nokaslr cryptomgr.notests no_timer_check " +
+		"random.trust_cpu=on 8250.nr_uarts=1 tsc=reliable audit=0 mitigations=off net.ifnames=0 lsm=landlock,yama"
 	if q.tscKHz > 0 {
 		args += fmt.Sprintf(" tsc_early_khz=%d", q.tscKHz)
 	}
 	return args
 }
 
-// Start starts a machine: from a template of its shape where there is one, by booting otherwise.
-func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
+// Start implements Driver.
+func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 	if _, err := q.Probe(ctx); err != nil {
 		return nil, false, err
 	}
 	if len(spec.Disks) > MaxDisks {
-		return nil, false, fmt.Errorf("machine %s: %d disks, a machine can have %d: use fewer different images", spec.ID,
+		return nil, false, fmt.Errorf("VM %s: %d disks, a VM can have %d: use fewer different images", spec.ID,
 			len(spec.Disks), MaxDisks)
 	}
 	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
@@ -183,33 +265,33 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Machine, bool, error) {
 	case spec.UserNet != nil:
 		guest, filtered, err := spec.UserNet.sockets()
 		if err != nil {
-			return nil, false, fmt.Errorf("machine %s: %w", spec.ID, err)
+			return nil, false, fmt.Errorf("VM %s: %w", spec.ID, err)
 		}
 		defer func() { _, _ = guest.Close(), filtered.Close() }()
 		inherit = append(inherit, guest, filtered)
 		c.network = spec.UserNet.devices(3, 4)
 	}
-	state, memory, release := q.templates.use(spec.Shape)
+	state, memory := q.template(spec.Shape).open()
 	if state != nil {
-		defer release()
+		defer func() { _ = state.Close() }()
 		c.memory, c.incoming = memory, 3+len(inherit)
 		inherit = append(inherit, state)
 	}
-	m, err := q.launch(spec.ID, spec.Dir, c, inherit)
+	p, err := q.launch(spec.ID, spec.Dir, c, inherit)
 	if err != nil {
-		return nil, false, fmt.Errorf("machine %s: %w", spec.ID, err)
+		return nil, false, fmt.Errorf("VM %s: %w", spec.ID, err)
 	}
-	return m, state != nil, nil
+	return p, state != nil, nil
 }
 
-// noNetwork is an interface that leads nowhere. It has no state of its own: each clone of a template brings its own
-// kind of network.
+// noNetwork is an interface that leads nowhere. It has no state of its own, since each clone of a template brings its
+// own kind of network.
 var noNetwork = []string{"hubport,hubid=0"}
 
-// launch starts the process. It is in a session of its own and has the state directory as its working directory, by
-// which it is found again.
-func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, error) {
-	log, err := os.OpenFile(filepath.Join(dir, vmmLogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+// launch starts the process in a session of its own. Its working directory is the state directory, by which it is found
+// again.
+func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, error) {
+	log, err := openLog(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -219,43 +301,44 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Machine, 
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, log, log, inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
-	// what a guest does stays within its memory and CPUs; what bounds the VMM is added where it can be had
-	g, _, _ := makeGroup(id, vmmBounds(c.shape))
-	if err := cmd.Start(); err != nil {
-		g.remove()
-		return nil, fmt.Errorf("start %s: %w", q.Binary, err)
-	}
-	r := record{ID: id, Driver: DriverQEMU, PID: cmd.Process.Pid, BootID: bootID(), Shape: c.shape}
-	abandon := func(err error) (*Machine, error) {
-		_ = cmd.Process.Kill()
-		_, _ = cmd.Process.Wait()
-		g.remove()
+	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be made.
+	g, _, _ := makeGroup(id, vmmLimits(c.shape))
+	p, err := spawn(cmd, id, dir, g)
+	if err != nil {
 		return nil, err
 	}
-	if r.StartTime, err = startTime(r.PID); err != nil {
-		return abandon(err)
-	}
-	if err := errors.Join(g.add(r.PID), r.save(dir)); err != nil {
-		return abandon(err)
-	}
-	m, err := newMachine(r, dir, g, cmd.Process)
-	if err != nil {
-		return abandon(err)
-	}
-	err = awaitSocket(m, filepath.Join(dir, controlFile))
+	err = awaitSocket(p, filepath.Join(dir, controlFile))
 	if err == nil && c.incoming != 0 {
 		err = loadState(dir, c.incoming)
 	}
 	if err != nil {
-		m.Kill()
-		return nil, fmt.Errorf("%w: %s", err, m.LastWords())
+		p.Kill()
+		return nil, fmt.Errorf("%w: %s", err, p.LastWords())
 	}
-	return m, nil
+	return p, nil
 }
 
-// vmmBounds are what a VMM may use: the guest's shape, QEMU's own memory and the template's pages it is the first to
-// touch, half a CPU for its own thread.
-func vmmBounds(s Shape) bounds {
+// startLimit is how long QEMU may take to open its control socket, or to fail.
+const startLimit = 20 * time.Second
+
+// awaitSocket waits until QEMU listens on its control socket, or ends.
+func awaitSocket(p *Process, path string) error {
+	for deadline := time.Now().Add(startLimit); time.Now().Before(deadline); {
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return errors.New("the VMM ended at once")
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("the VMM does not open its control socket within %s", startLimit)
+}
+
+// vmmLimits adds to a guest's shape QEMU's own memory, the template's pages that it is the first to touch, and half a
+// CPU for its own threads.
+func vmmLimits(s Shape) limits {
 	const overheadMiB = 384
-	return bounds{memoryMiB: s.MemoryMiB + overheadMiB, cpu: s.CPUs*100_000 + 50_000, processes: 256}
+	return limits{memoryMiB: s.MemoryMiB + overheadMiB, cpu: s.CPUs*100_000 + 50_000, processes: 256}
 }

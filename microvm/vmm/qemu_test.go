@@ -15,21 +15,21 @@ import (
 
 var small = vmm.Shape{CPUs: 1, MemoryMiB: 128}
 
-// session begins a session with the machine's agent.
-func session(t *testing.T, m *vmm.Machine) *wire.Conn {
+// session begins a session with the VM's agent.
+func session(t *testing.T, p *vmm.Process) *wire.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c, err := m.Dial(ctx)
+	c, err := p.Dial(ctx)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, m.LastWords())
+		t.Fatalf("%v\n%s", err, p.LastWords())
 	}
 	go func() { _ = c.Serve() }()
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// runPod starts a pod of one container, waits for its end, and returns what it logged.
+// runPod starts a pod with one container, waits for its end, and returns what it has logged.
 func runPod(t *testing.T, c *wire.Conn, pod wire.Pod) (string, wire.ContainerStatus) {
 	t.Helper()
 	ctx := t.Context()
@@ -68,7 +68,7 @@ func runPod(t *testing.T, c *wire.Conn, pod wire.Pod) (string, wire.ContainerSta
 	return string(r.Line), update.Status.Containers[0]
 }
 
-func TestAMachineRunsAContainer(t *testing.T) {
+func TestQEMURunsContainer(t *testing.T) {
 	q := microvmtest.QEMU(t)
 	found, err := q.Probe(t.Context())
 	if err != nil {
@@ -107,9 +107,6 @@ func TestAMachineRunsAContainer(t *testing.T) {
 			b, _ := json.Marshal(status)
 			t.Errorf("template %v: logged %q, ended as %s", fromTemplate, line, b)
 		}
-		if err := c.Call(t.Context(), wire.KindPowerOff, nil, nil); err == nil {
-			t.Log("power-off was answered")
-		}
-		<-m.Done()
+		m.Kill()
 	}
 }

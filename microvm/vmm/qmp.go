@@ -3,6 +3,7 @@ package vmm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,29 +14,42 @@ import (
 
 const qmpFile = "qmp.sock"
 
-// qmp is a connection to QEMU's monitor (QMP, "QEMU Machine Protocol Specification").
+// qmp is a connection to QEMU's monitor (QEMU Machine Protocol Specification).
 type qmp struct {
 	conn net.Conn
 	in   *json.Decoder
 }
 
+// dialQMP connects to the monitor, and leaves the guest's memory out of device states, since it is in a file of its
+// own.
 func dialQMP(ctx context.Context, dir string) (*qmp, error) {
 	conn, err := dialUnix(ctx, filepath.Join(dir, qmpFile))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to the VMM's monitor: %w", err)
 	}
 	if d, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(d)
 	}
 	q := &qmp{conn, json.NewDecoder(conn)}
 	var greeting any
-	if err := q.in.Decode(&greeting); err != nil {
-		return nil, err
+	err = q.in.Decode(&greeting)
+	if err == nil {
+		err = q.execute("qmp_capabilities", nil, nil)
 	}
-	return q, q.do("qmp_capabilities", nil, nil)
+	if err == nil {
+		err = q.execute("migrate-set-capabilities", map[string]any{
+			"capabilities": []any{map[string]any{"capability": "x-ignore-shared", "state": true}},
+		}, nil)
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("connect to the VMM's monitor: %w", err)
+	}
+	return q, nil
 }
 
-func (q *qmp) do(command string, arguments, result any) error {
+// execute executes a command and decodes its result, unless result is nil.
+func (q *qmp) execute(command string, arguments, result any) error {
 	request := map[string]any{"execute": command}
 	if arguments != nil {
 		request["arguments"] = arguments
@@ -65,56 +79,44 @@ func (q *qmp) do(command string, arguments, result any) error {
 	}
 }
 
-// ignoreShared leaves the memory out of a device state: it is in a file of its own.
-func (q *qmp) ignoreShared() error {
-	return q.do("migrate-set-capabilities", map[string]any{
-		"capabilities": []any{map[string]any{"capability": "x-ignore-shared", "state": true}},
-	}, nil)
-}
-
-// loadState makes a machine that waits for a device state take it from one of its descriptors. It then runs.
+// loadState makes a VM that waits for a device state read it from one of QEMU's descriptors, and waits until the VM
+// runs.
 func loadState(dir string, descriptor int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
 	q, err := dialQMP(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("connect to the VMM's monitor: %w", err)
+		return err
 	}
 	defer func() { _ = q.conn.Close() }()
-	if err := q.ignoreShared(); err != nil {
+	if err := q.execute("migrate-incoming", map[string]any{"uri": fmt.Sprintf("fd:%d", descriptor)}, nil); err != nil {
 		return err
 	}
-	if err := q.do("migrate-incoming", map[string]any{"uri": fmt.Sprintf("fd:%d", descriptor)}, nil); err != nil {
-		return err
-	}
-	// A connection to the control port before the state is there would go unnoticed by the guest.
+	// The guest would not notice a connection to the control port that is made before the state is loaded.
 	for {
 		var vm struct {
 			Status string `json:"status"`
 		}
-		if err := q.do("query-status", nil, &vm); err != nil {
+		if err := q.execute("query-status", nil, &vm); err != nil {
 			return err
 		}
 		switch {
 		case vm.Status == "running":
 			return nil
-		case vm.Status != "inmigrate" || !again(ctx):
-			return fmt.Errorf("restore the machine: it is %q", vm.Status)
+		case vm.Status != "inmigrate" || !retry(ctx):
+			return fmt.Errorf("restore the VM: it is %q", vm.Status)
 		}
 	}
 }
 
-// saveState writes the state of a running machine's devices to a file and leaves the machine stopped. Its memory is
-// in a shared file already.
+// saveState writes the device state of a running VM to a file and leaves the VM stopped. Its memory is in a shared file
+// already.
 func saveState(ctx context.Context, dir, path string) error {
 	q, err := dialQMP(ctx, dir)
 	if err != nil {
-		return fmt.Errorf("connect to the VMM's monitor: %w", err)
-	}
-	defer func() { _ = q.conn.Close() }()
-	if err := q.ignoreShared(); err != nil {
 		return err
 	}
+	defer func() { _ = q.conn.Close() }()
 	const socket = "state.sock"
 	l, err := net.Listen("unix", filepath.Join(dir, socket))
 	if err != nil {
@@ -123,7 +125,7 @@ func saveState(ctx context.Context, dir, path string) error {
 	defer func() { _ = l.Close() }()
 	received := make(chan error, 1)
 	go func() { received <- receive(l, path) }()
-	if err := q.do("migrate", map[string]any{"uri": "unix:" + socket}, nil); err != nil {
+	if err := q.execute("migrate", map[string]any{"uri": "unix:" + socket}, nil); err != nil {
 		return err
 	}
 	for {
@@ -131,14 +133,14 @@ func saveState(ctx context.Context, dir, path string) error {
 			Status string `json:"status"`
 			Error  string `json:"error-desc"`
 		}
-		if err := q.do("query-migrate", nil, &info); err != nil {
+		if err := q.execute("query-migrate", nil, &info); err != nil {
 			return err
 		}
 		switch info.Status {
 		case "completed":
 			return <-received
 		case "failed", "cancelled":
-			return fmt.Errorf("save the machine's state: %s %s", info.Status, info.Error)
+			return fmt.Errorf("save the VM's state: %s %s", info.Status, info.Error)
 		}
 		select {
 		case <-ctx.Done():
@@ -148,6 +150,7 @@ func saveState(ctx context.Context, dir, path string) error {
 	}
 }
 
+// receive writes what the first connection sends to a file.
 func receive(l net.Listener, path string) error {
 	conn, err := l.Accept()
 	if err != nil {
@@ -159,8 +162,5 @@ func receive(l net.Listener, path string) error {
 		return err
 	}
 	_, err = io.Copy(f, conn)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// Who was killed between making a machine's cgroup and its process has left the one without the other.
-func TestGroupsWithoutProcessesAreReaped(t *testing.T) {
+// A host process that was killed between making a VM's cgroup and its process has left a cgroup without a process.
+func TestReapGroupsWithoutProcesses(t *testing.T) {
 	root := t.TempDir()
 	var groups []group
 	for _, name := range []string{"kept", "left"} {
 		id := fmt.Sprintf("nltest-%s-%d", name, os.Getpid())
-		g, _, err := makeGroup(id, podBounds(Shape{CPUs: 1, MemoryMiB: 64}))
+		g, _, err := makeGroup(id, podLimits(Shape{CPUs: 1, MemoryMiB: 64}))
 		defer g.remove()
 		if err != nil {
 			t.Skip("no cgroup can be made here:", err)
@@ -37,22 +37,22 @@ func TestGroupsWithoutProcessesAreReaped(t *testing.T) {
 	}
 }
 
-func TestMachinesAreRightBelowTheirRoot(t *testing.T) {
+func TestVMOf(t *testing.T) {
 	const root = "/var/lib/nodeless/machines"
 	for dir, want := range map[string]bool{
 		root + "/a": true, root: false, root + "/..": false, root + "/a/..": false, root + "/a/b": false,
 		root + "/.": false, "/elsewhere/a": false, "": false, root + "/": false,
 	} {
-		if id, ours := machineOf(root, dir); ours != want || ours && id != "a" {
+		if id, ours := vmOf(root, dir); ours != want || ours && id != "a" {
 			t.Errorf("%q: %q, %v", dir, id, ours)
 		}
 	}
 }
 
-// Bounds are the same in both versions of cgroups, and in all files that hold them.
-func TestBoundsAreHeld(t *testing.T) {
+// Both versions of cgroups get the same limits.
+func TestCgroupLimits(t *testing.T) {
 	g, version1, err := makeGroup(fmt.Sprintf("nltest-bounds-%d", os.Getpid()),
-		bounds{memoryMiB: 64, processes: 100, cpu: 250_000})
+		limits{memoryMiB: 64, processes: 100, cpu: 250_000})
 	defer g.remove()
 	if err != nil {
 		t.Skip("no cgroup can be made here:", err)
@@ -86,9 +86,9 @@ func TestBoundsAreHeld(t *testing.T) {
 	}
 }
 
-// All microVMs together compete with the host's processes like as many busy ones as there are CPUs.
+// All microVMs together compete with the host's processes like one busy process per CPU.
 func TestMicroVMsAreNotStarved(t *testing.T) {
-	g, _, err := makeGroup(fmt.Sprintf("nltest-weight-%d", os.Getpid()), podBounds(Shape{CPUs: 1, MemoryMiB: 64}))
+	g, _, err := makeGroup(fmt.Sprintf("nltest-weight-%d", os.Getpid()), podLimits(Shape{CPUs: 1, MemoryMiB: 64}))
 	defer g.remove()
 	if err != nil {
 		t.Skip("no cgroup can be made here:", err)

@@ -7,38 +7,47 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-
-	"github.com/nodeless/nodeless/microvm/wire"
+	"sync/atomic"
 )
 
-// templates are stopped guests whose agents wait for a pod: their memory, which clones map copy on write, and the
-// state of their devices.
-type templates struct {
-	mu     sync.Mutex
-	ready  map[Shape]template
-	makers map[Shape]*sync.Mutex
+// template is a stopped guest of a shape, whose agent waits for a pod.
+type template struct {
+	making sync.Mutex                    // held while it is made
+	ready  atomic.Pointer[templateFiles] // nil until it is made
 }
 
-type template struct{ state, memory string }
+// templateFiles are the state of a template's devices, and its memory, which clones map copy-on-write.
+type templateFiles struct{ state, memory string }
 
-// use opens a template, if there is one; release is to be called when the machine's process runs.
-func (t *templates) use(shape Shape) (state *os.File, memory string, release func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	found, ok := t.ready[shape]
-	if !ok {
-		return nil, "", nil
+// template returns the template of a shape, ready or not.
+func (q *QEMU) template(shape Shape) *template {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.templates == nil {
+		q.templates = map[Shape]*template{}
 	}
-	state, err := os.Open(found.state)
+	if q.templates[shape] == nil {
+		q.templates[shape] = &template{}
+	}
+	return q.templates[shape]
+}
+
+// open opens the state of a template, which the caller closes. It returns nil if there is no template.
+func (t *template) open() (state *os.File, memory string) {
+	files := t.ready.Load()
+	if files == nil {
+		return nil, ""
+	}
+	state, err := os.Open(files.state)
 	if err != nil {
-		delete(t.ready, shape) // somebody removed it: boot instead
-		return nil, "", nil
+		t.ready.Store(nil) // somebody removed it: boot instead
+		return nil, ""
 	}
-	return state, found.memory, func() { _ = state.Close() }
+	return state, files.memory
 }
 
-// Prepare makes the template of a shape. It takes a boot; the result serves until the machine restarts or kernel,
-// agent or VMM change.
+// Prepare implements Driver. A template takes a boot to make, and serves until the host reboots, or until kernel, agent
+// or VMM change.
 func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	if _, err := q.Probe(ctx); err != nil {
 		return err
@@ -46,69 +55,38 @@ func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	if q.TemplateDir == "" {
 		return nil
 	}
-	maker := q.templates.maker(shape)
-	maker.Lock()
-	defer maker.Unlock()
-	if q.templates.has(shape) {
+	t := q.template(shape)
+	t.making.Lock()
+	defer t.making.Unlock()
+	if t.ready.Load() != nil {
 		return nil
 	}
-	basis, err := q.basis()
+	basis, err := q.templateBasis()
 	if err != nil {
 		return err
 	}
 	q.removeOldTemplates(basis)
-	t := q.templateFiles(basis, shape)
-	if !t.complete() { // an earlier process of the host may have made it
-		if err := q.makeTemplate(ctx, t, shape); err != nil {
+	name := fmt.Sprintf("template-%s-%dx%d", basis, shape.CPUs, shape.MemoryMiB)
+	files := &templateFiles{
+		state: filepath.Join(q.Dir, name+".state"), memory: filepath.Join(q.TemplateDir, name+".memory"),
+	}
+	if !files.complete() { // otherwise an earlier host process has made it
+		if err := q.makeTemplate(ctx, files, shape); err != nil {
 			return fmt.Errorf("make a template of %d CPUs and %d MiB: %w", shape.CPUs, shape.MemoryMiB, err)
 		}
 	}
-	q.templates.add(shape, t)
+	t.ready.Store(files)
 	return nil
 }
 
-// maker lets one at a time make the template of a shape.
-func (t *templates) maker(shape Shape) *sync.Mutex {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.makers == nil {
-		t.makers = map[Shape]*sync.Mutex{}
-	}
-	if t.makers[shape] == nil {
-		t.makers[shape] = &sync.Mutex{}
-	}
-	return t.makers[shape]
-}
-
-func (t *templates) has(shape Shape) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, ok := t.ready[shape]
-	return ok
-}
-
-func (t *templates) add(shape Shape, made template) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ready == nil {
-		t.ready = map[Shape]template{}
-	}
-	t.ready[shape] = made
-}
-
-func (q *QEMU) templateFiles(basis string, shape Shape) template {
-	name := fmt.Sprintf("template-%s-%dx%d", basis, shape.CPUs, shape.MemoryMiB)
-	return template{state: filepath.Join(q.Dir, name+".state"), memory: filepath.Join(q.TemplateDir, name+".memory")}
-}
-
-// complete reports whether the template is there as a whole: the state is put in its place last.
-func (t template) complete() bool {
-	_, err1 := os.Stat(t.state)
-	_, err2 := os.Stat(t.memory)
+// complete reports whether the whole template exists: the state is put in place last.
+func (f *templateFiles) complete() bool {
+	_, err1 := os.Stat(f.state)
+	_, err2 := os.Stat(f.memory)
 	return err1 == nil && err2 == nil
 }
 
-// removeOldTemplates removes those of another kernel, agent, VMM or boot: they hold memory.
+// removeOldTemplates removes those of another kernel, agent, VMM or boot, since they occupy memory.
 func (q *QEMU) removeOldTemplates(basis string) {
 	for _, dir := range []string{q.Dir, q.TemplateDir} {
 		old, _ := filepath.Glob(filepath.Join(dir, "template-*"))
@@ -120,7 +98,7 @@ func (q *QEMU) removeOldTemplates(basis string) {
 	}
 }
 
-func (q *QEMU) makeTemplate(ctx context.Context, t template, shape Shape) (err error) {
+func (q *QEMU) makeTemplate(ctx context.Context, files *templateFiles, shape Shape) (err error) {
 	if err := os.MkdirAll(q.TemplateDir, 0o700); err != nil {
 		return err
 	}
@@ -129,34 +107,27 @@ func (q *QEMU) makeTemplate(ctx context.Context, t template, shape Shape) (err e
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	_ = os.Remove(t.memory)
+	_ = os.Remove(files.memory)
 	defer func() {
 		if err != nil {
-			_ = os.Remove(t.memory)
+			_ = os.Remove(files.memory)
 		}
 	}()
-	m, err := q.launch(filepath.Base(dir), dir,
-		command{shape: shape, network: noNetwork, memory: t.memory, share: true}, nil)
+	p, err := q.launch(filepath.Base(dir), dir,
+		command{shape: shape, network: noNetwork, memory: files.memory, share: true}, nil)
 	if err != nil {
 		return err
 	}
-	defer m.Kill()
+	defer p.Kill()
+	if err := p.probeAgent(ctx, tcgProbeLimit); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, tcgProbeLimit)
 	defer cancel()
-	c, err := m.Dial(ctx)
-	if err != nil {
-		return fmt.Errorf("%w %s", err, m.LastWords())
-	}
-	go func() { _ = c.Serve() }()
-	err = c.Call(ctx, wire.KindHello, nil, nil)
-	_ = c.Close()
-	if err != nil {
-		return err
-	}
-	part := t.state + ".part"
+	part := files.state + ".part"
 	if err := saveState(ctx, dir, part); err != nil {
 		return err
 	}
-	m.Kill()
-	return os.Rename(part, t.state)
+	p.Kill()
+	return os.Rename(part, files.state)
 }

@@ -5,8 +5,8 @@ import "time"
 // readTSC reads the processor's time stamp counter.
 func readTSC() uint64
 
-// tscKHz measures the frequency of the time stamp counter. A guest of the microvm machine has no other clock to
-// measure it by, and a distribution kernel hangs in the attempt unless it is told.
+// tscKHz measures the frequency of the time stamp counter. A guest of QEMU's microvm machine has no other clock to
+// measure it by, and a distribution kernel that is not told hangs in the attempt.
 func tscKHz() uint64 {
 	const during = 200 * time.Millisecond
 	began, from := time.Now(), readTSC()

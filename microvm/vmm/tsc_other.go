@@ -2,5 +2,5 @@
 
 package vmm
 
-// tscKHz is 0: there is no time stamp counter.
+// tscKHz returns 0: there is no time stamp counter.
 func tscKHz() uint64 { return 0 }

@@ -14,11 +14,13 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 )
 
-// unpackKernel writes the kernel inside a bzImage to dir, named by the image's content, and returns its path: a VMM
-// loads that at once, while a guest takes a fifth of its boot to decompress it. An image it cannot unpack, or that
-// cannot be booted without its wrapping, is returned as it is.
+// unpackKernel writes the kernel inside a bzImage to dir, in a file named after the image's content, and returns the
+// path: a VMM loads it at once, while a guest spends a fifth of its boot on decompressing it. If the image cannot be
+// unpacked, or the kernel cannot be booted by itself, unpackKernel returns the image.
 func unpackKernel(dir, image string) (string, error) {
 	content, err := os.ReadFile(image)
 	if err != nil {
@@ -34,12 +36,12 @@ func unpackKernel(dir, image string) (string, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(dir, "vmlinux-*")) // the pattern is well formed
 	for _, o := range old {
-		_ = os.Remove(o) // whoever runs from it has it open
+		_ = os.Remove(o) // VMMs have read it
 	}
-	return path, writeFileAtomically(path, kernel)
+	return path, atomicfile.Write(path, kernel)
 }
 
-// Limits of what a kernel's header may say of it.
+// Limits of what an image's header may say.
 const (
 	maxKernel = 512 << 20
 	minHeader = 0x250
@@ -47,7 +49,7 @@ const (
 
 var errNoPayload = errors.New("not a bzImage whose kernel can be unpacked")
 
-// payload unpacks the kernel of a bzImage (Linux, Documentation/x86/boot.rst, protocol 2.08 and later).
+// payload decompresses the kernel in a bzImage (Linux, Documentation/x86/boot.rst, protocol 2.08 and later).
 func payload(image []byte) ([]byte, error) {
 	if len(image) < minHeader || string(image[0x202:0x206]) != "HdrS" ||
 		binary.LittleEndian.Uint16(image[0x206:]) < 0x208 {
@@ -63,7 +65,7 @@ func payload(image []byte) ([]byte, error) {
 		return nil, errNoPayload
 	}
 	packed := image[begin:end]
-	// The last four bytes are the size of what is packed, which tells the end of a format that does not.
+	// The last four bytes are the decompressed size, which marks the end for formats without one.
 	size := binary.LittleEndian.Uint32(packed[len(packed)-4:])
 	if size > maxKernel {
 		return nil, errNoPayload
@@ -101,11 +103,10 @@ func unpackLZ4(frame []byte, size int) ([]byte, error) {
 	return out, err
 }
 
-// noteEntry is the type of Xen's ELF note that says where a kernel is entered without its wrapping (PVH):
-// XEN_ELFNOTE_PHYS32_ENTRY.
+// noteEntry is XEN_ELFNOTE_PHYS32_ENTRY, the type of the ELF note with the entry point for a VMM (PVH).
 const noteEntry = 18
 
-// bootsDirectly reports whether a VMM can start a kernel as it is.
+// bootsDirectly reports whether a VMM can boot a kernel without its bzImage.
 func bootsDirectly(kernel []byte) bool {
 	f, err := elf.NewFile(bytes.NewReader(kernel))
 	if err != nil || f.Machine != elf.EM_X86_64 {

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bzImage wraps what is packed as Linux's build does.
+// bzImage returns an image with a compressed kernel, as Linux's build makes it.
 func bzImage(packed []byte, size int) []byte {
 	image := make([]byte, 3*512, 3*512+len(packed)+4)
 	image[0x1f1] = 2 // sectors after the first
@@ -22,8 +22,7 @@ func bzImage(packed []byte, size int) []byte {
 	return binary.LittleEndian.AppendUint32(append(image, packed...), uint32(size))
 }
 
-// A kernel comes out of its image as it went in, however it is packed; a broken or unknown image is an error and no
-// crash.
+// A kernel is unpacked whatever its compression. A broken or unknown image is an error.
 func TestKernelsAreUnpacked(t *testing.T) {
 	kernel := []byte("abcabcabcabcX" + strings.Repeat("z", 300))
 	var zipped bytes.Buffer
@@ -38,7 +37,7 @@ func TestKernelsAreUnpacked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// By hand from the format's description: "abc" and 9 bytes from 3 back; "Xz" and 299 bytes from 1 back; nothing, the
+	// Encoded by hand from the format's description: "abc" and 9 bytes from 3 back; "Xz" and 299 bytes from 1 back; the
 	// end.
 	block := append([]byte("\x35abc\x03\x00"), []byte("\x2fXz\x01\x00\xff\x19\x00")...)
 	lz4 := append(binary.LittleEndian.AppendUint32([]byte(lz4Magic), uint32(len(block))), block...)
@@ -58,8 +57,8 @@ func TestKernelsAreUnpacked(t *testing.T) {
 	}
 }
 
-// What the VMM cannot start without its wrapping, it gets in its wrapping.
-func TestOtherKernelsStayAsTheyAre(t *testing.T) {
+// An image whose kernel cannot be booted by itself is used as it is.
+func TestOtherKernelsAreNotUnpacked(t *testing.T) {
 	dir := t.TempDir()
 	image := filepath.Join(dir, "vmlinuz-1")
 	if err := os.WriteFile(image, []byte("some other kernel"), 0o600); err != nil {

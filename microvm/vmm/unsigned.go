@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// takesUnsigned reports whether the kernel loads modules without a signature, by the configuration that lies beside
-// its image. An emulated guest takes as long to check the signatures as to load a quarter of the modules, and they
-// guard nothing here: the host reads modules and kernel from the same place.
+// takesUnsigned reports whether the kernel loads modules without signatures, according to the configuration beside
+// its image. To check the signatures takes an emulated guest a quarter of the time that it takes to load the modules,
+// and they protect nothing here: the host reads modules and kernel from the same place.
 func (k Kernel) takesUnsigned() bool {
 	_, version, _ := strings.Cut(filepath.Base(k.Image), "-")
 	config, err := os.ReadFile(filepath.Join(filepath.Dir(k.Image), "config-"+version))
@@ -27,13 +27,14 @@ func (k Kernel) takesUnsigned() bool {
 	return true
 }
 
-// signatureEnd ends a module with a signature, which is before it: the signature itself, then struct module_signature
-// of 12 bytes, the last four of them the signature's length (Linux, include/linux/module_signature.h).
-const signatureEnd = "~Module signature appended~\n"
+// A signed module ends with the signature, struct module_signature, whose last four bytes are the signature's length,
+// and a mark (Linux, include/linux/module_signature.h).
+const (
+	signatureEnd    = "~Module signature appended~\n"
+	signatureRecord = 12
+)
 
-const signatureRecord = 12
-
-// unsigned is a module without its signature.
+// unsigned returns a module without its signature.
 func unsigned(module []byte) []byte {
 	rest, ok := bytes.CutSuffix(module, []byte(signatureEnd))
 	if !ok || len(rest) < signatureRecord {

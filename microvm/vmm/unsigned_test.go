@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// A module loses its signature, and nothing else.
+// A module loses its signature and nothing else.
 func TestModulesLoseTheirSignature(t *testing.T) {
 	record := "\x00\x00\x02\x00\x00\x00\x00\x00"
 	for signed, want := range map[string]string{
 		"module" + "signature" + record + "\x00\x00\x00\x09" + signatureEnd: "module",
 		"module": "module",
 		"":       "",
-		// longer than all there is
+		// A length beyond the beginning of the file.
 		"module" + record + "\x00\x00\x00\xff" + signatureEnd: "module" + record + "\x00\x00\x00\xff" + signatureEnd,
 		"short" + signatureEnd:                                "short" + signatureEnd,
 	} {
@@ -23,8 +23,8 @@ func TestModulesLoseTheirSignature(t *testing.T) {
 	}
 }
 
-// Signatures stay where the kernel insists on them, or where nobody knows whether it does.
-func TestSignaturesStayWhereTheyAreAskedFor(t *testing.T) {
+// Modules keep their signatures if the kernel requires them, or if its configuration is unknown.
+func TestTakesUnsigned(t *testing.T) {
 	for config, want := range map[string]bool{
 		"":                                       false, // there is no such file
 		"CONFIG_MODULE_SIG=y\n":                  true,

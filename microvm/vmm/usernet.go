@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,18 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in a network and this machine's
-// sockets. libslirp leads all addresses of that network to this machine's loopback, where nobody asks who is calling,
-// and has no option against it in QEMU. So the guest's frames pass a pair of sockets inside the VMM's process on
-// their way to libslirp, and the kernel drops on the second one what a guest has no business with. Nothing else has
-// to run for that, it needs no privileges, and it lasts as long as the machine.
+// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in its network and the host's
+// sockets. libslirp forwards all addresses of that network to the host's loopback, where services often ask for no
+// credentials, and QEMU has no option against that. So the guest's frames pass a pair of sockets inside the VMM's
+// process on their way to libslirp, and a socket filter on the second one drops those to forbidden destinations. This
+// needs no other process and no privileges, and lasts as long as the VM.
 type UserNet struct {
 	Prefix       netip.Prefix // of IPv4
-	Gateway, DNS netip.Addr   // in it; the name servers of this machine answer at DNS
-	First        netip.Addr   // in it: the first that a guest may have
+	Gateway, DNS netip.Addr   // in Prefix; the host's name servers answer at DNS
+	First        netip.Addr   // the first address that a guest may have
 }
 
-// devices are QEMU's -netdev values: the guest's interface, and libslirp and the second socket in a hub of their own.
+// devices returns QEMU's -netdev values: the guest's interface, and a hub that connects the second socket with
+// libslirp.
 func (u *UserNet) devices(guest, filtered int) []string {
 	return []string{
 		fmt.Sprintf("socket,fd=%d", guest),
@@ -32,8 +34,7 @@ func (u *UserNet) devices(guest, filtered int) []string {
 	}
 }
 
-// sockets are the pair: a frame that is sent on one is received on the other. What is received on filtered is
-// filtered, for good.
+// sockets returns the pair. What is sent on guest and received on filtered passes the filter, which cannot be removed.
 func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 	program, err := bpf.Assemble(u.filter())
 	if err != nil {
@@ -56,19 +57,19 @@ func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 	return guest, filtered, nil
 }
 
-// Ethernet, IPv4, TCP and UDP as the filter reads them: offsets into a frame, and values.
+// Offsets into a frame, and values there, of Ethernet, IPv4, TCP and UDP.
 const (
 	offEtherType, etherIPv4, etherARP = 12, 0x0800, 0x0806
 	offIP                             = 14
 	offFragment, fragmentMask         = offIP + 6, 0x3fff // more fragments, and the offset of this one
 	offProtocol, protoTCP, protoUDP   = offIP + 9, 6, 17
 	offDestination                    = offIP + 16
-	offPort, portDNS                  = offIP + 2, 53 // beyond the IP header
+	offPort, portDNS                  = offIP + 2, 53 // after the IP header
 	wholeFrame                        = 1 << 18
 )
 
-// forbidden are destinations that lead to this machine itself or, link-local, to where clouds keep its credentials.
-// Linux takes 0.0.0.0 for loopback.
+// forbidden returns the destinations that lead to the host itself or, link-local ones, to the credentials that clouds
+// give it. Linux takes 0.0.0.0 for loopback.
 func (u *UserNet) forbidden() []netip.Prefix {
 	return []netip.Prefix{
 		u.Prefix.Masked(), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
@@ -77,7 +78,8 @@ func (u *UserNet) forbidden() []netip.Prefix {
 	}
 }
 
-// filter lets ARP pass, questions to the name server, and IPv4 to where it is not forbidden.
+// filter returns a program that passes ARP, queries to the name server, and IPv4 to other destinations that are not
+// forbidden.
 func (u *UserNet) filter() []bpf.Instruction {
 	pass, drop := bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}
 	f := []bpf.Instruction{
@@ -87,7 +89,7 @@ func (u *UserNet) filter() []bpf.Instruction {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: etherIPv4, SkipTrue: 1},
 		drop,
 	}
-	dns := []bpf.Instruction{ // a fragment shows no port
+	dns := []bpf.Instruction{ // drops fragments, which have no port
 		bpf.LoadAbsolute{Off: offFragment, Size: 2},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: fragmentMask, SkipTrue: 6},
 		bpf.LoadAbsolute{Off: offProtocol, Size: 1},
@@ -100,21 +102,18 @@ func (u *UserNet) filter() []bpf.Instruction {
 		pass,
 	}
 	f = append(f, bpf.LoadAbsolute{Off: offDestination, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(u.DNS), SkipTrue: uint8(len(dns))})
+		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ipv4(u.DNS), SkipTrue: uint8(len(dns))})
 	f = append(f, dns...)
 	for _, p := range u.forbidden() {
 		f = slices.Concat(f, []bpf.Instruction{
 			bpf.LoadAbsolute{Off: offDestination, Size: 4},
 			bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: ^uint32(0) << (32 - p.Bits())},
-			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number(p.Addr()), SkipTrue: 1},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: ipv4(p.Addr()), SkipTrue: 1},
 			drop,
 		})
 	}
 	return append(f, pass)
 }
 
-// number is an IPv4 address as the filter compares it.
-func number(a netip.Addr) uint32 {
-	b := a.As4()
-	return uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
-}
+// ipv4 returns an address as the filter compares it.
+func ipv4(a netip.Addr) uint32 { return binary.BigEndian.Uint32(a.AsSlice()) }

@@ -15,7 +15,7 @@ var userNet = &UserNet{
 	First: netip.MustParseAddr("10.201.0.3"),
 }
 
-// packet is a frame with an IPv4 packet; options make its header longer.
+// packet returns a frame with an IPv4 packet; options make its header longer.
 func packet(protocol byte, to string, port uint16, options int) []byte {
 	b := make([]byte, offIP+20+options+20)
 	binary.BigEndian.PutUint16(b[offEtherType:], etherIPv4)
@@ -30,15 +30,15 @@ func fragment(b []byte, field uint16) []byte {
 	return b
 }
 
-// etherType is a frame of another kind, which would be for outside if it were IPv4.
+// etherType returns a frame of another type, which would be allowed if it were IPv4.
 func etherType(kind uint16) []byte {
 	b := packet(protoTCP, "192.0.2.1", 80, 0)
 	binary.BigEndian.PutUint16(b[offEtherType:], kind)
 	return b
 }
 
-// What a guest may send in user mode. The same frames go through the filter's own interpreter and through the kernel.
-func TestGuestsInUserModeReachNothingOfTheirHost(t *testing.T) {
+// Which frames pass in user mode: they are given to the filter's interpreter and to the kernel.
+func TestUserModeFilter(t *testing.T) {
 	vm, err := bpf.NewVM(userNet.filter())
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,10 @@
-// Package vmm starts, finds again and ends the virtual machines of pods. A Driver is one way to run them; QEMU's
-// microvm machine is the one there is for machines of our own, with KVM where a guest really boots with it and with
-// pure emulation (TCG) otherwise. Where there can be no virtual machines Namespaces does without.
+// Package vmm starts, adopts and ends the virtual machines of pods. A Driver is one way to run them. QEMU runs guests
+// with QEMU's microvm machine type: under KVM where a guest really boots with it, under pure emulation (TCG) otherwise.
+// Namespaces runs the same agent in Linux namespaces, on hosts that cannot have virtual machines.
 //
-// A machine is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the
-// process that started it: a later one finds it again by its state directory. Nothing outlives it: its network tap is
-// open in that process alone, its other files are in the directory.
+// A VM is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the process
+// that started it: a later one adopts it by its state directory. Nothing outlives it: only its process has its network
+// tap open, and its other files are in the directory.
 package vmm
 
 import (
@@ -14,71 +14,73 @@ import (
 	"time"
 )
 
-// ErrNoKernel and its kin say what a machine lacks to run virtual machines; the message says how to get it.
+// Errors of a host that lacks what virtual machines need; their messages say how to get it.
 var (
 	ErrNoKernel = errors.New("no guest kernel")
 	ErrNoVMM    = errors.New("no virtual machine monitor")
 )
 
-// Shape is what a guest is given. Templates are made per shape.
+// Shape is the size of a guest. Each shape has its own template.
 type Shape struct {
 	CPUs      int
 	MemoryMiB int
 }
 
-// MaxDisks is how many disks a machine can have: QEMU's microvm has eight device slots, of which the control port and
-// the network take two.
+// MaxDisks is how many disks a VM can have: QEMU's microvm has eight device slots, two of which are the control port's
+// and the network's.
 const MaxDisks = 6
 
-// Disk of a machine: a raw image file.
+// Disk is a disk of a VM: a raw image file.
 type Disk struct {
 	Path     string
 	Serial   string // at most 20 bytes
 	ReadOnly bool
 }
 
-// Spec is a machine to be started.
+// Spec is a VM to start.
 type Spec struct {
 	ID    string
-	Dir   string // its state directory, which exists and is the machine's alone
+	Dir   string // the state directory, which exists and is the VM's alone
 	Shape Shape
 	Disks []Disk
-	// Tap is an open tap interface, which the caller closes after the start. It goes with the machine's process.
+	// Tap is an open tap, which the caller closes after the start. It vanishes with the VM's process.
 	Tap *os.File
-	// UserNet is a network for which no privileges are needed, in place of Tap. nil: the machine reaches nothing.
+	// UserNet is a network that needs no privileges. Without it and Tap the VM reaches nothing.
 	UserNet *UserNet
-	// Link gives the network namespace of a process its device eth0; for drivers whose Capabilities say SharesKernel,
-	// instead of the two above. nil: there is none.
+	// Link gives the network namespace of a process its device eth0, for drivers whose Capabilities say SharesKernel. nil:
+	// it has none.
 	Link func(pid int) error
 }
 
-// Names of drivers.
-const (
-	DriverQEMU      = "qemu"
-	DriverNamespace = "namespace"
-)
-
-// Capabilities of a driver on this machine.
+// Capabilities say what a driver can do on this host.
 type Capabilities struct {
-	Driver      string // DriverQEMU, DriverNamespace
-	Accelerator string // "kvm", "tcg", "none"
+	Driver      string // "qemu" or "namespace"
+	Accelerator string // "kvm", "tcg" or "none"
 	Version     string // of the VMM
-	// SecurityBoundary is whether a guest is kept from the host by hardware.
-	SecurityBoundary bool
-	// SharesKernel: there are no virtual machines, what runs shares this machine's kernel.
+	// SharesKernel is set if there are no virtual machines, and pods share the host's kernel.
 	SharesKernel bool
-	// Warning is to be said to the user, loudly; "" when there is nothing to say.
+	// Warning is what the user has to know, if anything.
 	Warning string
-	// Boot is how long the probe guest took to its agent's first word.
+	// Boot is how long the agent of the probe guest took to answer.
 	Boot time.Duration
 }
 
-// Driver is one way to run machines. Its methods may be used by many goroutines.
+// Driver is one way to run VMs. It is safe for concurrent use.
 type Driver interface {
-	// Probe finds out what the driver can do here by booting a guest. It is remembered; call it before anything else.
+	// Probe finds out what the driver can do on this host by booting a guest, and remembers the result.
 	Probe(ctx context.Context) (Capabilities, error)
-	// Prepare makes a template of the shape, if there is none, so that Start restores instead of booting.
+	// Prepare makes a template of a shape, if there is none, from which Start restores guests instead of booting them.
 	Prepare(ctx context.Context, shape Shape) error
-	// Start starts a machine and returns when its process runs. fromTemplate says how.
-	Start(ctx context.Context, spec Spec) (m *Machine, fromTemplate bool, err error)
+	// Start starts a VM and returns when its process runs. It reports whether the guest was restored from a template.
+	Start(ctx context.Context, spec Spec) (p *Process, fromTemplate bool, err error)
+}
+
+// Agent holds the guest's two programs, linked statically: microvm/guest/agent and microvm/guest/enter/main.
+type Agent struct{ Init, Enter []byte }
+
+func (a Agent) check() error {
+	if len(a.Init) == 0 || len(a.Enter) == 0 {
+		return errors.New("there is no guest agent: this program was built without it; build it with make build")
+	}
+	return nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Of a guest that panicked its reason is told, however long the trace after it is.
-func TestLastWordsOfAPanicAreItsReason(t *testing.T) {
+// The last words of a guest that panicked are its reason, no matter how long the trace after it is.
+func TestLastWordsOfPanic(t *testing.T) {
 	dir := t.TempDir()
 	trace := strings.Repeat("[    2.799506]  ? asm_sysvec+0x1/0x2\r\n", 100)
 	for _, c := range []struct{ console, want string }{

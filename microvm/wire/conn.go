@@ -11,21 +11,21 @@ import (
 	"sync"
 )
 
-// Bounds of messages and streams. A pod's document holds its ConfigMaps and Secrets; what a guest says is small.
+// Limits of messages and streams. A pod's spec contains its ConfigMaps and Secrets; a guest's messages are small.
 const (
 	maxFromHost  = 64 << 20
 	maxFromGuest = 1 << 20
 	maxStreams   = 1024
 )
 
-// ErrClosed is returned by whatever is tried on a connection that has ended.
+// ErrClosed is returned for a connection that has ended.
 var ErrClosed = errors.New("connection to the other side is closed")
 
-// Handler serves one stream that the host opened; kind and request are what the host said. Its result, or error, is
-// the reply that ends the stream. It runs in a goroutine of its own.
+// Handler serves a stream that the host has opened; kind and request are the host's. Its result, or error, is the reply
+// that ends the stream. Each stream has its own goroutine.
 type Handler func(s *Stream, kind string, request json.RawMessage) (result any, err error)
 
-// Conn is a session between host and guest. Its methods may be used by many goroutines.
+// Conn is a session between host and guest. It is safe for concurrent use.
 type Conn struct {
 	rw      io.ReadWriteCloser
 	r       *bufio.Reader
@@ -52,7 +52,7 @@ func newConn(rw io.ReadWriteCloser, r *bufio.Reader, handler Handler) *Conn {
 	return c
 }
 
-// Serve reads what the other side sends until the connection ends, and says why it did. Nothing works before it runs.
+// Serve receives until the session ends, and returns why it ended. Nothing else works before it runs.
 func (c *Conn) Serve() error {
 	for {
 		if c.handler != nil {
@@ -79,14 +79,14 @@ func (c *Conn) Close() error {
 // Done is closed when the session has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Err says why the session ended; nil while it has not.
+// Err returns why the session ended, or nil if it has not.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// fail ends the session once; the first cause stays.
+// fail ends the session. The first cause is kept.
 func (c *Conn) fail(cause error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,7 +121,7 @@ type opening struct {
 	Request json.RawMessage
 }
 
-// Open begins a stream of the given kind: host only.
+// Open opens a stream of a kind. Only the host can.
 func (c *Conn) Open(kind string, request any) (*Stream, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *Conn) Open(kind string, request any) (*Stream, error) {
 	return s, s.sendParts(frameOpen, payload, false)
 }
 
-// Call opens a stream, waits for its reply and decodes it into result (nil: not wanted).
+// Call opens a stream, waits for the reply and decodes it into result, unless that is nil.
 func (c *Conn) Call(ctx context.Context, kind string, request, result any) error {
 	s, err := c.Open(kind, request)
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Conn) Call(ctx context.Context, kind string, request, result any) error
 	return nil
 }
 
-// take hands a frame to its stream. An error ends the session.
+// take passes a frame to its stream. An error ends the session.
 func (c *Conn) take(f frame) error {
 	c.mu.Lock()
 	s := c.streams[f.stream]
@@ -174,7 +174,7 @@ func (c *Conn) take(f frame) error {
 	}
 	c.mu.Unlock()
 	if s == nil {
-		return nil // of a stream that was closed here: still on its way when the other side heard of it
+		return nil // of a stream that was closed here while the frame was on its way
 	}
 	switch f.kind {
 	case frameOpen:
@@ -202,15 +202,15 @@ func (c *Conn) take(f frame) error {
 	}
 }
 
-var errReset = errors.New("the other side gave the stream up")
+var errReset = errors.New("the other side closed the stream")
 
-// reply is the payload of a frameReply: one of the two.
+// reply is the payload of a frameReply. It has one of the two fields.
 type reply struct {
 	Result json.RawMessage `json:",omitempty"`
 	Error  string          `json:",omitempty"`
 }
 
-// serve runs the handler for a stream the host opened.
+// serve runs the handler for a stream that the host has opened.
 func (c *Conn) serve(s *Stream, o opening) {
 	var out reply
 	result, err := c.handler(s, o.Kind, o.Request)

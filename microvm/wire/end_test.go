@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// soon fails the test when nothing comes.
+// soon fails the test if nothing arrives.
 func soon[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -23,8 +23,8 @@ func soon[T any](t *testing.T, what string, c <-chan T) T {
 	}
 }
 
-// Who gives a stream up tells the other side, which waits for nothing any more.
-func TestTheOtherSideHearsThatAStreamWasGivenUp(t *testing.T) {
+// A stream that is closed ends on the other side, too.
+func TestCloseResetsOtherSide(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
 	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
 		close(began)
@@ -46,8 +46,8 @@ func TestTheOtherSideHearsThatAStreamWasGivenUp(t *testing.T) {
 	}
 }
 
-// What was on its way when a stream was given up is not kept: nobody would take it.
-func TestNothingIsKeptForAStreamThatWasGivenUp(t *testing.T) {
+// What was on its way when a stream was closed is dropped.
+func TestClosedStreamKeepsNothing(t *testing.T) {
 	s := newStream(newConn(&recorder{}, nil, nil), 1)
 	s.Close()
 	err := errors.Join(s.takeData(frame{kind: frameData, payload: []byte("\x01late")}),
@@ -58,8 +58,8 @@ func TestNothingIsKeptForAStreamThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// A guest ends sessions with hosts that break the rules, and waits for the next one.
-func TestAGuestTakesNoRepliesFromItsHost(t *testing.T) {
+// A guest ends sessions with hosts that break the protocol, and waits for the next one.
+func TestHostCannotReply(t *testing.T) {
 	guest := newConn(&recorder{}, nil,
 		func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })
 	defer func() { _ = guest.Close() }()
@@ -72,8 +72,8 @@ func TestAGuestTakesNoRepliesFromItsHost(t *testing.T) {
 	}
 }
 
-// An agent of another release is told from a broken one, with what to do.
-func TestAnAgentOfAnotherVersionIsNotSpokenTo(t *testing.T) {
+// The error for an agent of another release says what to do.
+func TestOtherVersion(t *testing.T) {
 	a, b := net.Pipe()
 	defer func() { _ = b.Close() }()
 	go func() {
@@ -89,7 +89,7 @@ func TestAnAgentOfAnotherVersionIsNotSpokenTo(t *testing.T) {
 	}
 }
 
-func TestLogRecordsAreReadToTheByte(t *testing.T) {
+func TestLogRecordBounds(t *testing.T) {
 	record := func(change func(b []byte) []byte) []byte {
 		return change(LogRecord{Nanos: 7, Container: 1, Restart: 2, Line: make([]byte, MaxLogLine)}.Encode())
 	}

@@ -1,13 +1,13 @@
-// Package wire is the language between a microVM host and the agent inside a microVM: frames over one byte stream (a
-// virtio-serial port), and on top of them streams that either side may use at the same time: one for the pod's
-// status, one for its logs, one for each exec.
+// Package wire is the protocol between a microVM host and the agent inside a microVM: frames over one byte stream (a
+// virtio-serial port) and, on top of them, streams that both sides use concurrently: one for the pod's status, one
+// for its logs, one for each exec.
 //
-// The host trusts nothing that comes from a guest: every length is bounded before it is believed, a guest opens no
-// streams, and what breaks the rules ends the connection with a [ProtocolError] and nothing else. Both sides bound
-// what they hold for the other: a stream carries at most [Window] bytes that its reader has not taken, or one message
-// that is larger.
+// The host trusts nothing that comes from a guest: it checks every length before it allocates, a guest cannot open
+// streams, and a violation of the protocol ends the connection with a [ProtocolError] and nothing else. Both sides
+// limit what they hold for each other: a stream carries at most [Window] bytes that its reader has not taken, or one
+// message that is larger.
 //
-// The package imports the standard library alone, since the agent is part of every guest's memory.
+// The package imports only the standard library, since the agent is part of every guest's memory.
 package wire
 
 import (
@@ -16,11 +16,11 @@ import (
 	"io"
 )
 
-// Version of the protocol. Host and guest agent come from one build, but a host may adopt virtual machines that an
-// older one started.
+// Version of the protocol. A host may adopt virtual machines that an older release started; their agents speak that
+// release's version.
 const Version = 1
 
-// Bounds of the protocol, in bytes.
+// Limits of the protocol, in bytes.
 const (
 	MaxPayload = 64 << 10  // of one frame
 	Window     = 256 << 10 // sent on a stream and not yet taken by its reader
@@ -28,17 +28,17 @@ const (
 	frameMagic = 'N'
 )
 
-// frameType says what a frame means to its stream.
+// frameType says what a frame means for its stream.
 type frameType uint8
 
 const (
-	frameOpen    frameType = iota + 1 // host to guest: begin a stream; the payload is an opening
+	frameOpen    frameType = iota + 1 // host to guest: opens a stream; the payload is an opening
 	frameData                         // bytes; the first byte of the payload is the channel
 	frameEnd                          // no more data on a channel
 	frameMessage                      // JSON, possibly in several frames
 	frameWindow                       // the reader took so many bytes
-	frameReply                        // the guest's last word on a stream, JSON: a result
-	frameReset                        // either side forgets the stream
+	frameReply                        // guest to host: the result, as JSON, which ends the stream
+	frameReset                        // the sender has closed the stream
 	frameLast
 )
 
@@ -52,7 +52,7 @@ type frame struct {
 	payload []byte
 }
 
-// ProtocolError says which rule of the protocol the other side broke. The connection is of no use after it.
+// ProtocolError says which rule of the protocol the other side broke. The connection is useless after it.
 type ProtocolError struct{ Rule string }
 
 func (e *ProtocolError) Error() string { return "control protocol broken by the other side: " + e.Rule }
@@ -67,7 +67,7 @@ func appendFrame(b []byte, f frame) []byte {
 	return append(b, f.payload...)
 }
 
-// readFrame reads one frame. It allocates only after the length has been checked. io.EOF means that the stream ended
+// readFrame reads one frame. It checks the length before it allocates. io.EOF means that the byte stream ended
 // between two frames.
 func readFrame(r io.Reader) (frame, error) {
 	var h [headerSize]byte

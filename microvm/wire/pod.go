@@ -2,38 +2,37 @@ package wire
 
 import "time"
 
-// Pod is everything a guest needs to run a pod: the host has resolved names, references and images.
+// Pod is everything that a guest needs to run a pod. The host has resolved names, references and images.
 type Pod struct {
-	// ID is the identity of this virtual machine: chosen by the host, told once, and asked for when a host adopts the
-	// machine again.
+	// ID is the VM's ID, which the host chooses. A host that adopts the VM asks for it.
 	ID       string
 	Hostname string
-	// UnixNano, Entropy and MachineID make a guest that was restored from a template a machine of its own.
+	// UnixNano, Entropy and MachineID make a guest that was restored from a template different from all others.
 	UnixNano  int64
 	Entropy   []byte
 	MachineID string
 	Network   Network
-	// Root disks by their serial; each is an ext4 file system, mounted read-only under the containers' writable layers.
+	// Disks are the serials of root disks. Each is an ext4 file system, mounted read-only under writable layers.
 	Disks []string
 	// Scratch is the serial of an ext4 disk for writable layers and emptyDirs; "" keeps them in memory.
 	Scratch string
 	Volumes []Volume
-	// in the order of the pod: first those of Kind Init and Sidecar, then the regular ones
+	// Containers in the order of the pod: first those of kind Init and Sidecar, then the regular ones.
 	Containers            []Container
 	RestartPolicy         RestartPolicy
 	Backoff               Backoff
 	GracePeriod           time.Duration
 	FSGroup               *int64
 	ShareProcessNamespace bool
-	HostPID               bool // the containers see the guest's processes; there are no others
+	HostPID               bool // the containers see the guest's processes
 	Sysctls               map[string]string
 }
 
-// Backoff of restarts: Initial, doubled with each, at most Max; over after Reset of running. Kubelet's are 10s, 5m
-// and 10m.
+// Backoff of restarts: Initial, doubled with each restart up to Max, and Initial again after a run of Reset. Kubelet's
+// are 10s, 5m and 10m.
 type Backoff struct{ Initial, Max, Reset time.Duration }
 
-// RestartPolicy is a pod's.
+// RestartPolicy is a pod's restart policy.
 type RestartPolicy string
 
 // Restart policies, as in Kubernetes.
@@ -43,17 +42,17 @@ const (
 	RestartNever     RestartPolicy = "Never"
 )
 
-// Network of the guest. Without an Address it has a loopback interface alone.
+// Network of the guest. Without an Address the guest has only a loopback interface.
 type Network struct {
 	MAC         string
-	Address     string // CIDR, like 10.0.2.15/24; with 32 bits all but the guest itself is behind the gateway
+	Address     string // CIDR, like 10.0.2.15/24; with 32 bits everything is behind the gateway
 	Gateway     string
 	MTU         int
 	Nameservers []string
 	Searches    []string
 	Options     []string
 	Hosts       []HostAlias
-	Domain      string // in which the host name is found, like web.shop.svc.cluster.local; "" if in none
+	Domain      string // of the host name, like web.shop.svc.cluster.local; "" if it is in none
 }
 
 // HostAlias is a line of /etc/hosts.
@@ -62,13 +61,13 @@ type HostAlias struct {
 	Names []string
 }
 
-// Volume is a directory that containers mount. Without Files it is an emptyDir.
+// Volume is a directory that containers mount. It is an emptyDir unless it is Projected.
 type Volume struct {
 	Name      string
 	Memory    bool  // on a tmpfs
 	SizeLimit int64 // bytes; enforced on a tmpfs
 	Files     []File
-	Projected bool // holds Files, possibly none, replaced all at once by an update
+	Projected bool // contains Files, possibly none, which an update replaces at once
 }
 
 // File of a configMap, secret, projected or downwardAPI volume.
@@ -85,7 +84,7 @@ type ContainerKind string
 // Kinds of containers.
 const (
 	KindInit ContainerKind = "Init" // to completion, one after the other, before the regular ones
-	// started in the order of the init containers, runs until the regular ones are over
+	// KindSidecar is started in the order of the init containers, and runs until the regular ones have ended.
 	KindSidecar ContainerKind = "Sidecar"
 	KindRegular ContainerKind = "Regular"
 )
@@ -120,18 +119,18 @@ type Container struct {
 	// the container failed.
 	TerminationMessagePath string
 	FallbackToLogs         bool
-	// Earlier is what became of the container in machines before this one, which ended under it; nil: there was none.
+	// Earlier is the container's history in earlier VMs of the pod, which ended under it; nil: there were none.
 	Earlier *Earlier
 }
 
-// Earlier is what became of a container before its pod was given another machine.
+// Earlier is the history of a container in earlier VMs of its pod.
 type Earlier struct {
-	Runs     int   // there were
-	LastExit *Exit // of the last one; nil: there was none
+	Runs     int   // how often it ran
+	LastExit *Exit // of its last run; nil: it has not run
 	Over     bool  // it has done its work and is not run again
 }
 
-// Status is what is known of the container until its new machine tells of it.
+// Status returns what is known about the container until its new VM reports its status.
 func (e Earlier) Status(name string) ContainerStatus {
 	s := ContainerStatus{Name: name, State: Waiting, Restarts: max(0, e.Runs-1), LastExit: e.LastExit}
 	if e.Over {
@@ -140,14 +139,10 @@ func (e Earlier) Status(name string) ContainerStatus {
 	return s
 }
 
-// User a container runs as. UID and GID go before Name, which is the image's USER: name or number, with :group or
-// without.
+// User is the user that a container runs as. The host has resolved names against the image.
 type User struct {
-	UID, GID *int64
-	Name     string
-	Groups   []int64
-	// NonRoot refuses to run as user 0.
-	NonRoot bool
+	UID, GID int64
+	Groups   []int64 // supplementary
 }
 
 // Mount of a volume into a container.
@@ -158,7 +153,7 @@ type Mount struct {
 	ReadOnly bool
 }
 
-// Action is one of: a command in the container, an HTTP request, a TCP connection, a gRPC health check, a pause.
+// Action is one of these: a command in the container, an HTTP request, a TCP connection, a gRPC health check, a pause.
 type Action struct {
 	Exec  []string
 	HTTP  *HTTPGet
@@ -167,10 +162,10 @@ type Action struct {
 	Sleep time.Duration
 }
 
-// HTTPGet succeeds with a status from 200 to 399.
+// HTTPGet succeeds with a status code from 200 to 399.
 type HTTPGet struct {
-	Scheme  string // http or https; certificates are not checked
-	Host    string // "" is the pod itself
+	Scheme  string // http or https; certificates are not verified
+	Host    string // "" means the pod
 	Port    int
 	Path    string
 	Headers []Header
@@ -179,13 +174,13 @@ type HTTPGet struct {
 // Header of an HTTP request.
 type Header struct{ Name, Value string }
 
-// TCPSocket succeeds when a connection can be opened.
+// TCPSocket succeeds if a connection can be opened.
 type TCPSocket struct {
-	Host string // "" is the pod itself
+	Host string // "" means the pod
 	Port int
 }
 
-// GRPCHealth asks grpc.health.v1.Health/Check.
+// GRPCHealth calls grpc.health.v1.Health/Check.
 type GRPCHealth struct {
 	Port    int
 	Service string

@@ -6,39 +6,34 @@ import (
 	"time"
 )
 
-// Kinds of streams a host opens, with the type of the request and of the reply.
+// Kinds of streams, with the types of request and reply.
 const (
-	KindHello    = "hello"    // nil, Hello
-	KindStart    = "start"    // Pod, nil: the pod was taken on; its status tells the rest
-	KindWatch    = "watch"    // nil; messages: Update, the first at once, then on each change
-	KindLogs     = "logs"     // LogsRequest; data: LogRecord; messages from the host: LogsTaken
-	KindFlush    = "flush"    // nil, nil: when the host has taken all records there are
-	KindExec     = "exec"     // Exec; data on Stdin, Stdout, Stderr; messages from the host: Size; ExecResult
-	KindAttach   = "attach"   // Attach; as exec
-	KindConnect  = "connect"  // Connect; data on Stdin from the host, on Stdout from the guest, ends either way; nil
-	KindStats    = "stats"    // nil, Stats
-	KindFiles    = "files"    // Volume, nil: its files are replaced all at once
-	KindSignal   = "signal"   // Signal, nil
-	KindStop     = "stop"     // Stop, nil: when no container runs any more
-	KindPowerOff = "poweroff" // nil; the guest goes without a reply
-	KindPing     = "ping"     // Ping, nil
+	KindHello   = "hello"   // nil, Hello
+	KindStart   = "start"   // Pod, nil: the pod was started; its status reports the rest
+	KindWatch   = "watch"   // nil; messages: Update, at once and after each change
+	KindLogs    = "logs"    // LogsRequest; data: LogRecord; messages from the host: LogsTaken
+	KindFlush   = "flush"   // nil, nil: the host has taken all records
+	KindExec    = "exec"    // Exec; data on Stdin, Stdout, Stderr; messages from the host: Size; ExecResult
+	KindAttach  = "attach"  // Attach; as exec
+	KindConnect = "connect" // Connect; data on Stdin from the host and on Stdout from the guest, until either ends; nil
+	KindStats   = "stats"   // nil, Stats
+	KindFiles   = "files"   // Volume, nil: all its files are replaced at once
+	KindStop    = "stop"    // Stop, nil: no container runs any more
+	KindPing    = "ping"    // Ping, nil
 )
 
-// Hello is a guest agent's answer to a host that has begun a session.
+// Hello is an agent's answer to a host that begins a session.
 type Hello struct {
-	ID          string // of the pod it was told to start; "" before
-	MemoryBytes int64  // of the guest, as its kernel sees it
-	CPUs        int
-	Kernel      string
+	ID string // of the pod it runs; "" before it has one
 }
 
-// Ping asks whether the agent is alive and sets the guest's clock when it is far off.
+// Ping asks whether the agent is alive, and corrects the guest's clock.
 type Ping struct{ UnixNano int64 }
 
-// LogsRequest asks for what was logged after a record (its Nanos; 0: all there is).
+// LogsRequest asks for the log records after a time; 0 asks for all.
 type LogsRequest struct{ After int64 }
 
-// LogsTaken lets the guest forget records up to one: the host has stored them.
+// LogsTaken lets the guest drop records up to a time, since the host has stored them.
 type LogsTaken struct{ Through int64 }
 
 // Exec starts a process in a running container.
@@ -49,7 +44,7 @@ type Exec struct {
 	Size                       *Size
 }
 
-// Attach joins the first process of a running container.
+// Attach connects to the first process of a running container.
 type Attach struct {
 	Container             string
 	Stdin, Stdout, Stderr bool
@@ -59,28 +54,22 @@ type Attach struct {
 // Size of a terminal, in characters.
 type Size struct{ Columns, Rows uint16 }
 
-// ExecResult is how a process ended: as a shell says it, 128 + signal for a killed one.
+// ExecResult is how a process ended: its exit code or, as a shell reports it, 128 plus the signal that killed it.
 type ExecResult struct{ Code int }
 
 // Connect opens a TCP connection to a port of the pod.
 type Connect struct{ Port int }
 
-// Signal goes to a container's first process.
-type Signal struct {
-	Container string
-	Number    int
-}
-
-// Stop ends the pod: preStop hooks, the stop signal, and after Grace SIGKILL.
+// Stop ends the pod with preStop hooks, the stop signal and, after Grace, SIGKILL.
 type Stop struct{ Grace time.Duration }
 
-// Update is what a guest has to say of its pod: where it stands, and what happened meanwhile.
+// Update reports the pod's status, and what has happened since the last update.
 type Update struct {
 	Status PodStatus
 	Events []Event
 }
 
-// Event of a container, in kubelet's words.
+// Event is an event of a container, in kubelet's words.
 type Event struct {
 	Container string
 	Warning   bool
@@ -88,9 +77,9 @@ type Event struct {
 	Message   string
 }
 
-// PodStatus is what the guest knows of its pod.
+// PodStatus is what the guest knows about its pod.
 type PodStatus struct {
-	Initialized bool // the init containers have done their work
+	Initialized bool // the init containers have succeeded
 	Done        bool // nothing runs and nothing will be started
 	Containers  []ContainerStatus
 	// Failure says why the pod as a whole could not be run.
@@ -107,18 +96,18 @@ const (
 	Terminated State = "Terminated"
 )
 
-// ContainerStatus is a container's state and how it came to it.
+// ContainerStatus is a container's state and its history.
 type ContainerStatus struct {
 	Name     string
 	State    State
-	Reason   string // of waiting
+	Reason   string // for Waiting
 	Message  string
-	Started  time.Time // of running
-	Exit     *Exit     // of the current state Terminated
-	LastExit *Exit     // of the run before this one
+	Started  time.Time // for Running
+	Exit     *Exit     // for Terminated
+	LastExit *Exit     // of the previous run
 	Restarts int
 	Ready    bool
-	// StartupDone: the startup probe, if any, has succeeded.
+	// StartupDone is set when the startup probe, if there is one, has succeeded.
 	StartupDone bool
 }
 
@@ -160,22 +149,22 @@ type NetworkStats struct{ RxBytes, TxBytes, RxErrors, TxErrors uint64 }
 // FSStats of a file system, in bytes and inodes.
 type FSStats struct{ Capacity, Available, Used, Inodes, InodesFree uint64 }
 
-// LogRecord is a line, or a part of one, that a container wrote.
+// LogRecord is a line, or a part of a line, that a container has written.
 type LogRecord struct {
-	Nanos     int64 // Unix time; strictly increasing within a pod, so that it names the record
+	Nanos     int64 // Unix time; strictly increasing within a pod, so that it identifies the record
 	Container uint16
 	Restart   uint32
 	Stream    byte // Stdout or Stderr
-	Partial   bool // the line goes on in the next record of the same stream
+	Partial   bool // the next record of the same stream continues the line
 	Line      []byte
 }
 
-// MaxLogLine is the longest Line; longer ones come in parts.
+// MaxLogLine is the maximum length of Line. Longer lines come in parts.
 const MaxLogLine = 16 << 10
 
 const logHeader = 8 + 2 + 4 + 1
 
-// Encode gives the data of a frame on channel r.Stream.
+// Encode returns the data of a frame on channel r.Stream.
 func (r LogRecord) Encode() []byte {
 	b := make([]byte, 0, logHeader+len(r.Line))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Nanos))
@@ -188,7 +177,7 @@ func (r LogRecord) Encode() []byte {
 	return append(append(b, partial), r.Line...)
 }
 
-// DecodeLogRecord reads one from data received on a channel.
+// DecodeLogRecord decodes the data received on a channel.
 func DecodeLogRecord(channel byte, b []byte) (LogRecord, error) {
 	if len(b) < logHeader || len(b) > logHeader+MaxLogLine || b[14] > 1 || channel != Stdout && channel != Stderr {
 		return LogRecord{}, broken("a log record of %d bytes on channel %d", len(b), channel)
@@ -203,7 +192,7 @@ func DecodeLogRecord(channel byte, b []byte) (LogRecord, error) {
 	}, nil
 }
 
-// Message decodes an item's message, and breaks the session's rules if it is not one.
+// Message decodes an item's message. If it cannot be decoded the error is a ProtocolError.
 func Message[T any](it Item) (v T, err error) {
 	if err := json.Unmarshal(it.Message, &v); err != nil {
 		return v, broken("a message that cannot be read: %v", err)

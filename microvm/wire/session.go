@@ -11,13 +11,13 @@ import (
 	"math"
 )
 
-// A session begins with the host's preamble, which the guest sends back. What either side finds before it is left
-// over from an earlier session (a host that was killed in the middle of a frame) and is skipped.
+// A session begins with the host's preamble, which the guest sends back. Whatever precedes it is left from an earlier
+// session, for instance of a host that was killed in the middle of a frame, and is skipped.
 const (
 	preambleMagic = "NODELESS"
 	preambleSize  = len(preambleMagic) + 2 + nonceSize
 	nonceSize     = 16
-	// maxStale bounds what is skipped: more than the buffers between the two can hold.
+	// maxStale limits what is skipped. It is more than the buffers between the two sides can hold.
 	maxStale = 4 << 20
 )
 
@@ -31,7 +31,7 @@ func (p preamble) bytes() []byte {
 	return append(b, p.nonce[:]...)
 }
 
-// findPreamble skips to the next preamble that accept likes, at most limit bytes.
+// findPreamble skips to the next preamble that accept accepts, over at most limit bytes.
 func findPreamble(r *bufio.Reader, limit int, accept func(preamble) bool) error {
 	for skipped := 0; ; skipped++ {
 		b, err := r.Peek(preambleSize)
@@ -53,9 +53,9 @@ func findPreamble(r *bufio.Reader, limit int, accept func(preamble) bool) error 
 	}
 }
 
-// Dial begins a session as the host, over a connection to the guest's control port. Put a deadline on the connection:
-// the guest may be hung or may not have booted yet. stale says that an earlier attempt went unanswered: the guest may
-// be waiting for the rest of a frame that a killed host left half-written, so that one frame's worth of zeros goes
+// Dial begins a session as the host, over a connection to the guest's control port. Set a deadline on the connection,
+// since the guest may hang or may still be booting. stale says that an earlier attempt was not answered: the guest
+// may be waiting for the rest of a frame that a killed host left unfinished, so Dial sends a frame's worth of zeros
 // first.
 func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 	p := preamble{version: Version}
@@ -74,16 +74,17 @@ func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 		return nil, fmt.Errorf("wait for the guest agent's answer: %w", err)
 	}
 	if version != Version {
-		return nil, fmt.Errorf("the guest agent speaks version %d of the control protocol, this host version %d: stop the pod, it was started by another release", version, Version)
+		return nil, fmt.Errorf("the guest agent speaks version %d of the control protocol, this host version %d: stop the "+
+			"pod, it was started by another release", version, Version)
 	}
 	return newConn(rw, r, nil), nil
 }
 
-// ServeGuest answers hosts, one after the other, until reading fails: with io.EOF when no host is connected. Handler
-// serves the streams they open.
+// ServeGuest serves hosts, one after the other, until reading fails; with io.EOF if no host is connected. handler
+// serves the streams that they open.
 //
-// A guest may not notice that one host has gone and another has come: a session ends where the next one's preamble
-// begins, and after a broken rule the guest waits for the next preamble.
+// A guest may not notice that one host has gone and another has come. So a session ends where the next one's preamble
+// begins, and after a violation of the protocol the guest waits for the next preamble.
 func ServeGuest(rw io.ReadWriter, handler Handler) error {
 	r := bufio.NewReaderSize(rw, MaxPayload)
 	for {
@@ -112,7 +113,7 @@ func accept(rw io.ReadWriter, r *bufio.Reader, handler Handler) (*Conn, error) {
 	return newConn(unclosed{rw}, r, handler), nil
 }
 
-// unclosed outlives a session.
+// unclosed ignores Close, so that the connection outlives a session.
 type unclosed struct{ io.ReadWriter }
 
 func (unclosed) Close() error { return nil }

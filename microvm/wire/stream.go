@@ -10,21 +10,21 @@ import (
 	"sync"
 )
 
-// Channels of a stream's data, as of a process.
+// Channels of a stream's data, numbered like a process's descriptors.
 const (
 	Stdin  = 0
 	Stdout = 1
 	Stderr = 2
 )
 
-// Item is one thing received on a stream.
+// Item is something received on a stream.
 type Item struct {
-	Channel byte            // of Data and End
+	Channel byte            // of Data or End
 	Data    []byte          // nil for a message and at the end of a channel
 	End     bool            // no more data on Channel
 	Message json.RawMessage // set for a message
-	cost    int             // of the window: that of all frames the item came in
-	lent    int             // of the cost, what the window was widened by before the item was taken
+	cost    int             // against the window: that of all its frames
+	lent    int             // the part of cost by which the window was extended
 }
 
 // Stream is one conversation of a session. One goroutine may receive while others send.
@@ -35,12 +35,12 @@ type Stream struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	queue   []Item
-	partial partial // a message, reply or opening of which more is to come
+	partial partial // a message, reply or opening whose frames have not all arrived
 	held    int     // cost of queue and partial
-	lent    int     // what the window is wider for queue and partial
+	lent    int     // by how much the window is extended for queue and partial
 	credit  int     // bytes that may be sent
 	answer  *reply
-	err     error // set: nothing more arrives
+	err     error // set when nothing more arrives
 	closed  chan struct{}
 }
 
@@ -53,7 +53,7 @@ func newStream(c *Conn, id uint32) *Stream {
 // Done is closed when nothing more arrives on the stream.
 func (s *Stream) Done() <-chan struct{} { return s.closed }
 
-// Send sends data on a channel. It blocks while the other side has Window bytes that it has not taken.
+// Send sends data on a channel. It blocks while the other side has not taken Window bytes.
 func (s *Stream) Send(channel byte, data []byte) error {
 	for len(data) > 0 {
 		n, err := s.reserve(min(len(data), MaxPayload-1))
@@ -68,7 +68,7 @@ func (s *Stream) Send(channel byte, data []byte) error {
 	return nil
 }
 
-// Writer is Send on one channel as an io.Writer.
+// Writer returns an io.Writer that sends on a channel.
 func (s *Stream) Writer(channel byte) io.Writer { return writer{s, channel} }
 
 type writer struct {
@@ -83,7 +83,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// End says that no more data comes on the channel.
+// End says that there is no more data on a channel.
 func (s *Stream) End(channel byte) error {
 	if _, err := s.reserve(0); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (s *Stream) SendMessage(v any) error {
 	return s.sendParts(frameMessage, b, true)
 }
 
-// sendParts sends a payload in as many frames as it needs; counted ones wait for the window.
+// sendParts sends a payload in as many frames as it needs. Counted ones wait for the window.
 func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 	for {
 		n := min(len(b), MaxPayload)
@@ -121,7 +121,7 @@ func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 	}
 }
 
-// reserve waits until a frame with some of n bytes may be sent, and says how many.
+// reserve waits until a frame with some of n bytes may be sent, and returns with how many.
 func (s *Stream) reserve(n int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Stream) reserve(n int) (int, error) {
 	return n, nil
 }
 
-// Receive waits for the next item. io.EOF means that the stream has ended as it should.
+// Receive waits for the next item. io.EOF means that the stream has ended regularly.
 func (s *Stream) Receive() (Item, error) {
 	s.mu.Lock()
 	for len(s.queue) == 0 && s.err == nil {
@@ -161,13 +161,13 @@ func (s *Stream) Receive() (Item, error) {
 	return it, nil
 }
 
-// grant lets the other side send n bytes more.
+// grant lets the other side send n more bytes.
 func (s *Stream) grant(n int) error {
 	return s.c.send(frame{kind: frameWindow, stream: s.id, payload: binary.BigEndian.AppendUint32(nil, uint32(n))})
 }
 
-// Wait drops all items, waits for the guest's reply and decodes it into result (nil: not wanted). A refusal by the
-// guest comes back as a *RemoteError.
+// Wait drops all items, waits for the guest's reply and decodes it into result, unless that is nil. If the guest
+// refuses the request, the error is a *RemoteError.
 func (s *Stream) Wait(ctx context.Context, result any) error {
 	stop := context.AfterFunc(ctx, func() { s.abandon(ctx.Err()) })
 	defer stop()
@@ -184,7 +184,7 @@ func (s *Stream) Wait(ctx context.Context, result any) error {
 	return s.Reply(result)
 }
 
-// RemoteError is a refusal by the guest agent: the request reached it.
+// RemoteError is the guest agent's refusal of a request.
 type RemoteError struct{ Message string }
 
 func (e *RemoteError) Error() string { return e.Message }
@@ -207,7 +207,7 @@ func (s *Stream) Reply(result any) error {
 	return nil
 }
 
-// Close gives the stream up; the other side hears of it.
+// Close closes the stream on both sides.
 func (s *Stream) Close() { s.abandon(ErrClosed) }
 
 func (s *Stream) abandon(cause error) {
@@ -216,7 +216,7 @@ func (s *Stream) abandon(cause error) {
 	}
 }
 
-// forget takes the stream out of its session and reports whether it was still in it.
+// forget removes the stream from its session. It reports whether the stream was still in it.
 func (s *Stream) forget(cause error) bool {
 	s.c.mu.Lock()
 	_, was := s.c.streams[s.id]
@@ -226,7 +226,7 @@ func (s *Stream) forget(cause error) bool {
 	return was
 }
 
-// end lets nothing more arrive; what has arrived can still be received.
+// end prevents that anything more arrives. What has arrived can still be received.
 func (s *Stream) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

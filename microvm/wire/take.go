@@ -5,19 +5,19 @@ import (
 	"io"
 )
 
-// frameCost is what a frame costs of a stream's window beside its bytes, so that the window bounds the number of
-// items too.
+// frameCost is what a frame costs of a stream's window beside its bytes. With it the window also limits the number of
+// items.
 const frameCost = 64
 
-// partial is a JSON payload of which frames are still to come.
+// partial is a JSON payload whose frames have not all arrived.
 type partial struct {
 	kind  frameType // of its frames; 0: there is none
 	bytes []byte
-	cost  int // of the window
-	lent  int // of the cost, what the window was widened by
+	cost  int // against the window
+	lent  int // the part of cost by which the window was extended
 }
 
-// charge counts what arrived against the window, which the sender has to keep. s.mu is held.
+// charge counts what has arrived against the window, which the sender must not exceed. s.mu is held.
 func (s *Stream) charge(cost int) error {
 	if s.held += cost; s.held-s.lent > Window {
 		return broken("more than %d bytes on a stream before they are taken", Window)
@@ -25,8 +25,8 @@ func (s *Stream) charge(cost int) error {
 	return nil
 }
 
-// lend widens the window for a message that does not fit into it, and says by how much: enough for one more frame. It
-// does so only while nothing else waits to be taken, so that a stream holds at most one message more than its window.
+// lend extends the window for a message that does not fit into it, by enough for one more frame, and returns by how
+// much. It does so only while no other item waits, so that a stream holds at most one message more than its window.
 // s.mu is held.
 func (s *Stream) lend() int {
 	room := Window - (s.held - s.lent)
@@ -39,7 +39,7 @@ func (s *Stream) lend() int {
 	return n
 }
 
-// widen notes that the other side took n bytes.
+// widen records that the other side has taken n bytes.
 func (s *Stream) widen(n uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Stream) takeData(f frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return nil // given up here while it was on its way
+		return nil // closed here while it was on its way
 	}
 	cost := len(f.payload) - 1 + frameCost
 	s.queue = append(s.queue, Item{Channel: f.payload[0], Data: f.payload[1:], End: f.kind == frameEnd, cost: cost})
@@ -66,7 +66,7 @@ func (s *Stream) takeData(f frame) error {
 	return s.charge(cost)
 }
 
-// assemble adds a part of a JSON payload and reports whether it is whole. s.mu is held.
+// assemble adds a frame to a JSON payload, which it returns when it is complete. s.mu is held.
 func (s *Stream) assemble(f frame) ([]byte, bool, error) {
 	if s.partial.kind != 0 && s.partial.kind != f.kind {
 		return nil, false, broken("a message, reply or opening within another one")
@@ -90,7 +90,7 @@ func (s *Stream) assemble(f frame) ([]byte, bool, error) {
 	return whole, true, nil
 }
 
-// takeMessage queues a message that is whole. All its parts count against the window until it is taken.
+// takeMessage queues a message when it is complete. All its frames count against the window until it is taken.
 func (s *Stream) takeMessage(f frame) error {
 	lent, err := s.queueMessage(f)
 	if err != nil || lent == 0 {
@@ -99,12 +99,12 @@ func (s *Stream) takeMessage(f frame) error {
 	return s.grant(lent)
 }
 
-// queueMessage says what is to be granted for the message's next part.
+// queueMessage returns by how much it has extended the window for the next frame.
 func (s *Stream) queueMessage(f frame) (lent int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return 0, nil // given up here while it was on its way
+		return 0, nil // closed here while it was on its way
 	}
 	whole, ok, err := s.assemble(f)
 	if err != nil {
@@ -124,34 +124,33 @@ func (s *Stream) queueMessage(f frame) (lent int, err error) {
 	return 0, nil
 }
 
-// takeWhole assembles an opening or a reply, of which a stream has one: neither counts against the window.
-func (s *Stream) takeWhole(f frame) ([]byte, bool, error) {
+// takeWhole assembles an opening or a reply and decodes it when it is complete. Neither counts against the window,
+// since a stream has only one of each.
+func takeWhole[T any](s *Stream, f frame) (v T, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.assemble(f)
+	whole, ok, err := s.assemble(f)
+	if err != nil || !ok {
+		return v, false, err
+	}
+	if err := json.Unmarshal(whole, &v); err != nil {
+		return v, false, broken("an opening or a reply that cannot be read: %v", err)
+	}
+	return v, true, nil
 }
 
 func (s *Stream) takeOpen(f frame) error {
-	whole, ok, err := s.takeWhole(f)
-	if err != nil || !ok {
-		return err
+	o, ok, err := takeWhole[opening](s, f)
+	if ok {
+		go s.c.serve(s, o)
 	}
-	var o opening
-	if err := json.Unmarshal(whole, &o); err != nil {
-		return broken("an opening that cannot be read: %v", err)
-	}
-	go s.c.serve(s, o)
-	return nil
+	return err
 }
 
 func (s *Stream) takeReply(f frame) error {
-	whole, ok, err := s.takeWhole(f)
-	if err != nil || !ok {
+	r, ok, err := takeWhole[reply](s, f)
+	if !ok {
 		return err
-	}
-	var r reply
-	if err := json.Unmarshal(whole, &r); err != nil {
-		return broken("a reply that cannot be read: %v", err)
 	}
 	s.mu.Lock()
 	s.answer = &r

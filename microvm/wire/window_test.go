@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// frames encodes a message, reply or opening of stream 1 in parts of the given size.
+// frames encodes a message, reply or opening of stream 1 in parts of a size.
 func frames(kind frameType, text string, part int) []byte {
 	var b []byte
 	for {
@@ -26,10 +26,10 @@ func frames(kind frameType, text string, part int) []byte {
 	}
 }
 
-// text is a JSON string of n bytes.
+// text returns a JSON string of n bytes.
 func text(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 
-// filling is what costs n bytes of a window that nobody reads from, by the kind of what fills it.
+// filling returns data that costs n bytes of the window of a stream that nobody reads, by its kind.
 func filling(kind string, n int) []byte {
 	data := func(n int) []byte { // of one or more frames, which cost n together
 		var b []byte
@@ -66,8 +66,8 @@ func filling(kind string, n int) []byte {
 	panic(kind)
 }
 
-// hostTakes is why the session of a host with one open stream ends, which nobody reads from, when a guest has sent
-// the given bytes: io.EOF if it keeps to the rules.
+// hostTakes returns why the session of a host with one open stream, which nobody reads, ends when a guest has sent
+// some bytes: io.EOF if the guest has kept to the protocol.
 func hostTakes(t *testing.T, guest []byte) error {
 	t.Helper()
 	c := newConn(&recorder{}, bufio.NewReader(bytes.NewReader(guest)), nil)
@@ -77,8 +77,8 @@ func hostTakes(t *testing.T, guest []byte) error {
 	return c.Serve()
 }
 
-// A guest that does not wait for its window is ended with the first byte too many, whatever the bytes are.
-func TestTheWindowIsKeptToTheByte(t *testing.T) {
+// A guest that exceeds its window loses its session with the first byte too many, whatever the bytes are.
+func TestWindowIsExact(t *testing.T) {
 	for _, kind := range []string{
 		"data", "ends", "messages of one frame", "messages of many frames",
 		"a message and data",
@@ -96,9 +96,9 @@ func TestTheWindowIsKeptToTheByte(t *testing.T) {
 	}
 }
 
-// A guest sends large messages with a last frame of one byte, which nobody takes: the host holds one of them and the
-// beginning of another.
-func TestMessagesThatNobodyTakesAreBounded(t *testing.T) {
+// A guest sends large messages, each with a last frame of one byte, which nobody takes: the host holds one of them
+// and the beginning of another.
+func TestUntakenMessagesAreLimited(t *testing.T) {
 	one := frames(frameMessage, text(maxFromGuest-MaxPayload+1), MaxPayload)
 	s := newStream(newConn(&recorder{}, nil, nil), 1)
 	var err error
@@ -122,9 +122,9 @@ func TestMessagesThatNobodyTakesAreBounded(t *testing.T) {
 	}
 }
 
-// Messages of any size pass through a window that is smaller, many of them, with data between them; when all are
-// taken the window is as it was.
-func TestMessagesLargerThanTheWindowPass(t *testing.T) {
+// Many messages of any size pass through a window that is smaller, with data between them. When all are taken, the
+// window is as it was.
+func TestMessagesLargerThanWindow(t *testing.T) {
 	sizes := []int{2, MaxPayload, Window - 4*frameCost, Window, Window + 1, maxFromGuest}
 	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
 		for range 3 {
@@ -161,9 +161,9 @@ func TestMessagesLargerThanTheWindowPass(t *testing.T) {
 	}
 }
 
-// A message that has filled the window behind something else gets room for its next frame when that is taken, so that
-// its sender does not wait for ever.
-func TestAMessageGetsRoomWhenWhatIsBeforeItIsTaken(t *testing.T) {
+// A message that has filled the window behind another item gets room for its next frame when that item is taken. So
+// its sender does not wait forever.
+func TestMessageGetsRoomWhenOthersAreTaken(t *testing.T) {
 	var sent recorder
 	s := newStream(newConn(&sent, nil, nil), 1)
 	if err := s.takeData(frame{kind: frameData, payload: make([]byte, 101)}); err != nil {
@@ -188,8 +188,8 @@ func TestAMessageGetsRoomWhenWhatIsBeforeItIsTaken(t *testing.T) {
 	}
 }
 
-// Frames and messages are as large as they may be, and no larger.
-func TestSizesAreKeptToTheByte(t *testing.T) {
+// Frames and messages may have their maximum size, and no more.
+func TestSizeLimitsAreExact(t *testing.T) {
 	reply := func(n int) string { return `{"Error":` + text(n-len(`{"Error":}`)) + `}` }
 	for _, c := range []struct {
 		idea string
@@ -228,8 +228,8 @@ func TestSizesAreKeptToTheByte(t *testing.T) {
 	}
 }
 
-// No frame that is sent is larger than one may be, however much is sent at once.
-func TestWhatIsSentComesInFramesOfTheLargestSize(t *testing.T) {
+// No frame exceeds its maximum size, no matter how much is sent at once.
+func TestFrameSizes(t *testing.T) {
 	var sent recorder
 	s := newStream(newConn(&sent, nil, nil), 1)
 	if err := errors.Join(s.Send(Stdout, make([]byte, 2*MaxPayload)),
@@ -259,8 +259,8 @@ type recorder struct{ bytes.Buffer }
 
 func (*recorder) Close() error { return nil }
 
-// A host may open as many streams as a guest serves, and not one more.
-func TestStreamsAreCounted(t *testing.T) {
+// A host may open as many streams as a guest serves, and no more.
+func TestStreamLimit(t *testing.T) {
 	for _, over := range []int{0, 1} {
 		c := newConn(&recorder{}, nil,
 			func(s *Stream, _ string, _ json.RawMessage) (any, error) { <-s.Done(); return nil, nil })

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// dial is a host with a session to a guest.
+// dial returns a host with a session to a guest.
 func dial(t *testing.T, serve Handler) *Conn {
 	t.Helper()
 	a, b := net.Pipe()
@@ -26,7 +26,7 @@ func dial(t *testing.T, serve Handler) *Conn {
 	return host
 }
 
-func TestACallIsAnswered(t *testing.T) {
+func TestCall(t *testing.T) {
 	host := dial(t, func(_ *Stream, kind string, request json.RawMessage) (any, error) {
 		if kind == "no" {
 			return nil, errors.New("not here")
@@ -44,7 +44,7 @@ func TestACallIsAnswered(t *testing.T) {
 	}
 }
 
-func TestAStreamCarriesBytesAndMessagesBothWays(t *testing.T) {
+func TestStreamCarriesBytesAndMessages(t *testing.T) {
 	const size = 3 * Window
 	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
 		for total := 0; ; {
@@ -87,8 +87,8 @@ func TestAStreamCarriesBytesAndMessagesBothWays(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing stops its own sender, not the others.
-func TestASlowStreamDoesNotStopOthers(t *testing.T) {
+// A reader that takes nothing blocks its own sender and no other.
+func TestSlowStreamDoesNotBlockOthers(t *testing.T) {
 	host := dial(t, func(s *Stream, kind string, _ json.RawMessage) (any, error) {
 		if kind == "flood" {
 			for {
@@ -120,7 +120,7 @@ func TestASlowStreamDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestACallEndsWithItsContext(t *testing.T) {
+func TestCallEndsWithContext(t *testing.T) {
 	given := make(chan error, 1)
 	host := dial(t, func(s *Stream, kind string, _ json.RawMessage) (any, error) {
 		<-s.Done()
@@ -138,9 +138,9 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A host that was killed leaves half a frame; the next host is understood all the same, and does not take old bytes
-// for its own.
-func TestASessionBeginsAfterLeftovers(t *testing.T) {
+// A host that was killed has left half a frame. The next host can begin a session, and does not take old bytes for
+// its own.
+func TestSessionAfterLeftovers(t *testing.T) {
 	a, b := socketPair(t)
 	half := appendFrame(nil, frame{kind: frameData, stream: 7, payload: make([]byte, 1000)})
 	_, _ = a.Write(append([]byte("NODELES"), half[:500]...))
@@ -159,9 +159,9 @@ func TestASessionBeginsAfterLeftovers(t *testing.T) {
 	}
 }
 
-// A host ends and another takes its place on the same connection: the guest has not seen an end of file, and answers
-// the new one.
-func TestAGuestTakesTheNextHost(t *testing.T) {
+// A host ends and another takes its place on the same connection. The guest has not seen an end of file, and answers
+// the new host.
+func TestNextHost(t *testing.T) {
 	a, b := socketPair(t)
 	go func() {
 		_ = ServeGuest(b, func(_ *Stream, kind string, _ json.RawMessage) (any, error) { return kind, nil })
@@ -186,7 +186,7 @@ func TestAGuestTakesTheNextHost(t *testing.T) {
 	}
 }
 
-// socketPair is a connection with buffers, as the one to a virtual machine has.
+// socketPair returns a connection with buffers, like that to a virtual machine.
 func socketPair(t *testing.T) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("unix", t.TempDir()+"/s")
@@ -203,7 +203,7 @@ func socketPair(t *testing.T) (a, b net.Conn) {
 	return a, b
 }
 
-func TestBrokenRulesEndTheSession(t *testing.T) {
+func TestProtocolErrors(t *testing.T) {
 	message := func(kind frameType, flags uint8, payload string) []byte {
 		return appendFrame(nil, frame{kind: kind, flags: flags, stream: 1, payload: []byte(payload)})
 	}
@@ -239,8 +239,8 @@ func TestBrokenRulesEndTheSession(t *testing.T) {
 	}
 }
 
-// hostReads is what a host with one open stream makes of a guest that answers the preamble and then writes the given
-// bytes.
+// hostReads returns how the session of a host with one open stream ends when a guest answers the preamble and then
+// writes some bytes.
 func hostReads(t testing.TB, guest []byte) error {
 	a, b := net.Pipe()
 	defer func() { _ = b.Close() }()
@@ -266,8 +266,8 @@ func hostReads(t testing.TB, guest []byte) error {
 	return <-served
 }
 
-// Whatever a guest writes, the host's session ends with an error, not with a crash, a hang or unbounded memory.
-func FuzzAHostileGuest(f *testing.F) {
+// Whatever a guest writes, the host's session ends with an error and not with a crash, a hang or unlimited memory.
+func FuzzHostileGuest(f *testing.F) {
 	f.Add([]byte("garbage"))
 	f.Add(appendFrame(nil, frame{kind: frameMessage, stream: 1, payload: []byte(`{"a":1}`)}))
 	f.Add(appendFrame(nil, frame{kind: frameReply, stream: 1, payload: []byte(`{"Error":"x"}`)}))

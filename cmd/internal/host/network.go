@@ -79,7 +79,7 @@ func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Iden
 		Dir: p.Dir, Kube: p.Kube, Bridge: b, Services: services, APIServer: server, Log: p.Log, Joined: true,
 		Peers: h.peers, At: netip.AddrPortFrom(kubelets.Host, uint16(o.overlayPort)), Reached: o.reached,
 	})
-	p.Links, p.Resolve, p.Services, p.Dial = sandbox.Routed{Bridge: b}, h.net.Resolve, h.net.Variables, h.net.DialContext
+	p.Links, p.Resolve, p.Services, p.Dial = b, h.net.Resolve, h.net.Variables, h.net.DialContext
 	return nil
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/metricsapi"
 	"github.com/nodeless/nodeless/microvm/network"
-	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
 // startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile
@@ -118,7 +117,7 @@ func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 			return o.Wanted(ctx)
 		},
 	})
-	o.Links, o.Resolve, o.Services, o.Dial = sandbox.Routed{Bridge: b}, n.Resolve, n.Variables, n.DialContext
+	o.Links, o.Resolve, o.Services, o.Dial = b, n.Resolve, n.Variables, n.DialContext
 	return n, nil
 }
 

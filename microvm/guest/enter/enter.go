@@ -1,7 +1,7 @@
 // Package enter is the short-lived program that becomes a process of a container: it makes the container around
-// itself (or joins the one of another process), takes on the container's user and executes its program. It is apart
-// from the agent because it runs once for each container, exec and exec probe: a small Go program starts several
-// times faster than the agent, which knows HTTP and TLS.
+// itself, or joins that of another process, takes on the container's user and executes its program. It is not part of
+// the agent because it runs for each container, exec and exec probe: a small Go program starts several times faster
+// than the agent, which contains HTTP and TLS.
 package enter
 
 import (
@@ -19,44 +19,44 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Descriptors a process of this package inherits beside its standard ones.
+// Descriptors that a process of this package inherits beside its standard ones.
 const (
-	EntryFD  = 3 // the Entry, JSON, is read from it
-	ResultFD = 4 // what went wrong is written to it; it is closed when the program runs
-	JoinFD   = 5 // the mount namespace to join, with Entry.Join
+	EntryFD  = 3 // the Entry, as JSON, is read from it
+	ResultFD = 4 // errors are written to it; it is closed when the program runs
+	JoinFD   = 5 // the mount namespace to join, if Entry.Join is set
 )
 
-// Places in the guest. Containers see none of them.
+// Paths in the guest. Containers see none of them.
 const (
 	DisksDir   = "/disks"   // root disks by serial, read-only
 	ScratchDir = "/scratch" // writable layers and volumes: the scratch disk, or memory
-	DevicesDir = "/devices" // with the host's kernel: the devices that containers have, which are not the host's own files
-	PodDir     = "/pod"     // in memory: /etc files, projected volumes, termination messages
-	rootDir    = "/root"    // where a container's root is put together, in its own mount namespace
+	DevicesDir = "/devices" // with the host's kernel: the device nodes for containers, which are not the host's own
+	PodDir     = "/pod"     // in memory: files of /etc, projected volumes, termination messages
+	rootDir    = "/root"    // where a container's root is assembled, in its own mount namespace
 )
 
-// Entry is what enter needs to know.
+// Entry describes the process to become.
 type Entry struct {
-	Join   bool // the mount namespace is inherited from descriptor JoinFD
-	Hold   bool // no container: the process holds the namespace it was started in; all below is empty
-	Lower  string
-	Upper  string // holds data and work of the overlay
-	Mounts []Mount
-	// HostKernel: there is no virtual machine. Devices that the container makes are none, and what is below its root is
-	// out of reach for good.
+	Join bool // join the mount namespace of descriptor JoinFD
+	Hold bool // hold the namespaces of this process, without a container; the fields below are empty
+	// Lower is the image's root, Upper the directory for the overlay's data and work.
+	Lower, Upper string
+	Mounts       []Mount
+	// HostKernel is set without a virtual machine. The container cannot make device nodes then, and cannot reach what is
+	// below its root.
 	HostKernel bool
 	Container  wire.Container // Args, Env, WorkingDir, User, Capabilities, …
 }
 
-// Mount of a volume, or a part of it, into the container.
+// Mount is a volume, or a part of one, in the container.
 type Mount struct {
 	Source   string // absolute, in the guest
-	SubPath  string // below Source; made when it is missing
+	SubPath  string // below Source; made if it is missing
 	Target   string // absolute, in the container
 	ReadOnly bool
 }
 
-// Main becomes the container's process; it returns to nobody.
+// Main becomes the container's process. It does not return.
 func Main() {
 	runtime.LockOSThread()
 	var e Entry
@@ -69,7 +69,7 @@ func Main() {
 	os.Exit(128)
 }
 
-// execute does not return unless something is wrong.
+// execute returns only if it fails.
 func (e *Entry) execute() error {
 	_ = unix.Close(EntryFD)
 	if e.Hold {
@@ -85,27 +85,22 @@ func (e *Entry) execute() error {
 		return err
 	}
 	c := &e.Container
-	if e.HostKernel { // before the agent, and before most of the host
+	if e.HostKernel { // under memory pressure, kill containers before the agent and most of the host
 		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("100"), 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
-	id, err := lookUpUser(c.User)
+	if err := enterWorkingDir(c.WorkingDir); err != nil {
+		return err
+	}
+	path, err := lookPath(c.Args[0], c.Env)
 	if err != nil {
 		return err
 	}
-	if err := workingDir(c.WorkingDir); err != nil {
+	if err := dropPrivileges(c); err != nil {
 		return err
 	}
-	env := environment(c.Env, id.home)
-	path, err := lookPath(c.Args[0], env)
-	if err != nil {
-		return err
-	}
-	if err := dropPrivileges(c, id); err != nil {
-		return err
-	}
-	if err := unix.Exec(path, c.Args, env); err != nil {
+	if err := unix.Exec(path, c.Args, c.Env); err != nil {
 		if errors.Is(err, unix.ENOEXEC) {
 			return fmt.Errorf("exec %q: exec format error: the image is for another architecture, or the file is no program",
 				c.Args[0])
@@ -115,9 +110,9 @@ func (e *Entry) execute() error {
 	return nil
 }
 
-// joinMounts enters the mount namespace of a running container. The descriptor was opened by the agent.
+// joinMounts enters the mount namespace of a running container, which the agent has opened.
 func joinMounts() error {
-	if err := unix.Unshare(unix.CLONE_FS); err != nil { // threads share their root directory, which forbids it
+	if err := unix.Unshare(unix.CLONE_FS); err != nil { // Setns requires that threads do not share their root directory
 		return err
 	}
 	if err := unix.Setns(JoinFD, unix.CLONE_NEWNS); err != nil {
@@ -126,7 +121,7 @@ func joinMounts() error {
 	return unix.Close(JoinFD)
 }
 
-func workingDir(dir string) error {
+func enterWorkingDir(dir string) error {
 	if dir == "" {
 		dir = "/"
 	}
@@ -139,34 +134,15 @@ func workingDir(dir string) error {
 	return nil
 }
 
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-// environment adds PATH and HOME where they are missing.
-func environment(env []string, home string) []string {
-	has := func(name string) bool {
-		for _, v := range env {
-			if strings.HasPrefix(v, name+"=") {
-				return true
-			}
-		}
-		return false
-	}
-	if !has("PATH") {
-		env = append(env, "PATH="+defaultPath)
-	}
-	if !has("HOME") {
-		env = append(env, "HOME="+home)
-	}
-	return env
-}
-
-// lookPath finds the program by the container's own PATH.
+// lookPath finds the program in the container's own PATH.
 func lookPath(name string, env []string) (string, error) {
+	search := "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	for _, v := range env {
 		if path, ok := strings.CutPrefix(v, "PATH="); ok {
-			_ = os.Setenv("PATH", path)
+			search = path
 		}
 	}
+	_ = os.Setenv("PATH", search)
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrDot) {
 		err = nil

@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user that holds a namespace, as in Kubernetes' pause image.
+// nobody is the user that holds namespaces, as in Kubernetes' pause image.
 const nobody = 65535
 
-// hold is the first process of a namespace that containers share: it is there, and inherits their orphans, which the
-// kernel removes since the end of a child is ignored. Containers see it; through /proc they find an empty root and a
-// user without rights.
+// hold is the first process of a namespace that containers share. It keeps the namespace and adopts orphans, which the
+// kernel reaps since SIGCHLD is ignored. Containers see the process; through /proc they find an empty root and a user
+// without privileges.
 func hold() error {
-	// all that can be
-	signal.Ignore()
-	// a host may not allow it
+	signal.Ignore() // all signals that can be
+	// A host may not allow this.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0); err != nil && !errors.Is(err, unix.EACCES) {
 		return err
 	}
@@ -33,7 +32,7 @@ func hold() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	// Those of package syscall are of all threads.
+	// The functions of package syscall change all threads.
 	for _, drop := range []func() error{
 		func() error { return syscall.Setgroups(nil) }, func() error { return syscall.Setgid(nobody) },
 		func() error { return syscall.Setuid(nobody) },

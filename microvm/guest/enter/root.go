@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoot puts the container's root together in the mount namespace this process was started in, and makes it the
+// makeRoot assembles the container's root in the mount namespace that this process was started in, and makes it the
 // root.
 func (e *Entry) makeRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("part from the guest's mounts: %w", err)
+		return fmt.Errorf("leave the guest's mount propagation: %w", err)
 	}
 	data := filepath.Join(e.Upper, "data")
 	work := filepath.Join(e.Upper, "work")
@@ -25,11 +25,9 @@ func (e *Entry) makeRoot() error {
 	if e.HostKernel {
 		flags = unix.MS_NODEV
 	}
-	if err := (FS{
-		"overlay", rootDir, "overlay", flags,
-		"lowerdir=" + e.Lower + ",upperdir=" + data + ",workdir=" + work,
-	}).Do(); err != nil {
-		return fmt.Errorf("put the image and the writable layer together: %w", err)
+	if err := MountFS("overlay", rootDir, "overlay", flags,
+		"lowerdir="+e.Lower+",upperdir="+data+",workdir="+work); err != nil {
+		return fmt.Errorf("combine the image and the writable layer: %w", err)
 	}
 	if err := e.mountSystem(); err != nil {
 		return err
@@ -44,28 +42,28 @@ func (e *Entry) makeRoot() error {
 			return fmt.Errorf("make the root read-only: %w", err)
 		}
 	}
-	// The guest's own places are out of reach from here on; what is mounted from them stays.
+	// From here on the guest's own directories are out of reach; what is mounted from them stays.
 	for _, dir := range []string{DisksDir, ScratchDir, PodDir} {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("leave %s: %w", dir, err)
 		}
 	}
 	if e.HostKernel {
-		return pivotRoot()
+		return PivotRoot(rootDir)
 	}
 	return switchRoot()
 }
 
-// pivotRoot puts the new root in the place of the old one, which is gone then.
-func pivotRoot() error {
-	if err := errors.Join(unix.Chdir(rootDir), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH),
+// PivotRoot makes a directory the root of this process's mount namespace, and unmounts the old root.
+func PivotRoot(dir string) error {
+	if err := errors.Join(unix.Chdir(dir), unix.PivotRoot(".", "."), unix.Unmount(".", unix.MNT_DETACH),
 		unix.Chdir("/")); err != nil {
-		return fmt.Errorf("switch to the container's root: %w", err)
+		return fmt.Errorf("switch to the root %s: %w", dir, err)
 	}
 	return nil
 }
 
-// switchRoot moves the new root over the old one: the initial file system cannot be pivoted away.
+// switchRoot moves the new root over the old one, since the initial file system cannot be unmounted.
 func switchRoot() error {
 	if err := unix.Chdir(rootDir); err != nil {
 		return err
@@ -81,20 +79,17 @@ func switchRoot() error {
 
 // mountSystem mounts /proc, /sys and /dev of a container.
 func (e *Entry) mountSystem() error {
-	const plain = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	readOnly := uintptr(unix.MS_RDONLY)
 	if e.Container.Privileged {
 		readOnly = 0
 	}
 	at := func(p string) string { return filepath.Join(rootDir, p) }
-	for _, m := range []FS{
-		{"proc", at("proc"), "proc", plain, ""},
-		{"sysfs", at("sys"), "sysfs", plain | readOnly, ""},
-		{"cgroup2", at("sys/fs/cgroup"), "cgroup2", plain | readOnly, ""},
-	} {
-		if err := m.Do(); err != nil {
-			return err
-		}
+	if err := errors.Join(
+		MountFS("proc", at("proc"), "proc", DataOnly, ""),
+		MountFS("sysfs", at("sys"), "sysfs", DataOnly|readOnly, ""),
+		MountFS("cgroup2", at("sys/fs/cgroup"), "cgroup2", DataOnly|readOnly, ""),
+	); err != nil {
+		return err
 	}
 	if err := e.mountDev(at); err != nil {
 		return err
@@ -102,8 +97,8 @@ func (e *Entry) mountSystem() error {
 	if e.Container.Privileged {
 		return nil
 	}
-	// As every container runtime: what would change the kernel for the whole pod can be read but not written, what tells
-	// of it is hidden.
+	// As in every container runtime, files that change the kernel for the whole pod are read-only, and files that reveal
+	// secrets of it are hidden.
 	for _, p := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		if err := readOnlyBind(at("proc/"+p), at("proc/"+p)); err != nil {
 			return err
@@ -121,7 +116,7 @@ func (e *Entry) mountSystem() error {
 	return nil
 }
 
-// hide puts nothing in the place of a file or a directory, if it is there.
+// hide covers a file or directory, if it exists, with an empty one.
 func hide(path, null string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -130,7 +125,7 @@ func hide(path, null string) error {
 	case err != nil:
 		return err
 	case info.IsDir():
-		return FS{"tmpfs", path, "tmpfs", unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "size=0"}.Do()
+		return MountFS("tmpfs", path, "tmpfs", unix.MS_RDONLY|DataOnly, "size=0")
 	}
 	return unix.Mount(null, path, "", unix.MS_BIND, "")
 }
@@ -145,7 +140,24 @@ func readOnlyBind(source, target string) error {
 	return ReadOnly(target)
 }
 
-// ReadOnly keeps what is mounted at target from being written by way of it.
+// Flags of mounts.
+const (
+	NoDevices = unix.MS_NOSUID | unix.MS_NODEV
+	DataOnly  = NoDevices | unix.MS_NOEXEC
+)
+
+// MountFS mounts a file system as mount(2) does. It makes the target if it is missing.
+func MountFS(source, target, fstype string, flags uintptr, data string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(source, target, fstype, flags, data); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", fstype, target, err)
+	}
+	return nil
+}
+
+// ReadOnly makes the mount at target read-only.
 func ReadOnly(target string) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
@@ -160,7 +172,7 @@ func ReadOnly(target string) error {
 
 func (e *Entry) mountDev(at func(string) string) error {
 	if e.Container.Privileged {
-		if err := (FS{"devtmpfs", at("dev"), "devtmpfs", unix.MS_NOSUID, ""}).Do(); err != nil {
+		if err := MountFS("devtmpfs", at("dev"), "devtmpfs", unix.MS_NOSUID, ""); err != nil {
 			return err
 		}
 	} else {
@@ -176,27 +188,22 @@ func (e *Entry) mountDev(at func(string) string) error {
 			}
 		}
 	}
-	for _, m := range []FS{
-		// The guest's own terminals: exec gives one, and the program finds its name.
-		{"/dev/pts", at("dev/pts"), "", unix.MS_BIND, ""},
-		{filepath.Join(PodDir, "shm"), at("dev/shm"), "", unix.MS_BIND, ""},
-		{"mqueue", at("dev/mqueue"), "mqueue", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-	} {
-		if err := m.Do(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(
+		// The guest's own terminals, so that the program of an exec finds the name of its own.
+		MountFS("/dev/pts", at("dev/pts"), "", unix.MS_BIND, ""),
+		MountFS(filepath.Join(PodDir, "shm"), at("dev/shm"), "", unix.MS_BIND, ""),
+		MountFS("mqueue", at("dev/mqueue"), "mqueue", DataOnly, ""),
+	)
 }
 
-// mountOwnDev mounts a /dev with the devices that every container has, and no others: with the host's kernel it can
-// hold none but those.
+// mountOwnDev mounts a /dev with the devices that every container has. With the host's kernel, these are bind mounts
+// and device nodes do not work.
 func (e *Entry) mountOwnDev(at func(string) string) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_STRICTATIME)
 	if e.HostKernel {
 		flags |= unix.MS_NODEV
 	}
-	if err := (FS{"tmpfs", at("dev"), "tmpfs", flags, "mode=0755,size=64k"}).Do(); err != nil {
+	if err := MountFS("tmpfs", at("dev"), "tmpfs", flags, "mode=0755,size=64k"); err != nil {
 		return err
 	}
 	if !e.HostKernel {
@@ -215,13 +222,13 @@ func (e *Entry) mountOwnDev(at func(string) string) error {
 	return nil
 }
 
-// devices that every container has.
+// devices are those that every container has.
 var devices = map[string]uint64{
 	"null": unix.Mkdev(1, 3), "zero": unix.Mkdev(1, 5), "full": unix.Mkdev(1, 7), "random": unix.Mkdev(1, 8),
 	"urandom": unix.Mkdev(1, 9), "tty": unix.Mkdev(5, 0),
 }
 
-// MakeDevices makes them in a directory.
+// MakeDevices makes the nodes of these devices in a directory.
 func MakeDevices(dir string) error {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
@@ -233,8 +240,8 @@ func MakeDevices(dir string) error {
 	return nil
 }
 
-// bind mounts a volume, or a part of it. Symbolic links in the volume and in the image are followed as if each were a
-// world of its own: neither leads out of it.
+// bind mounts a volume, or a part of one. Symbolic links in the volume and in the image are resolved within it: neither
+// leads out.
 func (m Mount) bind() error {
 	source := m.Source
 	if m.SubPath != "" {
@@ -262,7 +269,7 @@ func (m Mount) bind() error {
 	return ReadOnly(target)
 }
 
-// openInside opens a path below root for mounting, without leaving root; missing directories are made.
+// openInside opens a path below root, for a mount, without leaving root. It can make missing directories.
 func openInside(root, path string, makeDir bool) (int, error) {
 	base, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -280,7 +287,7 @@ func openInside(root, path string, makeDir bool) (int, error) {
 	return unix.Openat2(base, path, how)
 }
 
-// makeInside makes sure that path exists below root, as a directory or a file, and returns its real place.
+// makeInside makes sure that path exists below root, as a directory or a file, and returns its real path.
 func makeInside(root, path string, dir bool) (string, error) {
 	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
 	at := ""

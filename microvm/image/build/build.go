@@ -1,5 +1,5 @@
-// Package build makes an OCI image of a directory, without a daemon, a registry or privileges: what the examples and
-// a newcomer need to run a first program in a microVM. The same directory gives the same image, byte for byte.
+// Package build makes an OCI image of a directory, without a daemon, a registry or privileges: enough for the examples,
+// and for a newcomer's first program in a microVM. The same directory gives the same image, byte for byte.
 package build
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// annotation that names an image in a layout's index (image-spec, annotations.md).
+// annotation names an image in the index of a layout (image-spec, annotations.md).
 const annotation = "org.opencontainers.image.ref.name"
 
 // Options of an image.
@@ -33,11 +33,11 @@ type Options struct {
 	Dir          string    // becomes the root of the image
 	Tag          string    // the image's name, such as example.local/busybox:1
 	Config       v1.Config // entrypoint, command, environment, user, working directory
-	Architecture string    // as Go calls it; empty: this machine's
+	Architecture string    // as Go calls it; empty: this host's
 }
 
-// Layout builds the image and puts it into the OCI layout at path, which is made if need be; an image of the same
-// name is replaced.
+// Layout builds the image and puts it into the OCI layout at path, which it creates if necessary. It replaces an
+// image of the same name.
 func Layout(path string, o Options) (v1.Hash, error) {
 	tag, err := name.NewTag(o.Tag, name.WeakValidation)
 	if err != nil {
@@ -60,7 +60,8 @@ func Layout(path string, o Options) (v1.Hash, error) {
 	return img.Digest()
 }
 
-// Image builds the image. Files belong to root and are dated 1970: neither who builds nor when is part of the image.
+// Image builds the image. All files belong to root and have the date of 1970, so that it does not depend on who
+// builds it, or when.
 func Image(o Options) (v1.Image, error) {
 	var archive bytes.Buffer
 	z := gzip.NewWriter(&archive)
@@ -123,7 +124,7 @@ func (w *writer) add(path string, d fs.DirEntry, err error) error {
 		}
 	}
 	if info.Mode()&(fs.ModeDevice|fs.ModeSocket) != 0 {
-		return fmt.Errorf("%s is a %s, which an image cannot hold; remove it", path, info.Mode().Type())
+		return fmt.Errorf("%s is a %s, which cannot be in an image; remove it", path, info.Mode().Type())
 	}
 	h, err := tar.FileInfoHeader(info, target)
 	if err != nil {
@@ -150,8 +151,8 @@ func (w *writer) add(path string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// firstName is the name under which a hard-linked file was written already, as those of `busybox --install` are; else
-// "".
+// firstName returns the name under which a hard-linked file, such as those of `busybox --install`, is in the archive
+// already, or "".
 func (w *writer) firstName(info fs.FileInfo, rel string) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() || stat.Nlink < 2 {

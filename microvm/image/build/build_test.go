@@ -29,7 +29,7 @@ func write(t *testing.T, dir string, names ...string) {
 	}
 }
 
-func TestTheSameDirectoryGivesTheSameImage(t *testing.T) {
+func TestBuildIsReproducible(t *testing.T) {
 	var digests []v1.Hash
 	for range 2 {
 		dir := t.TempDir()
@@ -73,7 +73,7 @@ func TestTheSameDirectoryGivesTheSameImage(t *testing.T) {
 	}
 }
 
-func TestLayoutHoldsOneImageOfAName(t *testing.T) {
+func TestLayoutReplacesImages(t *testing.T) {
 	dir, out := t.TempDir(), filepath.Join(t.TempDir(), "images")
 	for _, tag := range []string{"example.local/aa:1", "example.local/bb:1", "example.local/aa:1"} {
 		write(t, dir, tag)
@@ -94,7 +94,7 @@ func TestLayoutHoldsOneImageOfAName(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeBuilt(t *testing.T) {
+func TestBuildErrors(t *testing.T) {
 	dir := t.TempDir()
 	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// Extended attributes of one file share one block of ext4 (4,096 bytes less its header).
+// maxXattrs bounds the extended attributes of one file, which share one block of ext4 (4,096 bytes less its header).
 const maxXattrs = 3900
 
 const lostAndFound = "lost+found"
 
-// apply reads a layer and lays it over the tree.
+// apply reads a layer and merges it into the tree.
 func (t *tree) apply(s *stream, layer int) error {
 	r := tar.NewReader(s)
 	for seq := 0; ; seq++ {
@@ -48,10 +48,10 @@ func refuseEntry(layer, entry string, err error) error {
 	return r
 }
 
-// errTooMuch marks what a limit refused.
+// errTooMuch marks the errors of exceeded limits.
 var errTooMuch = errors.New("over the limit")
 
-// add lays one entry over the tree.
+// add merges one entry into the tree.
 func (t *tree) add(h *tar.Header, layer, seq int) error {
 	if err := t.count(h); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (t *tree) add(h *tar.Header, layer, seq int) error {
 		return t.whiteout(path.Dir(p), strings.TrimPrefix(base, whiteout), layer)
 	}
 	if isDevice(h.Typeflag) && (p == "dev" || strings.HasPrefix(p, "dev/")) {
-		return nil // the guest mounts its own /dev over it; images made with debootstrap carry such nodes
+		return nil // the guest mounts its own /dev over it; images made with debootstrap contain such nodes
 	}
 	dir, err := t.openDirectory(path.Dir(p), layer)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *tree) addRoot(h *tar.Header) error {
 
 func isDevice(kind byte) bool { return kind == tar.TypeChar || kind == tar.TypeBlock }
 
-// count adds the entry to what the image has asked for so far.
+// count adds the entry to what the image has used of its limits.
 func (t *tree) count(h *tar.Header) error {
 	if err := t.countEntry(); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (t *tree) count(h *tar.Header) error {
 	if t.metadata > t.limits.MetadataBytes {
 		return t.tooMuchMetadata()
 	}
-	// The logical size: a sparse file of a few bytes may claim exabytes.
+	// This is the logical size: a sparse file of a few bytes may claim exabytes.
 	if h.Size < 0 || h.Size > t.limits.Bytes-t.bytes {
 		return fmt.Errorf("%w: the image's files take more than %d bytes", errTooMuch, t.limits.Bytes)
 	}
@@ -148,7 +148,8 @@ func newNode(h *tar.Header, layer, seq int) (*node, error) {
 		}
 	case tar.TypeFifo:
 	case tar.TypeChar, tar.TypeBlock:
-		return nil, fmt.Errorf("is a device node (%d:%d): outside /dev it would open the virtual machine's devices to the pod", h.Devmajor, h.Devminor)
+		return nil, fmt.Errorf("is a device node (%d:%d): outside /dev it would open the virtual machine's devices to the pod",
+			h.Devmajor, h.Devminor)
 	default:
 		return nil, fmt.Errorf("tar entry of unknown type %q", h.Typeflag)
 	}
@@ -160,8 +161,8 @@ func newNode(h *tar.Header, layer, seq int) (*node, error) {
 	return n, err
 }
 
-// xattrs keeps file capabilities and user attributes. The rest either belongs to the machine that built the image
-// (SELinux, IMA), or would be orders to the guest's overlayfs (trusted.overlay.*, user.overlay.*).
+// xattrs returns the file capabilities and user attributes. Others belong to the machine that built the image (SELinux,
+// IMA) or would be instructions to the guest's overlayfs (trusted.overlay.*, user.overlay.*).
 func xattrs(h *tar.Header) (map[string]string, error) {
 	kept, size := map[string]string{}, 0
 	for k, v := range h.PAXRecords {
@@ -183,8 +184,8 @@ func xattrs(h *tar.Header) (map[string]string, error) {
 	return kept, nil
 }
 
-// hardLink gives an existing file one more name. Like link(2) it does not follow a symbolic link in the target's last
-// part.
+// hardLink gives an existing file another name. Like link(2) it does not follow a symbolic link in the last part of the
+// target.
 func (t *tree) hardLink(dir *node, base, target string, layer int) error {
 	p, err := clean(target)
 	if err != nil {

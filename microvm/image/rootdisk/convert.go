@@ -9,19 +9,19 @@ import (
 	"github.com/Microsoft/hcsshim/ext4/tar2ext4"
 )
 
-// Accounts are the image's own /etc/passwd and /etc/group, by which named users of a pod are resolved; empty where
-// there are none.
+// Accounts are the image's /etc/passwd and /etc/group, for the lookup of users and groups by name. They are empty if
+// the image has none.
 type Accounts struct {
 	Passwd, Group []byte
 }
 
-// Image is a set of layers that was read, checked and merged: ready to be written.
+// Image is a set of layers that have been read, checked and merged.
 type Image struct {
 	tree   *tree
 	layers []Layer
 }
 
-// Read applies the layers, lowest first. Errors are *Refused for what the image is to blame for.
+// Read applies the layers, lowest first. If the image is to blame for an error, it is a *Refused.
 func Read(ctx context.Context, layers []Layer, limits Limits) (*Image, error) {
 	t := newTree(limits.OrDefault())
 	for i, l := range layers {
@@ -38,19 +38,19 @@ func Read(ctx context.Context, layers []Layer, limits Limits) (*Image, error) {
 	return &Image{tree: t, layers: layers}, nil
 }
 
-// DiskBytes is an upper estimate of the disk's size: contents in blocks of 4 KiB, inodes of 256 bytes, directory
+// DiskBytes returns an upper estimate of the disk's size: contents in blocks of 4 KiB, inodes of 256 bytes, directory
 // entries, and the metadata of ext4 itself.
 func (i *Image) DiskBytes() int64 {
 	t := i.tree
 	return t.bytes + int64(t.entries)*(4096+256) + 2*t.metadata + t.bytes/64 + 16<<20
 }
 
-// Tar writes the merged file system as a tar. An Image is written once, by Tar or by Ext4.
+// Tar writes the merged file system as a tar. An Image can be written once, by Tar or by Ext4.
 func (i *Image) Tar(ctx context.Context, out io.Writer) (Accounts, error) {
 	return i.tree.write(ctx, i.layers, out)
 }
 
-// Ext4 writes the merged file system as a read-only ext4 file system. An Image is written once, by Tar or by Ext4.
+// Ext4 writes the merged file system as a read-only ext4 file system. An Image can be written once, by Tar or by Ext4.
 func (i *Image) Ext4(ctx context.Context, out io.ReadWriteSeeker) (Accounts, error) {
 	r, w := io.Pipe()
 	type written struct {
@@ -65,11 +65,12 @@ func (i *Image) Ext4(ctx context.Context, out io.ReadWriteSeeker) (Accounts, err
 	}()
 	err := tar2ext4.Convert(r, out, tar2ext4.MaximumDiskSize(2*i.DiskBytes()))
 	if err == nil {
-		_, err = io.Copy(io.Discard, r) // the archive's padding: the writer must not find the pipe closed
+		_, err = io.Copy(io.Discard, r) // the archive's padding, so that the writer does not find the pipe closed
 	}
 	_ = r.CloseWithError(err)
 	result := <-done
-	// When the disk fails, the writer fails with that cause and knows the entry; when the writer fails, so does the disk.
+	// When the disk fails, the writer fails with the same cause and knows the entry; when the writer fails, so does the
+	// disk.
 	if err = cmp.Or(result.err, err); err != nil {
 		return Accounts{}, fmt.Errorf("make the root disk: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// e2fsprogs judge the disk: it is an ext4 file system without a fault, and holds what the layers said.
+// e2fsprogs find no error in the ext4 file system, and it contains what the layers contain.
 func TestDiskIsSoundExt4(t *testing.T) {
 	e2fsck, err := exec.LookPath("/usr/sbin/e2fsck")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestDiskIsSoundExt4(t *testing.T) {
 	if info, err := disk.Stat(); err != nil || info.Size() > img.DiskBytes() {
 		t.Errorf("the disk has %d bytes (%v), the estimate was %d", info.Size(), err, img.DiskBytes())
 	}
-	// tar2ext4 leaves the bits behind the last inode of the bitmap clear; the kernel does not look at them.
+	// tar2ext4 leaves the bits behind the last inode of the bitmap clear; the kernel does not read them.
 	out, _ := exec.Command(e2fsck, "-fn", path).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "? no") && !strings.HasPrefix(line, "Padding at end of inode bitmap") {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// entries of a layer, in order. A content is given for files only.
+// entries are those of a layer, in order. Only files have content.
 type item struct {
 	tar.Header
 	content string
@@ -76,7 +76,7 @@ func opener(data []byte) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 }
 
-// layer is what an honest builder makes of the items.
+// layer returns the layer that an honest builder makes of the items.
 func layer(t testing.TB, items ...item) Layer {
 	t.Helper()
 	data := archive(t, items...)
@@ -85,7 +85,7 @@ func layer(t testing.TB, items ...item) Layer {
 	return Layer{Name: diff[:15], DiffID: diff, Open: opener(gzipped(t, data))}
 }
 
-// listing says what a root file system holds, a line per path.
+// listing describes a root file system, one line per path.
 func listing(t *testing.T, layers ...Layer) string {
 	t.Helper()
 	img, err := Read(t.Context(), layers, Limits{})

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Each refusal names the layer, the entry, the cause and what to do.
+// Each refusal names the layer, the entry, the cause and a remedy.
 func TestHostileLayersAreRefused(t *testing.T) {
 	small := Limits{Bytes: 1 << 20, Entries: 50, MetadataBytes: 8 << 10, Ratio: 20, RatioFrom: 64 << 10}
 	xattr := file("a", "")
@@ -117,10 +117,10 @@ func TestHostileLayersAreRefused(t *testing.T) {
 	}
 }
 
-// A sparse file claims 4 EiB and takes one kilobyte: the old GNU format, whose header says where the data is and how
-// large the file. File capabilities and the setuid bit are what programs run by; orders to the guest's overlayfs, and
-// what belongs to the machine that built the image, are left out.
-func TestModesAndAttributesThatAreKept(t *testing.T) {
+// A sparse file claims 4 EiB and occupies one kilobyte, in the old GNU format, whose header says where the data is
+// and how large the file is. File capabilities and the setuid bit are kept, since programs need them; instructions to
+// the guest's overlayfs, and attributes of the machine that built the image, are left out.
+func TestModesAndAttributes(t *testing.T) {
 	h := file("bin/ping", "#!ping")
 	h.Mode, h.PAXRecords = 0o4755, map[string]string{}
 	for _, name := range []string{
@@ -138,7 +138,7 @@ func TestModesAndAttributesThatAreKept(t *testing.T) {
 	}
 }
 
-func TestSparseGiantIsRefused(t *testing.T) {
+func TestSparseFilesCountInFull(t *testing.T) {
 	data := archive(t, item{tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1, Format: tar.FormatGNU}, "x"})
 	const kind, sum, sparse, realSize = 156, 148, 386, 483
 	data[kind] = tar.TypeGNUSparse
@@ -200,7 +200,7 @@ func TestDamagedLayersAreRefused(t *testing.T) {
 	}
 }
 
-func TestReadingStopsWithItsContext(t *testing.T) {
+func TestReadEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Read(ctx, []Layer{layer(t, file("a", "1"))}, Limits{}); !errors.Is(err, context.Canceled) {
@@ -208,7 +208,7 @@ func TestReadingStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// Whatever bytes a layer is made of, reading and writing it ends with a disk or an error.
+// Whatever the bytes of a layer are, reading and writing it ends with a disk or an error.
 func FuzzLayer(f *testing.F) {
 	f.Add(archive(f, dir("d"), file("d/a", "1"), hardlink("b", "d/a"), symlink("c", "d")))
 	f.Add(archive(f, file("d/.wh..wh..opq", ""), file(".wh.a", ""), device("dev/x")))

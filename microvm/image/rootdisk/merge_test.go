@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-func TestUpperLayersCoverLowerOnes(t *testing.T) {
+func TestLayersAreMerged(t *testing.T) {
 	for _, c := range []struct {
 		idea   string
 		layers [][]item
@@ -89,7 +89,7 @@ func TestUpperLayersCoverLowerOnes(t *testing.T) {
 	}
 }
 
-func TestCompressionIsToldByTheContent(t *testing.T) {
+func TestCompressionIsDetected(t *testing.T) {
 	plain := archive(t, file("a", strings.Repeat("x", 5000)))
 	z, err := zstd.NewWriter(nil)
 	if err != nil {

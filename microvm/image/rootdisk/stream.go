@@ -16,11 +16,11 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Windows of zstd streams are memory of the host; the encoders of all image builders use at most 8 MiB, `zstd --long`
-// 128 MiB.
+// zstdWindow bounds the windows of zstd streams, which occupy the host's memory. The encoders of image builders use
+// at most 8 MiB, `zstd --long` 128 MiB.
 const zstdWindow = 128 << 20
 
-// stream is the uncompressed tar of a layer. Reading it is counted against the limits and stops with the context.
+// stream is the uncompressed tar of a layer. Reads count against the limits and end with the context.
 type stream struct {
 	ctx        context.Context
 	layer      Layer
@@ -62,7 +62,7 @@ func open(ctx context.Context, l Layer, limits Limits) (*stream, error) {
 	return s, nil
 }
 
-// decompress tells the compression by its first bytes, as every runtime does: media types are often wrong.
+// decompress recognizes the compression by the first bytes, as every runtime does, since media types are often wrong.
 func (s *stream) decompress() error {
 	b := bufio.NewReaderSize(s.compressed, 64<<10)
 	magic, err := b.Peek(4)
@@ -89,7 +89,7 @@ func (s *stream) decompress() error {
 	return nil
 }
 
-// Read gives uncompressed bytes, or a refusal once there are too many of them.
+// Read returns uncompressed bytes, or a refusal once there are too many.
 func (s *stream) Read(p []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verify reads what is left and compares the whole with the layer's diff ID.
+// verify reads what is left and compares the whole tar with the layer's diff ID.
 func (s *stream) verify() error {
 	if _, err := io.Copy(io.Discard, s); err != nil {
 		return err

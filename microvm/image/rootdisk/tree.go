@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// What Linux allows (limits.h): PATH_MAX with its closing NUL, NAME_MAX, and path resolution's symbolic links.
+// Linux's limits (limits.h): PATH_MAX with its closing NUL, NAME_MAX, and the symbolic links of a path resolution.
 const (
 	maxPath  = 4095
 	maxName  = 255
 	maxLinks = 40
 )
 
-// node is a file, directory, symbolic link or fifo of the image. Several entries may lead to one node: hard links.
+// node is a file, directory, symbolic link or fifo of the image. Several entries can have the same node: hard links.
 type node struct {
 	kind     byte // tar.TypeReg, TypeDir, TypeSymlink or TypeFifo
 	mode     int64
@@ -30,9 +30,9 @@ type node struct {
 
 	layer, seq int // where a file's content is: the layer, and the entry's number in it
 
-	children   map[string]*entry // of a directory; looked at by tree.child and tree.list alone
-	hides      int               // of a directory: what layers below this one put into it or deeper is hidden
-	pathLength int               // of a directory: so that chains of links cannot build paths that nobody can open
+	children   map[string]*entry // of a directory; use tree.child and tree.list to read it
+	hides      int               // of a directory: hides what layers below this one put into it or deeper
+	pathLength int               // of a directory, so that chains of links cannot build paths that nobody can open
 
 	parent *node // of the first path the node is written at; set while writing
 	name   string
@@ -41,18 +41,18 @@ type node struct {
 // entry is a name in a directory.
 type entry struct {
 	node *node
-	// the last one that put it there or, of a directory, put something below it: a whiteout hides what lower layers put
+	// layer is the last one that put the entry there or put something below it. A whiteout hides what lower layers put.
 	layer int
 }
 
-// tree is the image's file system as far as the layers were applied.
+// tree is the image's file system, with the layers applied so far.
 type tree struct {
 	root     *entry
 	limits   Limits
 	entries  int
 	metadata int64
 	bytes    int64
-	work     int // looks at an entry of a directory, or parts of a path that lead to none
+	work     int // lookups of an entry in a directory, and parts of a path that need none
 }
 
 func newTree(limits Limits) *tree {
@@ -63,7 +63,7 @@ func newDir(mode int64) *node {
 	return &node{kind: tar.TypeDir, mode: mode, children: map[string]*entry{}}
 }
 
-// clean gives a path relative to the root, "" for the root itself. A path that climbs out is an error: no builder
+// clean returns a path relative to the root, "" for the root itself. A path that leads out is an error: no builder
 // writes one.
 func clean(name string) (string, error) {
 	p := path.Clean(strings.TrimLeft(name, "/"))
@@ -83,9 +83,9 @@ func clean(name string) (string, error) {
 	return p, nil
 }
 
-// child gives an entry of a directory; nil if there is none that is not hidden. Whiteouts only mark a directory: it
-// is here that what they hide goes, and that the mark is handed on to directories below. So a whiteout is one piece
-// of work, whatever it hides.
+// child returns an entry of a directory, or nil if there is none or it is hidden. Whiteouts only mark a directory. It
+// is here that the entries they hide are removed, and that the mark is passed on to directories below. So a whiteout
+// is a single piece of work, no matter how much it hides.
 func (t *tree) child(dir *node, name string) *entry {
 	t.work++
 	e := dir.children[name]
@@ -102,14 +102,14 @@ func (t *tree) child(dir *node, name string) *entry {
 	return e
 }
 
-// list gives the names in a directory that are not hidden, sorted.
+// list returns the names in a directory that are not hidden, sorted.
 func (t *tree) list(dir *node) []string {
 	names := slices.Sorted(maps.Keys(dir.children))
 	return slices.DeleteFunc(names, func(name string) bool { return t.child(dir, name) == nil })
 }
 
-// The work that an image may make, and how much more for each of its entries: ordinary ones make about ten. A path of
-// 4,095 bytes that goes through 40 links as long as that makes 80,000.
+// An image may cause this much work, and so much more for each of its entries. Ordinary entries cause about ten. A
+// path of 4,095 bytes through 40 links of the same length causes 80,000.
 const (
 	freeWork     = 1 << 20
 	workPerEntry = 64
@@ -118,14 +118,15 @@ const (
 // tooMuchWork bounds the work of applying layers.
 func (t *tree) tooMuchWork() error {
 	if limit := freeWork + workPerEntry*t.entries; t.work > limit {
-		return fmt.Errorf("%w: the paths of the image's %d entries have more than %d parts, counted through symbolic links", errTooMuch, t.entries, limit)
+		return fmt.Errorf("%w: the paths of the image's %d entries have more than %d parts, counted through symbolic links",
+			errTooMuch, t.entries, limit)
 	}
 	return nil
 }
 
-// walk leads from the root to the directory p as the kernel would with this tree as its root: symbolic links are
-// followed, ".." stops at the root. Missing directories are made when layer >= 0. The last of the entries is the
-// directory's, the first the root's.
+// walk resolves p, a directory, as the kernel would with this tree as its root: it follows symbolic links, and ".."
+// stops at the root. It makes missing directories if layer >= 0. It returns the entries from the root to the
+// directory.
 func (t *tree) walk(p string, layer int) ([]*entry, error) {
 	at, todo, links := []*entry{t.root}, p, 0
 	for todo != "" {
@@ -149,7 +150,7 @@ func (t *tree) walk(p string, layer int) ([]*entry, error) {
 			if layer < 0 {
 				return nil, fmt.Errorf("%q does not exist", short(name))
 			}
-			// Counted as an entry: one name of 4,095 bytes may ask for 2,000 directories.
+			// Counted as an entry, since one name of 4,095 bytes may ask for 2,000 directories.
 			if err := t.countEntry(); err != nil {
 				return nil, err
 			}
@@ -176,7 +177,7 @@ func (t *tree) walk(p string, layer int) ([]*entry, error) {
 	return at, nil
 }
 
-// directory is where walk leads.
+// directory returns the directory at p.
 func (t *tree) directory(p string, layer int) (*node, error) {
 	at, err := t.walk(p, layer)
 	if err != nil {
@@ -185,8 +186,8 @@ func (t *tree) directory(p string, layer int) (*node, error) {
 	return at[len(at)-1].node, nil
 }
 
-// openDirectory leads to the directory for an entry that the layer is about to put there: a whiteout of the layer,
-// also a later one, leaves the directories on the way.
+// openDirectory returns the directory for an entry that the layer is about to put there. It marks the directories on
+// the way, so that a whiteout of the same layer, also a later one, leaves them.
 func (t *tree) openDirectory(p string, layer int) (*node, error) {
 	at, err := t.walk(p, layer)
 	if err != nil {
@@ -198,7 +199,7 @@ func (t *tree) openDirectory(p string, layer int) (*node, error) {
 	return at[len(at)-1].node, nil
 }
 
-// put enters the node in a directory, in place of whatever was there.
+// put puts the node into a directory, in place of whatever was there.
 func (t *tree) put(dir *node, name string, n *node, layer int) error {
 	if len(name) > maxName {
 		return fmt.Errorf("name is %d bytes long, Linux allows %d", len(name), maxName)
@@ -216,7 +217,7 @@ func (t *tree) put(dir *node, name string, n *node, layer int) error {
 	return nil
 }
 
-// file gives the regular file at p, or nil: symbolic links are followed.
+// file returns the regular file at p, or nil. It follows symbolic links.
 func (t *tree) file(p string) *node {
 	for range maxLinks {
 		dir, err := t.directory(path.Dir(p), -1)

@@ -3,22 +3,23 @@ package rootdisk
 import (
 	"archive/tar"
 	"fmt"
+	"strings"
 )
 
-// Whiteouts (image-spec, layer.md): ".wh.NAME" hides NAME of lower layers, ".wh..wh..opq" everything lower layers put
-// in a directory. Other names that begin with ".wh..wh." are the book-keeping of aufs and mean nothing here.
+// Whiteouts (image-spec, layer.md): ".wh.NAME" hides NAME of lower layers, ".wh..wh..opq" hides everything that lower
+// layers put into a directory. Other names that begin with ".wh..wh." are bookkeeping of aufs and mean nothing here.
 const (
 	whiteout       = ".wh."
 	opaqueWhiteout = ".wh..opq"
 )
 
-// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself puts there
-// stays, whichever of the two entries comes first.
+// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself puts there stays,
+// whichever of the two entries comes first.
 func (t *tree) whiteout(dir, name string, layer int) error {
 	switch {
 	case name == "" || name == "." || name == "..":
 		return fmt.Errorf("whiteout of %q: a whiteout names a file of its own directory", name)
-	case len(name) >= len(whiteout) && name[:len(whiteout)] == whiteout && name != opaqueWhiteout:
+	case strings.HasPrefix(name, whiteout) && name != opaqueWhiteout:
 		return nil
 	}
 	d, err := t.directory(dir, layer)

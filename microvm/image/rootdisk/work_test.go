@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// workOf is how much work it is to read and to write an image, and how many entries it has.
+// workOf returns how much work it is to read and to write an image, and how many entries it has.
 func workOf(t testing.TB, layers ...Layer) (work, entries int) {
 	t.Helper()
 	img, err := Read(t.Context(), layers, Limits{})
@@ -33,8 +33,8 @@ func times(n int, f func(i int) item) []item {
 	return all
 }
 
-// Images that are made to be slow: ten times the entries are ten times the work.
-func TestWorkGrowsWithTheEntries(t *testing.T) {
+// For images that are made to be slow, ten times the entries cause ten times the work.
+func TestWorkIsLinear(t *testing.T) {
 	files := func(n int) []item {
 		return times(n, func(i int) item { return file(fmt.Sprintf("d/%d/f%d", i%10, i), "") })
 	}
@@ -79,8 +79,8 @@ func TestWorkGrowsWithTheEntries(t *testing.T) {
 	}
 }
 
-// Links that lead up and down again through each other make each short name a long way: such an image is refused
-// before it has cost much.
+// Links that lead up and down through each other give short names long paths. Such an image is refused before it has
+// cost much.
 func TestZigzagLinksAreRefused(t *testing.T) {
 	items := []item{dir("d")}
 	for i := range maxLinks - 1 {
@@ -105,8 +105,8 @@ func TestZigzagLinksAreRefused(t *testing.T) {
 	}
 }
 
-// Short names that stand for long paths do not become a tar that is a thousand times as long as the layer.
-func TestLongPathsBehindLinksAreBounded(t *testing.T) {
+// Short names for long paths do not make a tar that is a thousand times as long as the layer.
+func TestPathsThroughLinksAreLimited(t *testing.T) {
 	deep := strings.Repeat("d/", 1500) + "d"
 	items := append([]item{dir(deep), symlink("s", deep)},
 		times(400, func(i int) item { return file(fmt.Sprintf("s/f%d", i), "") })...)
@@ -131,8 +131,8 @@ func (w *written) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// slow is what the layers of an image without links make, entry for entry as the specification says it: a path is
-// hidden by a whiteout if a layer below put it there, a directory only if this layer has put nothing into it.
+// slow merges the layers of an image without links, entry by entry as in the specification: a whiteout hides a path
+// if a lower layer put it there, and a directory only if this layer has put nothing into it.
 func slow(layers [][]item) string {
 	type at struct {
 		layer   int
@@ -187,7 +187,7 @@ func slow(layers [][]item) string {
 	return strings.Join(lines, "\n")
 }
 
-// layersOf makes layers of bytes: each byte is an entry of a small tree or the end of a layer.
+// layersOf makes layers of bytes: each byte is an entry of a small tree, or the end of a layer.
 func layersOf(data []byte) [][]item {
 	names := []string{"a", "b", "a/c", "a/d", "b/c", "a/c/e", "a/c/f", "b/c/e"}
 	all := [][]item{nil}
@@ -212,7 +212,7 @@ func layersOf(data []byte) [][]item {
 	return all
 }
 
-// agrees checks that an image is what it is by the slow way, and how much work it is.
+// agrees checks that an image equals the one that slow makes, and returns how much work it is.
 func agrees(t *testing.T, layers [][]item) {
 	t.Helper()
 	var all []Layer
@@ -232,7 +232,7 @@ func agrees(t *testing.T, layers [][]item) {
 	}
 }
 
-func TestRandomLayersMakeWhatTheSpecificationSays(t *testing.T) {
+func TestRandomLayersFollowTheSpecification(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 22))
 		data := make([]byte, 1+random.IntN(40))

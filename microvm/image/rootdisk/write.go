@@ -14,15 +14,15 @@ import (
 
 const paxXattr = "SCHILY.xattr."
 
-// Larger account files than this are no account files.
+// maxAccounts is the size above which a file is not taken for an account file.
 const maxAccounts = 4 << 20
 
-// writer writes the tree as one tar: directories and links first, then the files' contents as they come in the
-// layers, then further names of hard-linked files. So parents precede children and targets precede links.
+// writer writes the tree as one tar: directories and links first, then the contents of files in the order of the
+// layers, then other names of hard-linked files. So parents precede children, and targets precede links.
 type writer struct {
 	ctx      context.Context
 	tar      *tar.Writer
-	paths    int64 // bytes of all paths that were written
+	paths    int64 // bytes of all paths written so far
 	tree     *tree
 	contents [][]*node // by layer
 	further  []link
@@ -61,8 +61,8 @@ func (n *node) header() *tar.Header {
 	return h
 }
 
-// header writes a header. Paths are bounded here: where links and short names build long ones, the tar could be a
-// thousand times as large as the layers.
+// header writes a header. It bounds the length of paths: where links and short names build long ones, the tar could
+// be a thousand times as large as the layers.
 func (w *writer) header(h *tar.Header) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (w *writer) header(h *tar.Header) error {
 	return nil
 }
 
-// walk writes everything that has no content, in the order of names, and remembers the rest.
+// walk writes everything that has no content, sorted by name, and remembers the rest.
 func (w *writer) walk(dir *node) error {
 	for _, name := range w.tree.list(dir) {
 		n := w.tree.child(dir, name).node
@@ -102,7 +102,7 @@ func (w *writer) walk(dir *node) error {
 	return nil
 }
 
-// layer reads a layer a second time and writes the contents that are still to be seen.
+// layer reads a layer a second time and writes the contents of files that are visible.
 func (w *writer) layer(s *stream, nodes []*node) error {
 	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.seq, b.seq) })
 	r := tar.NewReader(s)
@@ -150,7 +150,7 @@ func (w *writer) links() error {
 	return nil
 }
 
-// write gives the whole tree as a tar, and copies the account files on the way.
+// write writes the whole tree as a tar, and returns copies of the account files.
 func (t *tree) write(ctx context.Context, layers []Layer, out io.Writer) (accounts Accounts, err error) {
 	w := &writer{
 		ctx: ctx, tree: t, tar: tar.NewWriter(out), contents: make([][]*node, len(layers)),

@@ -154,7 +154,7 @@ func Main() {
 	}
 }
 
-// Routed starts a machine that is connected like a microVM (sandbox.Routed): by a link of its own, whose end in the
+// Routed starts a machine that is connected like a microVM (sandbox.Bridge): by a link of its own, whose end in the
 // test's namespace has the gateway's address; everything but itself is behind the gateway.
 func Routed(t *testing.T, name, link, gateway, address string) *Machine {
 	t.Helper()

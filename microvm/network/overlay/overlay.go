@@ -116,7 +116,7 @@ func Delete(name string) error {
 	return nil
 }
 
-// configure configures the interface like the pods' taps (sandbox.Routed) and sets it up.
+// configure configures the interface like the pods' taps (sandbox.Bridge) and sets it up.
 func (t *Tunnel) configure() error {
 	for setting, value := range map[string]string{
 		"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1", "ipv6/conf/%s/disable_ipv6": "1",

@@ -1,5 +1,5 @@
-// Package microvmtest gives tests what they need to run real microVMs: the guest agent built from source, a guest
-// kernel, a root disk.
+// Package microvmtest provides what tests need to run real microVMs: the guest agent built from source, a guest kernel
+// and a root disk.
 package microvmtest
 
 import (
@@ -13,20 +13,21 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// RequireVM in the environment makes a machine that cannot run microVMs a failure and not a reason to skip: CI sets it.
-const RequireVM = "NODELESS_REQUIRE_VM"
+// requireVM is an environment variable that makes tests fail, instead of being skipped, on a computer that cannot run
+// microVMs. CI sets it.
+const requireVM = "NODELESS_REQUIRE_VM"
 
 // missing skips the test, or fails it where microVMs are required.
 func missing(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv(RequireVM) != "" {
+	if os.Getenv(requireVM) != "" {
 		t.Fatalf(format, args...)
 	}
 	t.Skipf(format, args...)
 }
 
-// Agent builds the guest's programs. Go's build cache makes a repetition cheap.
-func Agent(t testing.TB) vmm.Agent {
+// agent builds the guest's programs. Go's build cache makes a repetition cheap.
+func agent(t testing.TB) vmm.Agent {
 	t.Helper()
 	return vmm.Agent{Init: program(t, "./guest/agent"), Enter: program(t, "./guest/enter/main")}
 }
@@ -48,8 +49,8 @@ func program(t testing.TB, pkg string) []byte {
 	return content
 }
 
-// QEMU is a driver with directories of its own, which go with the test. Without QEMU or a guest kernel the test is
-// skipped.
+// QEMU returns a driver with directories of its own, which are removed after the test. It skips the test if there is no
+// QEMU or no guest kernel.
 func QEMU(t testing.TB) *vmm.QEMU {
 	t.Helper()
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
@@ -65,13 +66,12 @@ func QEMU(t testing.TB) *vmm.QEMU {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(memory) })
 	return &vmm.QEMU{
-		Kernel: kernel, Agent: Agent(t), Dir: t.TempDir(), TemplateDir: memory,
+		Kernel: kernel, Agent: agent(t), Dir: t.TempDir(), TemplateDir: memory,
 		Accelerator: os.Getenv("NODELESS_VM_ACCELERATOR"),
 	}
 }
 
-// BusyboxDisk makes an ext4 root disk with Debian's static busybox and an /etc/passwd that knows root and nobody. It
-// needs mke2fs (e2fsprogs).
+// BusyboxDisk makes an ext4 root disk with Debian's static busybox, and returns its path. It needs mke2fs (e2fsprogs).
 func BusyboxDisk(t testing.TB) string {
 	t.Helper()
 	busybox, err := exec.LookPath("busybox")

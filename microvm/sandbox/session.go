@@ -1,0 +1,156 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// Limits of a session.
+const (
+	bootLimit  = 5 * time.Minute // for an emulated guest to boot on a busy host
+	pingPeriod = 5 * time.Second
+	maxEvents  = 256 // that nobody has taken; the oldest are dropped
+)
+
+// session is a connection to a guest's agent, over which the host follows the pod.
+type session struct {
+	vm   *VM
+	conn *wire.Conn
+}
+
+// serveSession connects to the guest and serves the session until it ends. An error means that the VM is unusable, nil
+// that another session may begin.
+func (vm *VM) serveSession(ctx context.Context) error {
+	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
+	defer cancel()
+	conn, err := vm.process.Dial(dialing)
+	if err != nil {
+		return fmt.Errorf("the guest's agent does not answer: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	served := make(chan error, 1)
+	go func() { served <- conn.Serve() }()
+	s := session{vm, conn}
+	if err := s.introduce(ctx); err != nil {
+		return err
+	}
+	vm.setConn(conn)
+	defer vm.setConn(nil)
+	failed := make(chan error, 3)
+	var work sync.WaitGroup
+	defer work.Wait()
+	for _, task := range []func() error{
+		s.followStatus, func() error { return vm.store(conn) }, func() error { return s.ping(ctx) },
+	} {
+		work.Go(func() { failed <- task() })
+	}
+	defer func() { _ = conn.Close() }() // before the tasks are awaited
+	var protocol *wire.ProtocolError
+	select {
+	case err := <-served:
+		if errors.As(err, &protocol) {
+			return fmt.Errorf("the guest was ended: %w", err)
+		}
+		return nil
+	case err := <-failed:
+		if errors.Is(err, wire.ErrClosed) && !errors.As(err, &protocol) {
+			return nil
+		}
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// introduce checks the guest's identity, and hands it its pod unless it has it already.
+func (s session) introduce(ctx context.Context) error {
+	vm := s.vm
+	ctx, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
+	defer cancel()
+	var hello wire.Hello
+	if err := s.conn.Call(ctx, wire.KindHello, nil, &hello); err != nil {
+		return fmt.Errorf("the guest's agent does not answer: %w", err)
+	}
+	switch {
+	case hello.ID == vm.record.ID:
+		vm.pending = nil
+		return nil
+	case hello.ID != "" || vm.pending == nil:
+		return fmt.Errorf("the guest says it runs pod %q", hello.ID)
+	}
+	makeUnique(vm.pending)
+	if err := s.conn.Call(ctx, wire.KindStart, vm.pending, nil); err != nil {
+		return fmt.Errorf("start the pod: %w", err)
+	}
+	vm.pending = nil
+	vm.mu.Lock()
+	defer vm.mu.Unlock()
+	vm.record.Started = true
+	return vm.record.save(vm.dir)
+}
+
+// followStatus keeps the VM's status up to date.
+func (s session) followStatus() error {
+	watch, err := s.conn.Open(wire.KindWatch, nil)
+	if err != nil {
+		return err
+	}
+	for {
+		it, err := watch.Receive()
+		if err != nil {
+			return err
+		}
+		u, err := wire.Message[wire.Update](it)
+		if err != nil {
+			return fmt.Errorf("the guest was ended: %w", err)
+		}
+		vm := s.vm
+		vm.update(func() {
+			vm.status.Phase, vm.status.Pod, vm.status.Failure = Running, u.Status, u.Status.Failure
+			vm.events = append(vm.events, u.Events...)
+			vm.events = vm.events[max(0, len(vm.events)-maxEvents):]
+		})
+		if u.Status.Done {
+			return s.finish()
+		}
+	}
+}
+
+// finish ends a VM whose pod has run to its end, since others need its resources.
+func (s session) finish() error {
+	ctx, cancel := context.WithTimeout(s.vm.host.ctx, s.vm.host.config.HangLimit)
+	defer cancel()
+	// A log that cannot be stored in time, as on a full disk, does not change how the pod has ended.
+	if err := s.conn.Call(ctx, wire.KindFlush, nil, nil); err != nil && ctx.Err() == nil {
+		return err
+	}
+	s.vm.process.Kill()
+	return wire.ErrClosed
+}
+
+// ping detects a hung agent, corrects the guest's clock and keeps the console log small.
+func (s session) ping(ctx context.Context) error {
+	limit := s.vm.host.config.HangLimit
+	for {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		err := s.conn.Call(ctx, wire.KindPing, wire.Ping{UnixNano: time.Now().UnixNano()}, nil)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("the guest's agent has not answered for %s: it was taken for hung and ended", limit)
+		}
+		if err != nil {
+			return err
+		}
+		s.vm.process.TrimConsole()
+		select {
+		case <-time.After(min(pingPeriod, limit)):
+		case <-s.conn.Done():
+			return wire.ErrClosed
+		}
+	}
+}
