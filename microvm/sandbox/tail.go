@@ -12,7 +12,46 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
+
+// Stored is a line of a container's log, or a part of a long one.
+type Stored struct {
+	// Nanos is its time. Within a pod all lines have different times, and later lines have later ones.
+	Nanos   int64
+	Stderr  bool
+	Partial bool // the next one of the same stream continues the line
+	Text    []byte
+}
+
+// String returns the line as it is stored, without its newline.
+func (s Stored) String() string {
+	stream, mark := "stdout", "F"
+	if s.Stderr {
+		stream = "stderr"
+	}
+	if s.Partial {
+		mark = "P"
+	}
+	return time.Unix(0, s.Nanos).UTC().Format(logTime) + " " + stream + " " + mark + " " + string(s.Text)
+}
+
+// parseStored parses a line of a log file.
+func parseStored(b []byte) (Stored, bool) {
+	line, ok := bytes.CutSuffix(b, []byte("\n"))
+	fields := bytes.SplitN(line, []byte(" "), 4)
+	if !ok || len(fields) != 4 {
+		return Stored{}, false
+	}
+	at, err := time.Parse(logTime, string(fields[0]))
+	if err != nil {
+		return Stored{}, false
+	}
+	return Stored{
+		Nanos: at.UnixNano(), Stderr: string(fields[1]) == "stderr", Partial: string(fields[2]) == "P",
+		Text: fields[3],
+	}, true
+}
 
 // Tail reads a container's log through all its runs, from the oldest line that is stored. It never holds up the writer:
 // lines that are removed before they were read are counted. It is for one goroutine at a time.

@@ -75,7 +75,8 @@ func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 	}
 	for _, h := range hierarchies {
 		all := filepath.Join(h.path, "nodeless")
-		failed = errors.Join(failed, setTotalWeight(all, h.controllers, g.v2), g.make(filepath.Join(all, id), h.controllers, l))
+		failed = errors.Join(failed, setTotalWeight(all, h.controllers, g.v2),
+			g.make(filepath.Join(all, id), h.controllers, l))
 	}
 	if failed != nil {
 		failed = fmt.Errorf("make the cgroup: %w", failed)
@@ -83,8 +84,8 @@ func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 	return g, version1, failed
 }
 
-// setTotalWeight gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default they
-// would together get as much as a single busy process of the host.
+// setTotalWeight gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default
+// they would together get as much as a single busy process of the host.
 func setTotalWeight(dir string, controllers []string, v2 bool) error {
 	if !slices.Contains(controllers, "cpu") {
 		return nil

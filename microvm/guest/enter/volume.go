@@ -1,0 +1,94 @@
+package enter
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bind mounts a volume, or a part of one. Symbolic links in the volume and in the image are resolved within it: neither
+// leads out.
+func (m Mount) bind() error {
+	source := m.Source
+	if m.SubPath != "" {
+		fd, err := openInside(m.Source, m.SubPath, true)
+		if err != nil {
+			return fmt.Errorf("subPath %q: %w", m.SubPath, err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		source = fmt.Sprintf("/proc/self/fd/%d", fd)
+	}
+	info, err := os.Stat(source)
+	if err != nil {
+		return err
+	}
+	target, err := makeInside(rootDir, m.Target, info.IsDir())
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	if !m.ReadOnly {
+		return nil
+	}
+	return ReadOnly(target)
+}
+
+// openInside opens a path below root, for a mount, without leaving root. It can make missing directories.
+func openInside(root, path string, makeDir bool) (int, error) {
+	base, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer func() { _ = unix.Close(base) }()
+	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(base, path, how)
+	if !errors.Is(err, unix.ENOENT) || !makeDir {
+		return fd, err
+	}
+	if _, err := makeInside(root, path, true); err != nil {
+		return -1, err
+	}
+	return unix.Openat2(base, path, how)
+}
+
+// makeInside makes sure that path exists below root, as a directory or a file, and returns its real path.
+func makeInside(root, path string, dir bool) (string, error) {
+	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
+	at := ""
+	for i, part := range parts {
+		next := at + "/" + part
+		fd, err := openInside(root, next, false)
+		switch {
+		case err == nil:
+			real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+			_ = unix.Close(fd)
+			if err != nil {
+				return "", err
+			}
+			at = strings.TrimPrefix(real, root)
+			continue
+		case !errors.Is(err, unix.ENOENT):
+			return "", err
+		}
+		whole := filepath.Join(root, next)
+		if i < len(parts)-1 || dir {
+			err = os.Mkdir(whole, 0o755)
+		} else {
+			var f *os.File
+			if f, err = os.OpenFile(whole, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+				err = f.Close()
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+		at = next
+	}
+	return filepath.Join(root, at), nil
+}

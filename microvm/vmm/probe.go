@@ -1,0 +1,91 @@
+package vmm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle host. One under KVM boots in far less
+// or, where KVM only pretends to work, never.
+const (
+	kvmProbeLimit = 2 * time.Second
+	tcgProbeLimit = 60 * time.Second
+)
+
+// probeShape is the smallest guest in which Debian's kernel and the agent run.
+var probeShape = Shape{CPUs: 1, MemoryMiB: 128}
+
+const tcgWarning = "microVMs run under pure emulation (TCG), since no guest boots with KVM here: 10 to 20 times " +
+	"slower, and NOT a security boundary. Use it to try things out."
+
+// Probe implements Driver. It boots a guest with each accelerator, the fastest first, and chooses the first whose agent
+// answers. That /dev/kvm can be opened proves nothing.
+func (q *QEMU) Probe(ctx context.Context) (Capabilities, error) {
+	q.once.Do(func() { q.found, q.foundErr = q.probe(ctx) })
+	return q.found, q.foundErr
+}
+
+// Capabilities returns what Probe has found.
+func (q *QEMU) Capabilities() Capabilities { return q.found }
+
+func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
+	if runtime.GOARCH != "amd64" {
+		return Capabilities{}, fmt.Errorf("%w: QEMU's microvm machine is for x86-64, this host is %s", ErrNoVMM,
+			runtime.GOARCH)
+	}
+	if err := q.setUp(); err != nil {
+		return Capabilities{}, err
+	}
+	output, err := exec.CommandContext(ctx, q.Binary, "--version").Output()
+	if err != nil {
+		return Capabilities{}, fmt.Errorf("%w: %s --version: %w", ErrNoVMM, q.Binary, err)
+	}
+	version, _, _ := strings.Cut(string(output), "\n")
+	kvm, kvmErr := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if kvmErr == nil {
+		_ = kvm.Close()
+	}
+	var failures []error
+	for _, a := range []struct {
+		name, warning string
+		limit         time.Duration
+		skip          bool
+	}{
+		{name: "kvm", limit: kvmProbeLimit, skip: kvmErr != nil},
+		{name: "tcg", limit: tcgProbeLimit, warning: tcgWarning},
+	} {
+		if q.Accelerator != a.name && (q.Accelerator != "" || a.skip) {
+			continue
+		}
+		q.found = Capabilities{Driver: "qemu", Accelerator: a.name, Version: version, Warning: a.warning}
+		began := time.Now()
+		if err := q.startProbe(ctx, a.limit); err != nil {
+			failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
+			continue
+		}
+		q.found.Boot = time.Since(began)
+		return q.found, nil
+	}
+	return Capabilities{}, fmt.Errorf("%w boots a guest here: %w", ErrNoVMM, errors.Join(failures...))
+}
+
+func (q *QEMU) startProbe(ctx context.Context, limit time.Duration) error {
+	dir, err := os.MkdirTemp(q.Dir, "probe-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: noNetwork}, nil)
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	return p.probeAgent(ctx, limit)
+}
