@@ -54,20 +54,31 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "nodeless",
 		Short: "Compute for Kubernetes that nobody has to manage",
-		Long: `Nodeless launches the machine a pending pod needs and takes it away when it is no longer worth its price.
+		Long: `Nodeless launches the nodes that pending pods need, and removes nodes that are
+no longer worth their price.
 
-  nodeless up --demo     a whole cluster on this machine, with a simulated AWS region: watch machines come and go
-  nodeless run           the controller alone, against the cluster of your kubeconfig
-  nodeless host          this machine as a host of microVMs for a cluster's pods
-  nodeless why pod/NAME  why a pod waits or is where it is; node/NAME: why a machine is kept or goes; on any cluster, reading only
-  nodeless decisions     what was decided lately, why, and what became of it; nodeless savings: what that has saved
-  nodeless top           what your cluster's nodes hold and cost right now, why pods wait; on any cluster, read-only
-  nodeless web           the same as a page for your browser, with what was before
-  nodeless simulate FILE what would be launched for a cluster that is written in a file, and why
-  nodeless plan -f FILE  what a change of pools, classes, DaemonSets or Deployments would do to nodes, pods and costs
-  nodeless capture       that file, of your cluster and without its secrets; why answers from it too
-  nodeless env           the variables with which kubectl, aws and terraform find the cluster of "nodeless up"
-  nodeless kubectl …     kubectl, already pointed at the cluster of "nodeless up"`,
+Run it:
+  nodeless up --demo      a whole cluster on this machine, with a simulated AWS
+                          region: watch nodes being launched and removed
+  nodeless run            the controller, against the cluster of your kubeconfig
+  nodeless host           make this machine a host of microVMs
+
+Ask any cluster, reading only:
+  nodeless why pod/NAME   why a pod is pending or where it is; node/NAME: why a
+                          node is kept or removed
+  nodeless plan -f FILE   what a change of manifests would do to nodes and costs
+  nodeless decisions      recent decisions, why, and what came of them
+  nodeless savings        what removing nodes has saved
+  nodeless top            nodes with prices and usage, pending pods, live
+  nodeless web            the same as a page for your browser, with its history
+  nodeless capture        write the cluster to a file for why, plan and simulate
+
+Without a cluster:
+  nodeless simulate FILE  decide for a cluster that is described in a file
+
+With the cluster of "nodeless up":
+  nodeless kubectl …      kubectl, pointed at it
+  nodeless env            variables with which other tools reach it`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Version:           program.Version,
@@ -84,6 +95,7 @@ func newRoot() *cobra.Command {
 	}
 	completion.Add(root)
 	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		hideInherited()
@@ -102,13 +114,16 @@ func exitCodes() *cobra.Command {
 	return &cobra.Command{
 		Use:   "exit-codes",
 		Short: "What the exit codes mean",
-		Long: `  0    done
-  1    "nodeless simulate --check": the plan is another than the file expects; "nodeless plan --detailed-exitcode": failure
-  2    wrong usage or failure; the last line on stderr says what, why and what to do.
-       "nodeless plan --detailed-exitcode": something would change
-  3    "nodeless plan": a NodePool or node class could launch nothing as the change leaves it; there is no forecast of that
+		Long: `  0    success
+  1    "nodeless simulate --check": the plan differs from the expected one;
+       "nodeless plan --detailed-exitcode": failure
+  2    wrong usage or failure; the last line on stderr says what, why and what to
+       do. "nodeless plan --detailed-exitcode": something would change
+  3    "nodeless plan": a NodePool or node class could launch nothing after the
+       change, so there is no forecast
   130  interrupted (Ctrl-C) before the work was done
 
-"nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if nothing runs.`,
+"nodeless kubectl" exits as kubectl does. "nodeless status" exits with 2 if
+nothing runs.`,
 	}
 }

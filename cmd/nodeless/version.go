@@ -1,11 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
+	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 
 	"github.com/spf13/cobra"
@@ -42,30 +42,26 @@ func currentVersion() versionInfo {
 }
 
 func newVersion() *cobra.Command {
-	var output string
+	var format string
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of Nodeless and of what is built into it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := currentVersion()
-			switch output {
+			switch format {
 			case "json":
-				out, err := json.MarshalIndent(v, "", "  ")
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(cmd.OutOrStdout(), string(out))
+				return output.Data(cmd.OutOrStdout(), "json", v)
 			case "":
 				fmt.Fprintf(cmd.OutOrStdout(),
 					"nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
 					v.Version, v.Kubernetes, v.Karpenter, v.Catalog, v.Go, v.Platform)
 			default:
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", output)
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", format)
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for text")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for text")
 	return c
 }

@@ -26,7 +26,7 @@ func Command(s *model.Snapshot, c model.Command) string {
 	if len(c.Launches) > 0 {
 		text = "replace "
 	}
-	text += some(names, maxNodes)
+	text += Some(names, maxNodes)
 	switch len(c.Launches) {
 	case 0:
 	case 1:
@@ -36,7 +36,7 @@ func Command(s *model.Snapshot, c model.Command) string {
 	}
 	text += ": " + method(c.Method, len(c.Removals) == 1)
 	if n := len(c.Placements); n > 0 && len(c.Launches) == 0 {
-		text += fmt.Sprintf("; other nodes have room for %s", count(n, "pod"))
+		text += fmt.Sprintf("; other nodes have room for %s", Count(n, "pod"))
 	}
 	switch {
 	case c.Saves > 0:
@@ -246,8 +246,8 @@ func group(r model.Reason) string {
 
 // Group says that something cheaper would replace nodes together.
 func Group(nodes []string) string {
-	return fmt.Sprintf("something cheaper would replace %s together (%s)", count(len(nodes), "node"),
-		some(nodes, maxGroupNodes))
+	return fmt.Sprintf("something cheaper would replace %s together (%s)", Count(len(nodes), "node"),
+		Some(nodes, maxGroupNodes))
 }
 
 // nowhere says why no pool has a place for a pod. Pools that come nearest are named first: not those whose taints it
@@ -269,7 +269,7 @@ func nowhere(pools []model.PoolVerdict) string {
 		parts = append(parts, Verdict(v))
 	}
 	if more := len(pools) - maxPools; more > 0 {
-		parts = append(parts, count(more, "other pool")+" cannot take it either")
+		parts = append(parts, Count(more, "other pool")+" cannot take it either")
 	}
 	return strings.Join(parts, "; ")
 }

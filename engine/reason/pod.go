@@ -39,7 +39,7 @@ func because(r model.Reason) string {
 		parts[i] = Verdict(v)
 	}
 	if r.More > 0 {
-		parts = append(parts, count(r.More, "other pool")+" cannot either")
+		parts = append(parts, Count(r.More, "other pool")+" cannot either")
 	}
 	return strings.Join(parts, "; ")
 }

@@ -10,7 +10,7 @@ import (
 
 // Launch says what is launched, for which pods, and what the runner-up would cost.
 func Launch(s *model.Snapshot, l model.Launch) string {
-	pods := count(len(l.Pods), "pod")
+	pods := Count(len(l.Pods), "pod")
 	if len(l.Pods) == 0 {
 		pods = "the replicas of its pool"
 	}
@@ -26,7 +26,7 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	}
 	text += fmt.Sprintf("; next best %s, %s more", runnerUp(l), Dollars(l.RunnerUp.Price-l.Chosen.Price))
 	if len(l.Types) > 1 {
-		text += fmt.Sprintf("; %s allowed", count(len(l.Types)-1, "other type"))
+		text += fmt.Sprintf("; %s allowed", Count(len(l.Types)-1, "other type"))
 	}
 	return text
 }
@@ -54,7 +54,7 @@ func Funnel(v model.PoolVerdict) string {
 	for i, f := range v.Funnel {
 		parts[i] = fmt.Sprintf("%d by %s", f.Left, f.Rule)
 		if f.Rule == model.RuleCatalog {
-			parts[i] = count(f.Left, "type")
+			parts[i] = Count(f.Left, "type")
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -77,8 +77,8 @@ func PerHour(dollars float64) string {
 	return "$" + text + "/h"
 }
 
-// some names the first of a list, and how many more there are.
-func some(names []string, most int) string {
+// Some names the first of a list, and how many more there are.
+func Some(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -93,7 +93,8 @@ func bracket(text string) string {
 	return " (" + text + ")"
 }
 
-func count(n int, noun string) string { return plural(fmt.Sprint(n), noun) }
+// Count is a number of things.
+func Count(n int, noun string) string { return plural(fmt.Sprint(n), noun) }
 
 func plural(n, noun string) string {
 	if n == "1" {

@@ -76,11 +76,11 @@ func (w *writer) launch(l *model.Launch, claim string) *Decision {
 
 func (w *writer) launched(l *model.Launch, claim string) LaunchedNode {
 	b := LaunchedNode{
-		Claim: claim, Pool: l.Pool, Chosen: offer(l.Chosen), Types: max(len(l.Types), 1),
+		Claim: claim, Pool: l.Pool, Chosen: OfferOf(l.Chosen), Types: max(len(l.Types), 1),
 		Requests: l.Requests.Amounts(w.Snapshot.ResourceNames),
 	}
 	if l.RunnerUp.Type != "" {
-		up := offer(l.RunnerUp)
+		up := OfferOf(l.RunnerUp)
 		b.RunnerUp = &up
 	}
 	if w.compared++; w.compared > maxCompared {
@@ -88,7 +88,7 @@ func (w *writer) launched(l *model.Launch, claim string) LaunchedNode {
 	}
 	for _, c := range model.Alternatives(w.Snapshot, w.Policy, l, maxOthers+2) {
 		if c.Type != l.Chosen.Type && c.Type != l.RunnerUp.Type && len(b.Others) < maxOthers {
-			b.Others = append(b.Others, offer(c))
+			b.Others = append(b.Others, OfferOf(c))
 		}
 	}
 	return b
@@ -235,7 +235,8 @@ func reasonKey(r model.Reason) string {
 	return strings.Join(parts, "\x00")
 }
 
-func offer(c model.Candidate) Offer {
+// OfferOf is the offer of a candidate.
+func OfferOf(c model.Candidate) Offer {
 	return Offer{Type: c.Type, Zone: c.Zone, CapacityType: c.CapacityType, DollarsPerHour: c.Price.Dollars()}
 }
 

@@ -102,3 +102,12 @@ func seconds(s float64) string {
 	}
 	return d.Round(100 * time.Millisecond).String()
 }
+
+// Money formats a sum in dollars with its sign in front; 0 has none.
+func Money(dollars float64) string {
+	text := fmt.Sprintf("%.4f", max(dollars, -dollars))
+	if dollars < 0 && text != "0.0000" {
+		return "-$" + text
+	}
+	return "$" + text
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // What the kubelet of an EKS node says of a pod for which the VPC CNI has no IP address.
@@ -48,8 +49,8 @@ func (q *podQuestion) address(ctx context.Context) {
 	room := t.MaxENIs * (t.IPv4PerENI - 1)
 	takes := int(node.Status.Allocatable.Pods().Value())
 	q.sayf("addresses", "%s has %s with %d pod addresses each, %d in all; %d in use",
-		n.Type, counted(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
-	q.sayf("kubelet allows", "%s; %d use the host network and need no address", counted(takes, "pod"), host)
+		n.Type, reason.Count(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
+	q.sayf("kubelet allows", "%s; %d use the host network and need no address", reason.Count(takes, "pod"), host)
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -153,37 +155,7 @@ func (q *question) ago(at time.Time) string {
 	if at.IsZero() {
 		return "?"
 	}
-	return age(q.s.Now.Sub(at))
-}
-
-// age is a duration as kubectl writes it.
-func age(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return strings.TrimSuffix(fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60), "0m")
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
-}
-
-// some joins the first max of a list, and says how many more there are.
-func some(all []string, most int) string {
-	if len(all) <= most {
-		return strings.Join(all, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
-}
-
-// counted is a number of things.
-func counted(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return duration.HumanDuration(q.s.Now.Sub(at))
 }
 
 // funnel says how many types each rule left, and why none is left.

@@ -1,10 +1,12 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -30,10 +32,10 @@ func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	case model.RuleTooYoung:
 		b.Clears += " unless pods are added or removed before"
 		if left, err := time.ParseDuration(r.Detail); err == nil {
-			b.Text = fmt.Sprintf("consolidateAfter of pool %s passes in %s", r.Object, age(left))
+			b.Text = fmt.Sprintf("consolidateAfter of pool %s passes in %s", r.Object, duration.HumanDuration(left))
 		}
 	default:
-		b.Clears = or(q.clears(r), b.Clears)
+		b.Clears = cmp.Or(q.clears(r), b.Clears)
 	}
 	return b
 }
@@ -65,7 +67,7 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 		}
 	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
 		return fmt.Sprintf("when pods, nodes or prices change; re-evaluated on every change and at least every %s",
-			age(cycle.LookAgain))
+			duration.HumanDuration(cycle.LookAgain))
 	}
 	return clears[r.Rule]
 }
@@ -93,7 +95,7 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	nodes, removing := q.c.State.Budgeted(n.Pool)
 	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, nodes); name != "" {
 		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most,
-			counted(nodes, "node"))
+			reason.Count(nodes, "node"))
 		if removing > 0 {
 			named += fmt.Sprintf(", and %d are being removed", removing)
 			b.Clears = "when fewer are being removed, or the budget allows more"

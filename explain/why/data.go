@@ -6,6 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/suggest"
+	"github.com/nodeless/nodeless/explain/record"
 )
 
 // Reason is why a pod gets no node: the rule, its object, and the verdict of each pool.
@@ -47,24 +48,16 @@ type Change struct {
 	Patch   *Patch `json:"patch,omitempty"`
 	Command string `json:"command,omitempty"`
 	// Launch is a node that is, or would be, launched.
-	Launch *Offer `json:"launch,omitempty"`
-	Arch   string `json:"arch,omitempty"`
+	Launch *record.Offer `json:"launch,omitempty"`
+	Arch   string        `json:"arch,omitempty"`
 }
 
 // Launch is a machine that is, or would be, bought.
 type Launch struct {
-	Pool         string   `json:"pool"`
-	Pods         []string `json:"pods,omitempty"`
-	Chosen       Offer    `json:"chosen"`
-	Alternatives []Offer  `json:"alternatives,omitempty"` // the best of other types, cheapest first
-}
-
-// Offer is a type in a zone at a price.
-type Offer struct {
-	Type           string  `json:"type"`
-	Zone           string  `json:"zone"`
-	CapacityType   string  `json:"capacityType"`
-	DollarsPerHour float64 `json:"dollarsPerHour"`
+	Pool         string         `json:"pool"`
+	Pods         []string       `json:"pods,omitempty"`
+	Chosen       record.Offer   `json:"chosen"`
+	Alternatives []record.Offer `json:"alternatives,omitempty"` // the best of other types, cheapest first
 }
 
 // Blocker is a reason to keep a node.
@@ -74,10 +67,6 @@ type Blocker struct {
 	Group  []string   `json:"group,omitempty"`  // the nodes that would be replaced together but for this, by name
 	Clears string     `json:"clears,omitempty"` // when or how it does
 	At     *time.Time `json:"clearsAt,omitempty"`
-}
-
-func offerOf(c model.Candidate) Offer {
-	return Offer{c.Type, c.Zone, c.CapacityType, c.Price.Dollars()}
 }
 
 func reasonOf(r *model.Reason) *Reason {
@@ -105,7 +94,7 @@ func changeOf(o *suggest.Option, p *Patch) *Change {
 		out.Command = p.Command()
 	}
 	if o.Node.Type != "" {
-		offer := offerOf(o.Node)
+		offer := record.OfferOf(o.Node)
 		out.Launch = &offer
 	}
 	return out

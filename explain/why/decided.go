@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record"
@@ -145,4 +146,6 @@ func (q *question) decided(ctx context.Context, of Subject) {
 }
 
 // took formats seconds.
-func took(seconds float64) string { return age(time.Duration(seconds * float64(time.Second))) }
+func took(seconds float64) string {
+	return duration.HumanDuration(time.Duration(seconds * float64(time.Second)))
+}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ const maxEvents = 5
 // objectKinds are the kinds as events name them.
 var objectKinds = map[string]string{PodKind: "Pod", NodeKind: "Node", ClaimKind: "NodeClaim", PoolKind: "NodePool"}
 
-func objectKind(kind string) string { return or(objectKinds[kind], workloads[kind].kind) }
+func objectKind(kind string) string { return cmp.Or(objectKinds[kind], workloads[kind].kind) }
 
 // events returns the events about a subject, oldest first: about the existing object or, if there is none, about the
 // last one of that name.
@@ -109,7 +110,7 @@ func (q *question) eventText(e *corev1.Event) string {
 		text += fmt.Sprintf(" ×%d", n)
 	}
 	text += fmt.Sprintf(", %s ago", q.ago(capture.EventTime(e)))
-	if by := or(e.Source.Component, e.ReportingController); by != "" {
+	if by := cmp.Or(e.Source.Component, e.ReportingController); by != "" {
 		text += " by " + by
 	}
 	return text + ": " + strings.TrimSpace(e.Message)

@@ -1,11 +1,13 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/record"
 )
 
@@ -85,7 +87,7 @@ func (q *goneQuestion) node() {
 	case last == nil:
 		q.conclude("Gone", Gone, "it no longer exists; why it was removed was not recorded")
 	default:
-		q.conclude("Gone", Gone, "it was removed by a decision %s ago: %s", q.ago(last.Time), or(last.Why, last.Method))
+		q.conclude("Gone", Gone, "it was removed by a decision %s ago: %s", q.ago(last.Time), cmp.Or(last.Why, last.Method))
 	}
 	for i := range h.about[max(0, len(h.about)-2*maxDecisions):] {
 		r := &h.about[max(0, len(h.about)-2*maxDecisions)+i]
@@ -159,7 +161,7 @@ func alternatives(b *record.LaunchedNode) string {
 	if b.RunnerUp == nil {
 		return "no other type fitted"
 	}
-	text := fmt.Sprintf("the cheapest of %s; the runner-up was %s", counted(b.Types, "type"), b.RunnerUp)
+	text := fmt.Sprintf("the cheapest of %s; the runner-up was %s", reason.Count(b.Types, "type"), b.RunnerUp)
 	for i, o := range b.Others {
 		if i == 0 {
 			text += "; next "
@@ -176,7 +178,7 @@ func pods(names []string, more int) string {
 	if len(names)+more == 0 {
 		return "the replicas of its pool"
 	}
-	text := counted(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), maxDecisions)], ", ")
+	text := reason.Count(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), maxDecisions)], ", ")
 	if left := len(names) + more - maxDecisions; left > 0 {
 		text += fmt.Sprintf(" and %d more", left)
 	}

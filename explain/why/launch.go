@@ -5,6 +5,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/record"
 )
 
 // maxAlternatives is how many offerings are compared.
@@ -15,7 +16,7 @@ func (q *podQuestion) launch(l *model.Launch) {
 	data := q.launchOf(l)
 	q.a.Launch = &data
 	q.sayf("launches", "%s from pool %s, for %s that request %s", reason.Candidate(l.Chosen), l.Pool,
-		counted(len(l.Pods), "pod"), q.amounts(l.Requests))
+		reason.Count(len(l.Pods), "pod"), q.amounts(l.Requests))
 	for _, x := range l.Relaxed {
 		q.say("although", reason.Relaxed(x))
 	}
@@ -23,13 +24,13 @@ func (q *podQuestion) launch(l *model.Launch) {
 }
 
 func (q *question) launchOf(l *model.Launch) Launch {
-	out := Launch{Pool: l.Pool, Chosen: offerOf(l.Chosen)}
+	out := Launch{Pool: l.Pool, Chosen: record.OfferOf(l.Chosen)}
 	for _, k := range l.Pods {
 		out.Pods = append(out.Pods, k.Namespace+"/"+k.Name)
 	}
 	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
 		if c.Type != l.Chosen.Type {
-			out.Alternatives = append(out.Alternatives, offerOf(c))
+			out.Alternatives = append(out.Alternatives, record.OfferOf(c))
 		}
 	}
 	return out
@@ -40,7 +41,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 	if l.RunnerUp.Type == "" {
 		return "no other type fits"
 	}
-	text := fmt.Sprintf("the cheapest of %s that fit; the runner-up, %s, costs ", counted(len(l.Types), "type"),
+	text := fmt.Sprintf("the cheapest of %s that fit; the runner-up, %s, costs ", reason.Count(len(l.Types), "type"),
 		reason.Candidate(l.RunnerUp))
 	if more := l.RunnerUp.Price - l.Chosen.Price; more > 0 {
 		text += reason.Dollars(more) + " more"
@@ -54,7 +55,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 		}
 	}
 	if len(next) > 0 {
-		text += "; next " + some(next, 3)
+		text += "; next " + reason.Some(next, 3)
 	}
 	return text
 }

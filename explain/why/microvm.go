@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,21 +34,21 @@ func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()
 	if claim := q.c.State.Claim(fargate.ClaimName(pod.UID)); claim != nil && claim.DeletionTimestamp == nil {
 		q.conclude(waited, Launching, "its microVM is starting: %s",
-			or(firstLacking(claim), "its kubelet has to start the pod"))
+			cmp.Or(firstLacking(claim), "its kubelet has to start the pod"))
 		q.say("nodeclaim", claim.Name)
 		return
 	}
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
 	})
-	profile := or(pod.Labels[fargate.ProfileLabel], "?")
+	profile := cmp.Or(pod.Labels[fargate.ProfileLabel], "?")
 	if i < 0 {
 		q.conclude(waited, NotManaged, "FargateProfile %s selects it, and %s has not given it a microVM yet", profile,
 			fargate.SchedulerName)
 		return
 	}
 	c := &pod.Status.Conditions[i]
-	q.conclude(waited, Unschedulable, "it gets no microVM: %s", or(c.Message, c.Reason))
+	q.conclude(waited, Unschedulable, "it gets no microVM: %s", cmp.Or(c.Message, c.Reason))
 	q.sayf("decided by", "%s, %s ago: %s", fargate.SchedulerName, q.ago(c.LastTransitionTime.Time), c.Reason)
 	q.say("profile", profile)
 	q.say("what helps", refusedRemedy(c.Reason))

@@ -1,10 +1,12 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -105,7 +107,7 @@ func (q *nodeQuestion) describe() {
 	if q.node != nil && q.claim != nil {
 		what += ", nodeclaim " + q.claim.Name
 	}
-	q.sayf("node", "%s, %s old", or(what, "of unknown type"), q.ago(n.Created))
+	q.sayf("node", "%s, %s old", cmp.Or(what, "of unknown type"), q.ago(n.Created))
 	if q.node == nil {
 		return
 	}
@@ -125,7 +127,7 @@ func (q *nodeQuestion) describe() {
 			used = append(used, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*max(n.Used[r], 0)/n.Allocatable[r], 999)))
 		}
 	}
-	text := counted(pods, "pod") + ", " + counted(daemons, "daemon")
+	text := reason.Count(pods, "pod") + ", " + reason.Count(daemons, "daemon")
 	if len(used) > 0 {
 		text += "; requested: " + strings.Join(used, ", ")
 	}
@@ -137,12 +139,12 @@ func (q *nodeQuestion) describe() {
 func (q *nodeQuestion) launchedFor() {
 	claim := q.claim
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil {
-		q.sayf("launched for", "the replacement of %s (%s)", some(victims(c), 3), strings.ToLower(string(c.Method)))
+		q.sayf("launched for", "the replacement of %s (%s)", reason.Some(victims(c), 3), strings.ToLower(string(c.Method)))
 		return
 	}
 	if np := q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]); np != nil && np.Spec.Replicas != nil {
 		q.sayf("launched for", "static pool %s, which keeps %s whatever pods there are", np.Name,
-			counted(int(*np.Spec.Replicas), "replica"))
+			reason.Count(int(*np.Spec.Replicas), "replica"))
 		return
 	}
 	if claim.Annotations[translate.AnnotationLaunch] != "" {
@@ -158,7 +160,7 @@ func amounts(list corev1.ResourceList) string {
 			parts = append(parts, string(name)+" "+quantity.String())
 		}
 	}
-	return or(strings.Join(parts, ", "), "nothing")
+	return cmp.Or(strings.Join(parts, ", "), "nothing")
 }
 
 // kept says what keeps the node, one blocker after another, and what would happen to it without them.
@@ -183,7 +185,7 @@ func (q *nodeQuestion) kept() {
 		q.conclude(state, Due, "nothing keeps it; its removal has not started yet")
 		q.say("next", then)
 		q.sayf("starts", "in the controller's next cycle: at once if something changes, else within %s of the last cycle, or within %s if pods only "+
-			"had to grow older", age(cycle.LookAgain), age(cycle.MinRipening))
+			"had to grow older", duration.HumanDuration(cycle.LookAgain), duration.HumanDuration(cycle.MinRipening))
 		return
 	}
 	q.conclude(state, Kept, "it is kept: %s", q.blocker(&m.Blockers[0]).Text)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // overhead says how much of a node the pods of DaemonSets request.
@@ -24,7 +26,7 @@ func (q *nodeQuestion) overhead() {
 		sum = sum.Plus(q.s.Shapes[p.Shape].Requests)
 		if pod := q.c.State.Pod(types.NamespacedName{Namespace: p.Namespace, Name: p.Name}); pod != nil {
 			_, name, _ := strings.Cut(translate.ReadPod(pod).DaemonSet, "/")
-			names = append(names, or(name, pod.Name))
+			names = append(names, cmp.Or(name, pod.Name))
 		}
 	}
 	if len(names) == 0 {
@@ -37,7 +39,7 @@ func (q *nodeQuestion) overhead() {
 			shares = append(shares, fmt.Sprintf("%s %d%%", q.s.ResourceNames[r], min(100*sum[r]/n.Allocatable[r], 999)))
 		}
 	}
-	text := "DaemonSets " + some(names, maxDaemons) + " request " + q.amounts(sum)
+	text := "DaemonSets " + reason.Some(names, maxDaemons) + " request " + q.amounts(sum)
 	if len(shares) > 0 {
 		text += "; of the node: " + strings.Join(shares, ", ")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
@@ -91,7 +92,7 @@ func (q *podQuestion) scheduled(claim *karpv1.NodeClaim, n *model.Node) string {
 	info, bound := &q.info, boundAt(q.pod)
 	waited := ""
 	if !bound.IsZero() && !bound.Before(info.Created) {
-		waited = fmt.Sprintf(", %s after it was created", age(bound.Sub(info.Created)))
+		waited = fmt.Sprintf(", %s after it was created", duration.HumanDuration(bound.Sub(info.Created)))
 	}
 	switch {
 	case info.Daemon():
@@ -104,14 +105,14 @@ func (q *podQuestion) scheduled(claim *karpv1.NodeClaim, n *model.Node) string {
 	launched := claim.CreationTimestamp.Time
 	if c, replaces, err := translate.ReplacingOf(claim); replaces && err == nil && !launched.Before(info.Created) {
 		return fmt.Sprintf("kube-scheduler bound it%s; the node was launched as the replacement of %s (%s)", waited,
-			some(victims(c), 3), c.Method)
+			reason.Some(victims(c), 3), c.Method)
 	}
 	if launched.Before(info.Created.Add(-time.Second)) {
-		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s", age(info.Created.Sub(launched)), waited)
+		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s", duration.HumanDuration(info.Created.Sub(launched)), waited)
 	}
 	ready := ""
 	if !n.Initialized.Before(launched) {
-		ready = fmt.Sprintf("; it was ready %s after that", age(n.Initialized.Sub(launched)))
+		ready = fmt.Sprintf("; it was ready %s after that", duration.HumanDuration(n.Initialized.Sub(launched)))
 	}
 	return fmt.Sprintf("the node was launched for pods that were pending then%s; kube-scheduler bound this one%s",
 		ready, waited)
@@ -163,7 +164,7 @@ func (q *podQuestion) cost(n *model.Node, claim *karpv1.NodeClaim) {
 	}
 	if len(parts) > 0 {
 		q.sayf("why this type", "its NodeClaim allowed %s; the cheapest at today's prices: %s",
-			counted(len(l.Types), "type"), strings.Join(parts, ", "))
+			reason.Count(len(l.Types), "type"), strings.Join(parts, ", "))
 	}
 }
 

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -93,13 +94,13 @@ func held(pod *corev1.Pod) string {
 func (q *podQuestion) daemon() {
 	info := &q.info
 	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it",
-		info.DaemonSet, or(info.Only, "?"))
+		info.DaemonSet, cmp.Or(info.Only, "?"))
 	n := q.nodeNamed(info.Only)
 	if n == nil {
 		return
 	}
-	q.sayf("free there", "%s of %s", or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"),
-		or(n.Type, "a node of unknown type"))
+	q.sayf("free there", "%s of %s", cmp.Or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"),
+		cmp.Or(n.Type, "a node of unknown type"))
 	switch {
 	case onFargate(q.c.State.Node(n.Name), q.c.State.Claim(n.Claim)):
 		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
@@ -134,7 +135,7 @@ func (q *podQuestion) requests(shape *model.Shape) {
 // amounts formats resources, without the place that every pod takes.
 func (q *question) amounts(r model.Resources) string {
 	r[model.Pods] = 0
-	return or(r.Amounts(q.s.ResourceNames), "nothing")
+	return cmp.Or(r.Amounts(q.s.ResourceNames), "nothing")
 }
 
 // owner is the workload that would have to be changed, such as "Deployment web".
@@ -163,7 +164,7 @@ func (q *podQuestion) refusals(p *query.Pod) {
 	}
 	text := fmt.Sprintf("%d of %d can take it now", p.Open, all)
 	if len(parts) > 0 {
-		text += ": " + some(parts, 6)
+		text += ": " + reason.Some(parts, 6)
 	}
 	q.say("existing nodes", text)
 }
@@ -225,7 +226,7 @@ func (q *podQuestion) verdicts(r *model.Reason) {
 		if len(pools[key]) == 1 {
 			text = whole[key]
 		}
-		q.say("pool", some(pools[key], 5)+": "+text)
+		q.say("pool", reason.Some(pools[key], 5)+": "+text)
 	}
 }
 
@@ -264,11 +265,4 @@ func nodeText(n *model.Node) string {
 		text += ")"
 	}
 	return text
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,8 +190,8 @@ func closePort(spec *corev1.PodSpec, root, named string) (ops []Op) {
 	}
 	for i := range spec.Containers {
 		for k, p := range spec.Containers[i].Ports {
-			protocol := or(string(p.Protocol), string(corev1.ProtocolTCP))
-			if port := (model.HostPort{IP: or(p.HostIP, "0.0.0.0"), Protocol: protocol, Port: p.HostPort}); p.HostPort > 0 &&
+			protocol := cmp.Or(string(p.Protocol), string(corev1.ProtocolTCP))
+			if port := (model.HostPort{IP: cmp.Or(p.HostIP, "0.0.0.0"), Protocol: protocol, Port: p.HostPort}); p.HostPort > 0 &&
 				port.String() == named {
 				ops = append(ops, Op{Op: "remove", Path: fmt.Sprintf("%s/containers/%d/ports/%d/hostPort", root, i, k)})
 			}

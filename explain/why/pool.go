@@ -1,10 +1,12 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cluster"
@@ -38,9 +40,9 @@ func (q *poolQuestion) answer() {
 	case p.Pool.NotReady != "":
 		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)
 	case p.Pool.Static:
-		q.conclude("Ready", Ready, "it is static: it keeps %s whatever pods there are", counted(int(p.Pool.Replicas), "node"))
+		q.conclude("Ready", Ready, "it is static: it keeps %s whatever pods there are", reason.Count(int(p.Pool.Replicas), "node"))
 	case len(p.Launches) > 0:
-		q.conclude("Ready", Ready, "it is ready and launches %s for pending pods", counted(len(p.Launches), "node"))
+		q.conclude("Ready", Ready, "it is ready and launches %s for pending pods", reason.Count(len(p.Launches), "node"))
 	default:
 		q.conclude("Ready", Ready, "it is ready; no pending pod needs a node from it")
 	}
@@ -103,7 +105,7 @@ func (q *poolQuestion) limits() {
 	if p.Limits.NodesSet {
 		parts = append(parts, fmt.Sprintf("nodes %d of %d", p.NodeCount, p.Limits.Nodes))
 	}
-	q.say("limits", or(strings.Join(parts, ", "), "none"))
+	q.say("limits", cmp.Or(strings.Join(parts, ", "), "none"))
 }
 
 // nodes says how many nodes the pool has and what they cost.
@@ -135,7 +137,7 @@ func (q *poolQuestion) disruption() {
 	case d.Never:
 		text += ", never to save money (consolidateAfter: Never)"
 	default:
-		text += ", " + age(d.ConsolidateAfter) + " after the last pod was added or removed"
+		text += ", " + duration.HumanDuration(d.ConsolidateAfter) + " after the last pod was added or removed"
 	}
 	q.say("consolidation", text)
 	budgets := fmt.Sprintf("%d empty, %d drifted, %d underutilized nodes may be removed now", d.AllowedEmpty,
@@ -163,7 +165,7 @@ func (q *poolQuestion) waiting() {
 		q.sayf("launches", "and %d more", more)
 	}
 	if p.Could > 0 {
-		q.sayf("could take", "%s more, if other pods did not take the room", counted(p.Could, "pod"))
+		q.sayf("could take", "%s more, if other pods did not take the room", reason.Count(p.Could, "pod"))
 	}
 	for i, r := range p.Refusals {
 		if i < maxAlternatives {
@@ -172,7 +174,7 @@ func (q *poolQuestion) waiting() {
 				Object: r.Reason.Object, Detail: r.Reason.Detail,
 				Best: r.Reason.Best, BestOf: r.Reason.BestOf,
 			}), "pool "+p.Pool.Name+": ")
-			q.sayf("cannot take", "%s such as %s: %s", counted(r.Count, "pod"), r.Such, why)
+			q.sayf("cannot take", "%s such as %s: %s", reason.Count(r.Count, "pod"), r.Such, why)
 		}
 	}
 }

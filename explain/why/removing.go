@@ -1,15 +1,18 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // removing answers about a node that is being removed.
@@ -19,7 +22,7 @@ func (q *nodeQuestion) removing() {
 	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
 		why = "its Node was deleted by a person or another program"
 	}
-	q.conclude(q.state(), Removing, "it is being removed: %s", or(why, "it has taint "+karpv1.DisruptedTaintKey))
+	q.conclude(q.state(), Removing, "it is being removed: %s", cmp.Or(why, "it has taint "+karpv1.DisruptedTaintKey))
 	if c, ok, err := translate.CommandOf(claim); ok && err == nil {
 		q.command(&c)
 	}
@@ -52,7 +55,7 @@ func (q *nodeQuestion) command(c *translate.Command) {
 		if lacks := firstLacking(claim); lacks != "" {
 			how, waits = "is not ready: "+lacks, true
 		}
-		q.sayf("replacement", "nodeclaim %s (%s) %s", name, or(claim.Labels[model.LabelInstanceType], "not launched yet"),
+		q.sayf("replacement", "nodeclaim %s (%s) %s", name, cmp.Or(claim.Labels[model.LabelInstanceType], "not launched yet"),
 			how)
 	}
 	if waits {
@@ -94,10 +97,10 @@ func (q *nodeQuestion) podsLeft() {
 	if len(pods) == 0 {
 		q.say("pods left", "none that have to be evicted")
 	} else {
-		q.sayf("pods left", "%s: %s", counted(len(pods), "pod"), some(pods, 5))
+		q.sayf("pods left", "%s: %s", reason.Count(len(pods), "pod"), reason.Some(pods, 5))
 	}
 	if len(kept) > 0 {
-		q.say("blocked", some(kept, 5))
+		q.say("blocked", reason.Some(kept, 5))
 	}
 }
 
@@ -120,7 +123,7 @@ func (q *nodeQuestion) progress() {
 			case metav1.ConditionTrue:
 				took := ""
 				if d := c.LastTransitionTime.Sub(claim.CreationTimestamp.Time); d >= 0 && claim.DeletionTimestamp == nil {
-					took = " after " + age(d)
+					took = " after " + duration.HumanDuration(d)
 				}
 				q.sayf(c.Type, "yes%s%s", took, inBrackets(c.Type, c.Reason))
 			default:

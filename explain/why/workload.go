@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // PodAnswer is the conclusion about one pod of a workload.
@@ -64,10 +66,10 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	for _, v := range append(verdictOrder, "") {
 		if counts[v] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[v], verdictText(v)))
-			worst = or(worst, v)
+			worst = cmp.Or(worst, v)
 		}
 	}
-	q.conclude(counted(len(pods), "pod"), worst, "%s", strings.Join(parts, ", "))
+	q.conclude(reason.Count(len(pods), "pod"), worst, "%s", strings.Join(parts, ", "))
 	q.onNodes()
 	q.groups(worst)
 	return true, nil
@@ -114,7 +116,7 @@ func (q *workloadQuestion) onNodes() {
 		nodes[i] = fmt.Sprintf("%s (%d)", name, on[name])
 	}
 	if len(nodes) > 0 {
-		q.sayf("placed", "on %s: %s", counted(len(nodes), "node"), some(nodes, maxNodes))
+		q.sayf("placed", "on %s: %s", reason.Count(len(nodes), "node"), reason.Some(nodes, maxNodes))
 	}
 }
 

@@ -60,11 +60,11 @@ func savingColumns() []column[*record.Saving] {
 		{title: "STATE", min: 8, rank: 4, text: func(_ *scene, r **record.Saving) string { return (*r).State }},
 		{
 			title: "SAVED", min: 9, fair: 10, rank: 0, right: true, sort: view.SortSaves,
-			text: func(_ *scene, r **record.Saving) string { return dollars((*r).Dollars) }, tone: savedTone,
+			text: func(_ *scene, r **record.Saving) string { return record.Money((*r).Dollars) }, tone: savedTone,
 		},
 		{
 			title: "NOW/H", min: 8, fair: 9, rank: 2, right: true,
-			text: func(_ *scene, r **record.Saving) string { return dollars((*r).DollarsPerHour) },
+			text: func(_ *scene, r **record.Saving) string { return record.Money((*r).DollarsPerHour) },
 		},
 		{title: "ID", min: 12, rank: 6, wide: true, text: func(_ *scene, r **record.Saving) string { return (*r).Decision }},
 		{
@@ -81,20 +81,11 @@ func savedTone(r **record.Saving) tone {
 	return good
 }
 
-// dollars is a sum of money with its sign in front; 0 has none.
-func dollars(d float64) string {
-	text := fmt.Sprintf("%.4f", max(d, -d))
-	if d < 0 && text != "0.0000" {
-		return "-$" + text
-	}
-	return "$" + text
-}
-
 func dollarsOr(d float64) string {
 	if d == 0 {
 		return "-"
 	}
-	return dollars(d)
+	return record.Money(d)
 }
 
 // decided is what is shown where there are no decisions.
@@ -113,8 +104,8 @@ func (a *App) ledgerLine(p *painter, s *scene) {
 
 func ledgerText(l record.Ledger, now time.Time) string {
 	parts := []string{
-		"saved " + dollars(l.Dollars) + " in " + view.Age(now, l.Since),
-		"now " + dollars(l.DollarsPerHour) + "/h",
+		"saved " + record.Money(l.Dollars) + " in " + view.Age(now, l.Since),
+		"now " + record.Money(l.DollarsPerHour) + "/h",
 	}
 	if l.Unpriced > 0 {
 		parts = append(parts, fmt.Sprintf("%d unpriced left out", l.Unpriced))
@@ -181,7 +172,7 @@ func aboutDecision(r *record.Record) []string {
 		out = append(out, text)
 	}
 	if r.SavesPerHour != 0 {
-		out = append(out, "saves    "+dollars(r.SavesPerHour)+"/h")
+		out = append(out, "saves    "+record.Money(r.SavesPerHour)+"/h")
 	}
 	for _, o := range r.Outcomes {
 		line := fmt.Sprintf("then     %s %s %s, after %s", o.Time.UTC().Format(time.RFC3339), o.Kind,
@@ -207,9 +198,9 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 	for _, row := range a.o.Model.Savings(s.now, view.Query{}).Rows {
 		if row.Decision == id {
 			out = []string{
-				"saved    " + dollars(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
-				"         " + dollars(row.RemovedDollars) + " is what the removed nodes would have cost",
-				"         less " + dollars(row.ReplacementDollars) + " for their replacements and " + dollars(row.LaunchedDollars) +
+				"saved    " + record.Money(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
+				"         " + record.Money(row.RemovedDollars) + " is what the removed nodes would have cost",
+				"         less " + record.Money(row.ReplacementDollars) + " for their replacements and " + record.Money(row.LaunchedDollars) +
 					" for nodes launched since",
 			}
 		}

@@ -15,16 +15,22 @@ func newCapture() *cobra.Command {
 	var partial bool
 	c := &cobra.Command{
 		Use:   "capture",
-		Short: "Write the cluster as a file from which why, plan and simulate answer without it",
-		Long: `Reads a cluster and writes to stdout, as YAML, all that decisions depend on: Nodes, NodeClaims, NodePools, node classes, Pods,
-DaemonSets, Deployments, PodDisruptionBudgets, volumes and their claims and classes, namespaces, limits, and prices where they are
-others than those in this program. It changes nothing and needs no more than the right to read ("nodeless rbac --view").
+		Short: "Write a cluster to a file for why, plan and simulate",
+		Long: `Reads a cluster and writes to stdout, as YAML, everything that decisions depend
+on: Nodes, NodeClaims, NodePools, node classes, Pods, DaemonSets, Deployments,
+PodDisruptionBudgets, volumes with their claims and classes, namespaces, limits,
+and prices where they differ from the built-in ones. It changes nothing and
+needs only the right to read ("nodeless rbac --view").
 
-Left out is what may be secret and decides nothing: images, commands, environment, annotations of others, the names of secrets and
-configurations, user data, addresses, messages. Names and labels of objects are kept, since rules are about them: read the file before
-you give it away.`,
-		Example: `  nodeless capture > cluster.yaml
+What may be secret and decides nothing is left out: images, commands,
+environment, other annotations, names of secrets and configurations, user data,
+addresses, messages. Names and labels of objects are kept, since rules refer to
+them: read the file before you share it.`,
+		Example: `  # Capture the current cluster, or another one
+  nodeless capture > cluster.yaml
   nodeless capture --context prod | gzip > prod.yaml.gz
+
+  # Ask about it later, without the cluster
   nodeless why pod/web-0 -n shop --from cluster.yaml
   nodeless simulate cluster.yaml --compare`,
 		Args: cobra.NoArgs,
@@ -43,6 +49,6 @@ you give it away.`,
 		},
 	}
 	flags.Add(c.Flags())
-	c.Flags().BoolVar(&partial, "partial", false, "go on without what you may not read, and say in the file what that is")
+	c.Flags().BoolVar(&partial, "partial", false, "continue without what you may not read, and say so in the file")
 	return c
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/nodeless/nodeless/cmd/internal/target"
 
@@ -35,16 +35,27 @@ func newDecisions() *cobra.Command {
 	var o decisionsOptions
 	c := &cobra.Command{
 		Use:   "decisions [KIND/NAME]",
-		Short: "What was decided lately, why, and what became of it; also about things that are gone",
-		Long: `The controller keeps what it decides in the cluster (kubectl get decisionlogs), bounded to 4 MiB: which machine was launched for which
-pods, at what price, and what the next best would have cost; which machines went, why, what came in their place; which pods got nothing;
-which machines others took away. And what became of it: how long until it was ready, when it was gone, or why it was undone.
+		Short: "List recent decisions, why they were made, and what came of them",
+		Long: `Lists the decisions that the controller recorded in the cluster: which node was
+launched for which pods, at what price, and what the next best would have cost;
+which nodes were removed, why, and what replaced them; which pods got no node;
+which nodes others removed. For each it tells the outcome: how long until the
+node was ready, when it was terminated, or why the decision was abandoned.
 
-With KIND/NAME only what was decided about that pod, node, nodeclaim or nodepool, whether it is still there or not.
-"nodeless why KIND/NAME" says the same in more words; "nodeless savings" adds up what was saved.`,
-		Example: `  nodeless decisions
+With KIND/NAME it lists only decisions about that pod, node, nodeclaim or
+nodepool, whether it still exists or not. "nodeless why KIND/NAME" explains the
+same in more words; "nodeless savings" adds up what was saved.
+
+The records (kubectl get decisionlogs) take at most 4 MiB; the oldest are
+overwritten.`,
+		Example: `  # The newest 30 decisions, and new ones as they are made
+  nodeless decisions
   nodeless decisions -w
+
+  # What happened to the nodes of a NodePool since yesterday?
   nodeless decisions nodepool/general-purpose --since 24h -o wide
+
+  # Everything about a pod that may be gone
   nodeless decisions pod/web-7fb4-x2x -n shop -o yaml`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,10 +64,10 @@ With KIND/NAME only what was decided about that pod, node, nodeclaim or nodepool
 	}
 	o.cluster.AddTarget(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json, yaml, "+output.Forms+"; by default a table")
-	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "go on with what is decided from now on, until Ctrl-C")
-	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no titles")
-	c.Flags().IntVar(&o.limit, "limit", 30, "how many at most, the newest; 0 = all")
-	c.Flags().DurationVar(&o.since, "since", 0, "only those of so long ago at most; 0 = all")
+	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "after listing, print new decisions until Ctrl-C")
+	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no column titles")
+	c.Flags().IntVar(&o.limit, "limit", 30, "list at most this many, the newest; 0 = all")
+	c.Flags().DurationVar(&o.since, "since", 0, "list only decisions that are at most this old; 0 = all")
 	return c
 }
 
@@ -166,34 +177,31 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 		}
 		return nil
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var rows [][]string
+	wide := o.output == "wide"
 	switch {
 	case o.noHeaders:
-	case o.output == "wide":
-		fmt.Fprintln(w, "TIME\tID\tDECISION\tREASON\tPODS\tSAVES\tSNAPSHOT\tWHAT")
+	case wide:
+		rows = append(rows, []string{"TIME", "ID", "DECISION", "REASON", "PODS", "SAVES", "SNAPSHOT", "WHAT"})
 	default:
-		fmt.Fprintln(w, "AGE\tDECISION\tREASON\tWHAT")
+		rows = append(rows, []string{"AGE", "DECISION", "REASON", "WHAT"})
 	}
 	for i := range records {
 		r := &records[i]
-		by := cmp.Or(r.Method, r.Rule, "-")
-		cells := []string{ageOf(now.Sub(r.Time)), string(r.Kind), by, r.Line()}
-		if o.output == "wide" {
-			saves := "-"
-			if r.SavesPerHour != 0 {
-				saves = reason.PerHour(r.SavesPerHour)
-			}
-			cells = []string{
+		by, saves := cmp.Or(r.Method, r.Rule, "-"), "-"
+		if r.SavesPerHour != 0 {
+			saves = reason.PerHour(r.SavesPerHour)
+		}
+		if wide {
+			rows = append(rows, []string{
 				r.Time.UTC().Format(time.RFC3339), r.ID, string(r.Kind), by, fmt.Sprint(podsOf(r)), saves,
 				cmp.Or(r.Snapshot, "-"), r.Line(),
-			}
+			})
+			continue
 		}
-		for j := range cells {
-			cells[j] = printable.Text(cells[j])
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		rows = append(rows, []string{duration.HumanDuration(max(now.Sub(r.Time), 0)), string(r.Kind), by, r.Line()})
 	}
-	return w.Flush()
+	return output.Table(out, rows...)
 }
 
 // podsOf is how many pods a decision was about.
@@ -203,18 +211,4 @@ func podsOf(r *record.Record) int {
 		n += len(m.Pods) + m.PodsMore
 	}
 	return n
-}
-
-// ageOf is a duration as kubectl writes it.
-func ageOf(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

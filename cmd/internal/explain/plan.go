@@ -40,17 +40,29 @@ func newPlan() *cobra.Command {
 	var o planOptions
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Say what a change of NodePools, node classes, DaemonSets or Deployments would do to nodes, pods and costs",
-		Long: `Reads a cluster, puts the changed manifests in the place of what is there, and lets the engine decide on virtual time until nothing
-changes any more. Prints which machines would go and come, in which order, under which budgets and about how long that takes, which
-pods would be evicted, what a month would cost, and which pods would have no place. It changes nothing, needs no controller, and works
-with the right to read ("nodeless rbac --view").
+		Short: "Preview a change of NodePools, classes or workloads",
+		Long: `Forecasts a change: reads the cluster, applies the changed manifests to a copy,
+and lets the engine decide on virtual time until nothing changes any more. It
+prints which nodes would be removed and launched, in which order and under which
+budgets, about how long that takes, which pods would be evicted, what a month
+would cost, and which pods would stay pending. It changes nothing, needs no
+controller, and only the right to read ("nodeless rbac --view").
 
-Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
-(--prices aws asks AWS). Give the flags for choices the values that the controller has, if they are others than the defaults.`,
-		Example: `  nodeless plan -f pool.yaml
+It knows NodePools, EC2NodeClasses, NodeOverlays, DaemonSets and Deployments.
+
+Prices are those of the simulated region for the cluster of "nodeless up", else
+those of the built-in catalogue; --prices aws asks AWS. If the controller runs
+with other policy flags than the defaults, pass them here, too.`,
+		Example: `  # What would this NodePool change?
+  nodeless plan -f pool.yaml
+
+  # All manifests of a folder, with every step and pod
   nodeless plan -f pools/ -o wide
+
+  # Delete a NodePool and scale a Deployment
   nodeless plan --delete nodepool/old --scale deployment/web=50 -n shop
+
+  # In CI, against a captured cluster
   nodeless plan -f pool.yaml --from cluster.yaml --detailed-exitcode`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,15 +85,17 @@ Prices are those of the simulated region for the cluster of "nodeless up", else 
 	o.policy.Add(f)
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
 	f.StringArrayVar(&o.deletes, "delete", nil,
-		"object that is to go, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
+		"object to delete, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
 	f.StringArrayVar(&o.scales, "scale", nil,
-		"number of a Deployment's pods or of a static NodePool's machines, such as deployment/web=50 or nodepool/warm=3; may be repeated")
+		"new size of a Deployment or of a static NodePool, such as deployment/web=50 or nodepool/warm=3; may "+
+			"be repeated")
 	f.StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; nothing for a summary")
-	f.BoolVar(&o.partial, "partial", false, "go on without what you may not read, and say what that is")
+	f.BoolVar(&o.partial, "partial", false, "continue without what you may not read, and say what that is")
 	f.BoolVar(&o.detailed, "detailed-exitcode", false,
-		"exit with 0 if nothing would change, 2 if something would, 3 if a pool or class of the change cannot work, 1 for another error")
+		"exit with 0 if nothing would change, 2 if something would, 3 if a changed pool or class cannot "+
+			"launch nodes, 1 on other errors")
 	f.DurationVar(&o.boot, "boot", 0,
-		"time from a machine's launch until pods run on it (default: as machines of the cluster took, else 40s)")
+		"time from a node's launch until pods run on it (default: as measured in the cluster, else 40s)")
 	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
 	return c
 }

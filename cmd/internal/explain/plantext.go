@@ -103,9 +103,9 @@ func stepText(s *whatif.Step, wide bool) string {
 	text := fmt.Sprintf("%-8s ", "+"+about(s.AfterSeconds))
 	switch s.Action {
 	case whatif.Launch:
-		text += fmt.Sprintf("launch %s for %s", strings.Join(comes, ", "), output.Pods(s.Pods))
+		text += fmt.Sprintf("launch %s for %s", strings.Join(comes, ", "), reason.Count(s.Pods, "pod"))
 	case whatif.Replace:
-		text += fmt.Sprintf("replace %s (%s, %s)", strings.Join(goes, ", "), s.Method, output.Pods(s.Pods))
+		text += fmt.Sprintf("replace %s (%s, %s)", strings.Join(goes, ", "), s.Method, reason.Count(s.Pods, "pod"))
 		if len(comes) > 0 {
 			text += " with " + strings.Join(comes, ", ")
 		} else {

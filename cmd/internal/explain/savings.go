@@ -4,8 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/nodeless/nodeless/cmd/internal/target"
 
@@ -27,12 +28,19 @@ func newSavings() *cobra.Command {
 	var o savingsOptions
 	c := &cobra.Command{
 		Use:   "savings",
-		Short: "What taking machines away has saved, decision by decision, against a counterfactual that is stated",
-		Long: `Adds up, over the decisions that are kept (see "nodeless decisions"), what the machines that were taken away would have cost had they run on,
-less what was launched in their place and since. It is arithmetic over what was written down when it happened, at the prices of that
-moment: no model of what might have been decided otherwise. The counterfactual is printed with the sum. It errs to the low side.`,
-		Example: `  nodeless savings
+		Short: "Add up what removing nodes has saved",
+		Long: `Adds up, over the recorded decisions (see "nodeless decisions"), what the
+removed nodes would have cost if they had kept running, less the cost of their
+replacements and of nodes launched since. It is arithmetic over recorded facts
+at the prices of that time, not a model of other decisions. The assumption is
+printed with the sum, which errs on the low side.`,
+		Example: `  # The sum, by the reason for which nodes were removed
+  nodeless savings
+
+  # Each decision with what it saved
   nodeless savings -o wide
+
+  # Count each removed node for at most an hour
   nodeless savings --horizon 1h -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +50,7 @@ moment: no model of what might have been decided otherwise. The counterfactual i
 	o.cluster.AddTarget(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; by default the sums")
 	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon,
-		"how long a machine that was taken away counts at most")
+		"for how long a removed node counts at most")
 	return c
 }
 
@@ -77,49 +85,44 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 
 // printLedger writes the sums, and each decision if it is to be wide.
 func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "saved\t%s\tsince %s, %s ago\n", dollars(l.Dollars), l.Since.Format(time.RFC3339),
-		ageOf(l.Until.Sub(l.Since)))
-	fmt.Fprintf(w, "now\t%s/h\twhile nothing changes\n", dollars(l.DollarsPerHour))
-	for _, m := range []struct{ method, text string }{
-		{"Empty", "empty nodes"}, {"Underutilized", "nodes whose pods cost less elsewhere"},
-	} {
+	rows := [][]string{
+		{
+			"saved", record.Money(l.Dollars),
+			fmt.Sprintf("since %s, %s ago", l.Since.Format(time.RFC3339), duration.HumanDuration(l.Until.Sub(l.Since))),
+		},
+		{"now", record.Money(l.DollarsPerHour) + "/h", "while nothing changes"},
+	}
+	for _, m := range [][2]string{{"Empty", "empty nodes"}, {"Underutilized", "nodes whose pods cost less elsewhere"}} {
 		sum, n := 0.0, 0
 		for _, s := range l.Savings {
-			if s.Method == m.method {
+			if s.Method == m[0] {
 				sum, n = sum+s.Dollars, n+1
 			}
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d × %s\n", m.method, dollars(sum), n, m.text)
+		rows = append(rows, []string{m[0], record.Money(sum), fmt.Sprintf("%d × %s", n, m[1])})
 	}
 	if l.Unpriced > 0 {
-		fmt.Fprintf(w, "left out\t-\t%d × nodes of unknown price\n", l.Unpriced)
+		rows = append(rows, []string{"left out", "-", fmt.Sprintf("%d × nodes of unknown price", l.Unpriced)})
 	}
-	if err := w.Flush(); err != nil {
+	if err := output.Table(out, rows...); err != nil {
 		return err
 	}
 	if wide && len(l.Savings) > 0 {
-		w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "\nTIME\tDECISION\tREASON\tSTATE\tSAVED\tNOW\tREMOVED\tREPLACEMENTS\tLAUNCHED SINCE\tWHAT")
+		rows = [][]string{{
+			"TIME", "DECISION", "REASON", "STATE", "SAVED", "NOW", "REMOVED", "REPLACEMENTS", "LAUNCHED SINCE", "WHAT",
+		}}
 		for _, s := range l.Savings {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s/h\t%s\t%s\t%s\t%s\n", s.Time.Format(time.RFC3339),
-				printable.Text(s.Decision), printable.Text(s.Method), s.State,
-				dollars(s.Dollars), dollars(s.DollarsPerHour), dollars(s.RemovedDollars), dollars(-s.ReplacementDollars), dollars(-s.LaunchedDollars),
-				printable.Text(s.What))
+			rows = append(rows, []string{
+				s.Time.Format(time.RFC3339), s.Decision, s.Method, s.State, record.Money(s.Dollars),
+				record.Money(s.DollarsPerHour) + "/h", record.Money(s.RemovedDollars), record.Money(-s.ReplacementDollars),
+				record.Money(-s.LaunchedDollars), s.What,
+			})
 		}
-		if err := w.Flush(); err != nil {
+		fmt.Fprintln(out)
+		if err := output.Table(out, rows...); err != nil {
 			return err
 		}
 	}
 	_, err := fmt.Fprintf(out, "\n%s\n", l.Counterfactual)
 	return err
-}
-
-// dollars is a sum of money; 0 has no sign.
-func dollars(d float64) string {
-	text := fmt.Sprintf("%.4f", max(d, -d))
-	if d < 0 && text != "0.0000" {
-		return "-$" + text
-	}
-	return "$" + text
 }

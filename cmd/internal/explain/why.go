@@ -29,31 +29,45 @@ func newWhy() *cobra.Command {
 	var o whyOptions
 	c := &cobra.Command{
 		Use:   "why KIND/NAME",
-		Short: "Say why a pod waits or is where it is, why a machine is kept or goes, and what a NodePool may do",
-		Long: `Reads a cluster, asks the engine what it would decide now, and says why, in words and figures. It changes nothing and works
-on any cluster with a kubeconfig and the right to read ("nodeless rbac --view"), also where no controller runs.
+		Short: "Explain a pending pod, a pod's node, a kept or removed node, or a NodePool",
+		Long: `Explains one object: why a pod is pending, or how it came to its node; why a
+node is kept or removed; what a NodePool may launch. It reads the cluster, asks
+the engine what it would decide now, and changes nothing. It works on any
+cluster that you may read ("nodeless rbac --view"), with or without a
+controller.
 
-  deployment/NAME one answer for all its pods; so of a replicaset, statefulset, daemonset, job, cronjob or replicationcontroller
-  pod/NAME        which pools were tried and how many instance types each rule left; which rule stands in the way, and the smallest
-                  single change after which the pod would have its place, with up to two others, and what each would cost an hour; or which machine is bought for it, why that type and what
-                  others cost; or how it came to where it is
-  node/NAME       what keeps the machine, one reason after another, and when each clears; what would become of it then; or why it
-  nodeclaim/NAME  goes, by which command, and what it waits for
-  nodepool/NAME   whether it is ready, what it may launch, its limits, budgets, and the pods that wait for it
+  pod/NAME         the NodePools that were tried, and how many instance types
+                   each rule left; the smallest change that would give the pod
+                   a node, with up to two others and what each costs; or the
+                   node that is launched for it, and what others would cost
+  deployment/NAME  one answer for all its pods; also replicaset, statefulset,
+                   daemonset, job, cronjob and replicationcontroller
+  node/NAME        what keeps the node, when that clears, and what would happen
+  nodeclaim/NAME   then; or why it is being removed, and what it waits for
+  nodepool/NAME    whether it is ready, what it may launch, its limits and
+                   budgets, and the pods that wait for it
 
-Something that is gone is answered by what the controller kept of its decisions ("nodeless decisions" lists them): when and for whom it
-was launched, at what price, why it went and what that saved; and by events, as long as the cluster keeps them.
+For objects that no longer exist the answer comes from the decisions that the
+controller recorded (see "nodeless decisions") and from events.
 
-Prices are those of the simulated region for the cluster of "nodeless up", else those of the catalogue in this program
-(--prices aws asks AWS). Which types were lately out of capacity only the controller knows: what it decided
-about a pod for want of them is part of the answer, for 12 minutes after it last said so.
-Give the flags for choices the values that the controller has, if they are others than the defaults.`,
-		Example: `  nodeless why pod/web-7fb4-x2x -n shop
+Prices are those of the simulated region for the cluster of "nodeless up", else
+those of the built-in catalogue; --prices aws asks AWS. If the controller runs
+with other policy flags than the defaults, pass them here, too.`,
+		Example: `  # Why is this pod pending?
+  nodeless why pod/web-7fb4-x2x -n shop
+
+  # Why is this node not removed?
   nodeless why node/ip-10-0-3-7.us-west-2.compute.internal
-  nodeless why nodepool general-purpose -o json
+
+  # Explain all pods of a Deployment, all nodes, or a NodePool as JSON
   nodeless why deployment/web
-  nodeless why pod/web-0 -o jsonpath='{.change.command}'
   kubectl get nodes -o name | xargs -n1 nodeless why
+  nodeless why nodepool general-purpose -o json
+
+  # Print the command that would help the pod
+  nodeless why pod/web-0 -o jsonpath='{.change.command}'
+
+  # On another cluster, or from a file
   nodeless why pod/web-0 --context prod
   nodeless why pod/web-0 --from cluster.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -68,7 +82,7 @@ Give the flags for choices the values that the controller has, if they are other
 	o.cluster.AddFrom(c.Flags())
 	o.policy.Add(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json, yaml, "+output.Forms)
-	c.Flags().BoolVar(&o.partial, "partial", false, "answer without what you may not read, and say what that is")
+	c.Flags().BoolVar(&o.partial, "partial", false, "continue without what you may not read, and say what that is")
 	return c
 }
 

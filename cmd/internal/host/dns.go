@@ -35,21 +35,25 @@ func newDNS() *cobra.Command {
 	var o dnsOptions
 	c := &cobra.Command{
 		Use:   "dns",
-		Short: "Be the cluster's DNS, in a pod",
-		Long: `Answers for the Services of the cluster whose pod it runs in, and asks the pod's own name servers everything else. It needs a service
-account that may list and watch Services and EndpointSlices. "nodeless up" has the same DNS in its own process; in a pod it is one that
-does not end with that process. examples/kube-dns.yaml runs it in a microVM, behind the Service kube-dns.`,
+		Short: "Serve the cluster's DNS, in a pod",
+		Long: `Answers queries for the Services of the cluster in whose pod it runs, and
+forwards all others to the pod's own name servers. It needs a service account
+that may list and watch Services and EndpointSlices.
+
+"nodeless up" has the same DNS in its own process; in a pod it outlives that
+process. examples/kube-dns.yaml runs it in a microVM, behind the Service
+kube-dns.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.listen, "listen", "0.0.0.0:53", "address and port, for UDP and TCP")
 	f.StringVar(&o.ready, "ready", "0.0.0.0:8181",
-		"address and port of /ready, over HTTP: 200 once all Services are known")
+		"address and port of /ready over HTTP, which returns 200 once all Services are known")
 	f.StringVar(&o.domain, "domain", "cluster.local", "the cluster's domain")
 	f.StringSliceVar(&o.ranges, "reverse", []string{"10.0.0.0/8"},
-		"ranges of addresses, of pods and Services, whose names nobody else knows")
-	f.StringVar(&o.resolvConf, "resolv-conf", "/etc/resolv.conf", "file that names the servers to ask everything else")
+		"address ranges of pods and Services, for reverse lookups")
+	f.StringVar(&o.resolvConf, "resolv-conf", "/etc/resolv.conf", "file that names the servers for all other queries")
 	return c
 }
 

@@ -53,15 +53,19 @@ func newHost() *cobra.Command {
 	var o hostOptions
 	c := &cobra.Command{
 		Use:   "host",
-		Short: "Make this machine a host of microVMs for the pods of a cluster's FargateProfiles",
-		Long: `Joins a cluster whose controller is "nodeless run" with --fargate-webhook, and runs pods of FargateProfiles in microVMs of this
-machine. Who administers the cluster makes a file with which the machine joins, once:
+		Short: "Make this machine a host of microVMs for a cluster's FargateProfiles",
+		Example: `  # Where the cluster is administered
+  nodeless host token NAME > join.kubeconfig
 
-  nodeless host token NAME > join.kubeconfig     where the cluster is administered
-  nodeless host --join join.kubeconfig           on the machine that is to be a host
+  # On the machine that is to be a host
+  nodeless host --join join.kubeconfig`,
+		Long: `Joins a cluster whose controller is "nodeless run" with --fargate-webhook, and
+runs pods of FargateProfiles in microVMs on this machine. A cluster
+administrator makes the file with which the machine joins, once.
 
-The machine keeps who it is in the data directory: from then on "nodeless host" alone is enough. When it ends, microVMs go on; they
-are taken up when it is started again, or ended by "nodeless host end".`,
+The machine keeps its identity in the data directory: from then on
+"nodeless host" alone is enough. When it ends, microVMs keep running; they are
+adopted when it is started again, or ended by "nodeless host end".`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.settle(); err != nil {
@@ -72,30 +76,32 @@ are taken up when it is started again, or ended by "nodeless host end".`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.dataDir, "data-dir", "", localcluster.DataDirUsage)
-	f.StringVar(&o.join, "join", "", `file that "nodeless host token" has made`)
-	f.StringVar(&o.server, "server", "", "URL of the API server, in place of --join; needs --token-file and --ca-file")
+	f.StringVar(&o.join, "join", "", `file made by "nodeless host token"`)
+	f.StringVar(&o.server, "server", "", "URL of the API server, instead of --join; needs --token-file and --ca-file")
 	f.StringVar(&o.token, "token-file", "", "file with the token")
-	f.StringVar(&o.ca, "ca-file", "", "file with the certificates of who signs the API server's, as PEM")
+	f.StringVar(&o.ca, "ca-file", "", "PEM file with the API server's certificate authorities")
 	f.StringVar(&o.address, "address", "",
-		"address at which API servers reach this machine (default: that from which it reaches them)")
+		"address at which API servers reach this machine (default: the one from which it reaches them)")
 	f.IntVar(&o.kubeletPort, "kubelet-port", 20000,
-		"first of the ports at which the microVMs' kubelet APIs are served, one for each address of the host's pods")
+		"first port for the microVMs' kubelet APIs, one for each address of the host's pods")
 	f.IntVar(&o.overlayPort, "overlay-port", 8476,
-		"UDP port at which packets for microVMs are taken from other hosts (VXLAN)")
+		"UDP port for packets from other hosts to microVMs (VXLAN)")
 	f.StringVar(&o.serviceCIDR, "service-cidr", "",
 		"addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
 	f.StringArrayVar(&o.reachable, "reachable-pods", nil,
-		"addresses of pods on other nodes that this machine reaches, such as 10.244.0.0/16: Services lead there too; may be repeated")
-	f.StringVar(&o.region, "region", "", "region in which this machine is")
-	f.StringVar(&o.zone, "zone", "", "zone in which this machine is")
-	f.StringVar(&o.cpus, "cpus", "", "CPUs that microVMs may have together, such as 4 (default: this machine's)")
+		"addresses of pods on other nodes that this machine can reach, such as 10.244.0.0/16, so that "+
+			"Services may lead there; may be repeated")
+	f.StringVar(&o.region, "region", "", "region of this machine")
+	f.StringVar(&o.zone, "zone", "", "zone of this machine")
+	f.StringVar(&o.cpus, "cpus", "", "CPUs for all microVMs together, such as 4 (default: this machine's)")
 	f.StringVar(&o.memory, "memory", "",
-		"memory that they may have together, such as 8Gi (default: three quarters of this machine's)")
+		"memory for all microVMs together, such as 8Gi (default: three quarters of this machine's)")
 	f.StringVar(&o.guestKernel, "guest-kernel", "",
-		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in "+
+			"your cache directory, /var/cache or the system's own)")
 	f.StringVar(&o.engine, "engine", "auto", localcluster.EngineUsage)
 	f.StringArrayVar(&o.mirrors, "registry-mirror", nil,
-		"REGISTRY=URL that is asked for a registry's images before the registry itself; may be repeated")
+		"REGISTRY=URL of a mirror that is tried before the registry itself; may be repeated")
 	c.AddCommand(newHostToken(), newHostEnd())
 	return c
 }

@@ -24,14 +24,14 @@ func newHostToken() *cobra.Command {
 	var e agent.Enrolment
 	var server string
 	c := &cobra.Command{
-		Use:   "token NAME",
-		Short: "Make a host known to a cluster, and the file with which it joins",
-		Long: `Makes what a host of this name needs in the cluster of your kubeconfig: a namespace nodeless-host-NAME with a service account, its
-rights and a MicroVMHost. Prints a kubeconfig with a token that is good for one use:
+		Use:     "token NAME",
+		Short:   "Register a host and print the file with which it joins",
+		Example: "  nodeless host token rack1 > join.kubeconfig",
+		Long: `Creates what a host of this name needs in the cluster of your kubeconfig: a
+namespace nodeless-host-NAME with a service account, its permissions and a
+MicroVMHost. Prints a kubeconfig with a token that can be used once.
 
-  nodeless host token NAME > join.kubeconfig
-
-The rights end with the host: kubectl delete namespace nodeless-host-NAME`,
+To revoke the host's access: kubectl delete namespace nodeless-host-NAME`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e.Host = args[0]
@@ -41,10 +41,11 @@ The rights end with the host: kubectl delete namespace nodeless-host-NAME`,
 	f := c.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl)")
 	f.StringVar(&context, "context", "", "context of the kubeconfig (default: its current one)")
-	f.StringVar(&server, "server", "", "URL by which the host reaches the API server (default: that of the kubeconfig)")
+	f.StringVar(&server, "server", "", "URL at which the host reaches the API server (default: that of the kubeconfig)")
 	f.StringVar(&e.PodCIDR, "pod-cidr", "",
-		"addresses of the host's pods, at most a /20 (default: the first of 10.202.0.0 to 10.249.255.255 that no other host has)")
-	f.DurationVar(&e.TTL, "ttl", time.Hour, "how long the token is good if nobody uses it")
+		"addresses of the host's pods, at most a /20 (default: the first of 10.202.0.0 to 10.249.255.255 that"+
+			" no other host has)")
+	f.DurationVar(&e.TTL, "ttl", time.Hour, "how long the token is valid if nobody uses it")
 	return c
 }
 
@@ -85,9 +86,10 @@ func newHostEnd() *cobra.Command {
 	var now bool
 	c := &cobra.Command{
 		Use:   "end",
-		Short: "End the microVMs that a host has left running",
-		Long: `Ends what "nodeless host" has left running on this machine; pods have their grace. It must not be running itself. The cluster is not
-told: pods of a host that is away for a minute or so are made anew elsewhere.`,
+		Short: `End the microVMs that "nodeless host" left running`,
+		Long: `Ends the microVMs that "nodeless host" left running on this machine; pods get
+their grace period. "nodeless host" itself must not be running. The cluster is
+not told: it replaces the pods of a host that is away for about a minute.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := (&localcluster.Selector{DataDir: dir}).Resolve()

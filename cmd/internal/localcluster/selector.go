@@ -33,7 +33,8 @@ type Selector struct {
 }
 
 // Usage of --data-dir: cobra would print the home directory of whoever makes the reference.
-const DataDirUsage = "folder of the cluster's state (default: $XDG_DATA_HOME/nodeless or ~/.local/share/nodeless; for a cluster with another name, nodeless-NAME beside it)"
+const DataDirUsage = "folder of the cluster's state (default: $XDG_DATA_HOME/nodeless or ~/.local/share/nodeless; " +
+	"nodeless-NAME beside it for a cluster with another name)"
 
 // Add adds --name and --data-dir.
 func (p *Selector) Add(f *pflag.FlagSet) {

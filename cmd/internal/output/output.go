@@ -196,3 +196,15 @@ func elements(plain map[string]any, rows string) []any {
 	list, _ := plain[rows].([]any)
 	return list
 }
+
+// Table prints rows in aligned columns, with what cannot be shown escaped.
+func Table(w io.Writer, rows ...[]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		for i, cell := range cells {
+			cells[i] = printable.Text(cell)
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	return t.Flush()
+}

@@ -18,15 +18,15 @@ import (
 // newCRDs prints what `nodeless run` needs a cluster to have.
 func newCRDs() *cobra.Command {
 	return &cobra.Command{
-		Use:   "crds",
-		Short: "Print the custom resource definitions, for kubectl apply",
-		Long: `Prints NodePool, NodeClaim, NodeOverlay and CapacityBuffer of Karpenter and EC2NodeClass of its AWS provider, unchanged, and
-FargateProfile, MicroVMHost and MicroVM of Nodeless:
+		Use:     "crds",
+		Short:   "Print the custom resource definitions, for kubectl apply",
+		Example: "  nodeless crds | kubectl apply --server-side -f -",
+		Long: `Prints the definitions of NodePool, NodeClaim, NodeOverlay and CapacityBuffer of
+Karpenter and EC2NodeClass of its AWS provider, unchanged, and FargateProfile,
+MicroVMHost, MicroVM and DecisionLog of Nodeless.
 
-  nodeless crds | kubectl apply --server-side -f -
-
-A cluster that has Karpenter's definitions of the same version needs only Nodeless's, and those only for pods in microVMs.
-"nodeless up" installs them by itself.`,
+A cluster with Karpenter's definitions of the same version needs only those of
+Nodeless. "nodeless up" installs all of them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var objects []client.Object
@@ -45,16 +45,19 @@ func newRBAC() *cobra.Command {
 	var user, account string
 	c := &cobra.Command{
 		Use:   "rbac",
-		Short: "Print the service account and roles the controller needs, for kubectl apply",
-		Long: `Prints a ServiceAccount "nodeless" with what the controller needs in a cluster and no more:
-
+		Short: "Print the controller's service account and roles",
+		Example: `  # For the controller
   nodeless rbac --namespace kube-system | kubectl apply -f -
 
-With --view it prints instead the role nodeless-view of those who only look, with "nodeless why" and the like, and gives it to a
-user or a service account if one is named:
-
+  # For people and programs that only read
   nodeless rbac --view --user jane@example.com | kubectl apply -f -
   nodeless rbac --view --service-account monitoring/viewer | kubectl apply -f -`,
+		Long: `Prints a ServiceAccount "nodeless" with the permissions that the controller
+needs in a cluster, and no more.
+
+With --view it prints instead the role nodeless-view, which allows
+"nodeless why" and the other read-only commands, and binds it to a user or a
+service account if one is named.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if view {
@@ -79,17 +82,18 @@ user or a service account if one is named:
 	}
 	c.Flags().StringVar(&namespace, "namespace", "kube-system", "namespace of the controller and of its lease")
 	c.Flags().BoolVar(&surge, "surge", false,
-		"also let it change Deployments, for annotation nodeless.sh/surge-before-eviction")
+		"also allow changing Deployments, for annotation nodeless.sh/surge-before-eviction")
 	c.Flags().BoolVar(&hosts, "hosts", false,
-		"also let it approve the serving certificates of microVM hosts (nodeless host)")
+		"also allow approving the serving certificates of microVM hosts (nodeless host)")
 	c.Flags().BoolVar(&page, "page", false,
-		"also let it ask who those are that log in to its page (nodeless run --page) and what they may list, and read what the page shows")
-	c.Flags().BoolVar(&view, "view", false, "print the role of those who only look, instead")
-	c.Flags().StringVar(&user, "user", "", "with --view: a user who gets the role")
+		"also allow checking who logs in to the page (nodeless run --page) and what they may list, and "+
+			"reading what the page shows")
+	c.Flags().BoolVar(&view, "view", false, "print the role for read-only commands instead")
+	c.Flags().StringVar(&user, "user", "", "with --view: the user to bind the role to")
 	c.Flags().StringVar(&account, "service-account", "",
-		"with --view: a service account that gets the role, as namespace/name")
+		"with --view: the service account to bind the role to, as namespace/name")
 	c.Flags().StringVar(&lease, "leader-election-name", controller.DefaultLease,
-		"name of the lease, as for \"nodeless run\"")
+		`name of the lease, as for "nodeless run"`)
 	return c
 }
 

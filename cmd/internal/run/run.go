@@ -27,14 +27,24 @@ func newRun() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run the controller alone, against any cluster",
-		Long: `Watches the cluster of your kubeconfig (or, in a pod, of its service account), launches machines through the AWS API and takes
-them away. AWS credentials and region come from where every AWS tool takes them; AWS_ENDPOINT_URL leads to a simulated
-region. Each flag can be given as NODELESS_<FLAG> in the environment, and those that Karpenter has also under Karpenter's
-name, such as CLUSTER_NAME: a Karpenter deployment's settings can stay as they are.
+		Short: "Run the controller against a cluster",
+		Example: `  # Against the cluster of your kubeconfig
+  nodeless run --cluster-name prod --interruption-queue prod
 
-Do not run it beside Karpenter on the same NodePools. It takes Karpenter's lease (--leader-election-name), so that the two
-never act at the same time in one namespace.`,
+  # Against the cluster of "nodeless up --controller=false"
+  eval $(nodeless env)
+  nodeless run --cluster-name nodeless --interruption-queue nodeless`,
+		Long: `Watches the cluster of your kubeconfig or, in a pod, of its service account;
+launches and terminates nodes through the AWS API. AWS credentials and region
+come from the usual places; AWS_ENDPOINT_URL may point to a simulated region.
+
+Each flag can also be given as NODELESS_<FLAG> in the environment. Karpenter's
+settings also work under Karpenter's own names, such as CLUSTER_NAME: a
+Karpenter deployment's settings can stay as they are.
+
+Do not run it beside Karpenter on the same NodePools. It takes Karpenter's lease
+(--leader-election-name), so that the two never act at the same time in one
+namespace.`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return fromKarpentersEnvironment(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -118,39 +118,42 @@ func (s *settings) add(f *pflag.FlagSet) {
 func (s *settings) addCluster(f *pflag.FlagSet) {
 	f.StringVar(&s.clusterName, "cluster-name", "", "name of the cluster, in tags and user data (required)")
 	f.StringVar(&s.clusterEndpoint, "cluster-endpoint", "",
-		"URL of the API server as machines reach it (default: EKS is asked with --eks-control-plane or in a pod, else the kubeconfig's)")
+		"URL at which nodes reach the API server (default: EKS is asked with --eks-control-plane or in a pod,"+
+			" else the kubeconfig's)")
 	f.StringVar(&s.clusterCA, "cluster-ca-bundle", "",
-		"certificates of the API server for machines, in base64 (default: as for --cluster-endpoint)")
+		"base64-encoded certificates of the API server for nodes (default: as for --cluster-endpoint)")
 	f.BoolVar(&s.eksControlPlane, "eks-control-plane", false,
 		"the control plane is EKS: ask it for endpoint, certificates and service network")
 	f.StringVar(&s.interruptionQueue, "interruption-queue", "", "name of the SQS queue with EC2's notices (default: none)")
-	f.BoolVar(&s.isolatedVPC, "isolated-vpc", false, "the price list of AWS cannot be reached: use the built-in one")
+	f.BoolVar(&s.isolatedVPC, "isolated-vpc", false, "AWS's price list cannot be reached: use the built-in one")
 	f.Float64Var(&s.vmMemoryOverhead, "vm-memory-overhead-percent", 0.075,
-		"part of a type's memory that the hypervisor keeps")
-	f.IntVar(&s.reservedENIs, "reserved-enis", 0, "network interfaces of a machine that are not for pods")
+		"fraction of an instance type's memory that the hypervisor keeps")
+	f.IntVar(&s.reservedENIs, "reserved-enis", 0, "network interfaces of a node that are not for pods")
 	f.DurationVar(&s.amiRefresh, "ami-refresh-interval", time.Minute,
-		"how often images are looked up again, at least 1m; they are looked up with the subnets, at the shorter of the two intervals")
+		"how often images are looked up again, at least 1m; images and subnets are looked up together, at the"+
+			" shorter interval")
 	f.DurationVar(&s.subnetRefresh, "subnet-refresh-interval", time.Minute,
 		"how often subnets are looked up again, at least 1m; see --ami-refresh-interval")
 }
 
 func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.IntVar(&s.metricsPort, "metrics-port", 8080,
-		"port of /metrics; 0 = nowhere. In a pod, or when given, it is open on all addresses, else on loopback only")
+		"port of /metrics; 0 = none. It is open on all addresses in a pod or if it is given, else on loopback")
 	f.IntVar(&s.healthPort, "health-probe-port", 8081, "port of /healthz and /readyz, as for --metrics-port")
 	f.StringVar(&s.metricsAddress, "metrics-address", "",
 		`address and port of /metrics instead of --metrics-port, such as 127.0.0.1:8080`)
 	f.StringVar(&s.healthAddress, "health-address", "",
 		"address and port of /healthz and /readyz instead of --health-probe-port")
 	f.StringVar(&s.page, "page", "",
-		"address and port of the page that shows the cluster, such as 127.0.0.1:8082, to be reached with kubectl port-forward; on another than a loopback address people log in with a bearer token (default: no page)")
+		"address and port of the page that shows the cluster, such as 127.0.0.1:8082, for kubectl "+
+			"port-forward; on other than loopback addresses people log in with a bearer token (default: no page)")
 	s.pageGate.Add(f, "page-")
 	f.BoolVar(&s.profiling, "enable-profiling", false,
-		"serve /debug/pprof beside /metrics, to callers on this machine or in this pod: kubectl port-forward")
+		"serve /debug/pprof beside /metrics, to callers on this machine or in this pod (kubectl port-forward)")
 	f.BoolVar(&s.unobserved, "disable-cluster-state-observability", false,
-		"no metrics of single pods, nodes, pools and conditions")
+		"export no metrics of individual pods, nodes, pools and conditions")
 	f.BoolVar(&s.leaderElect, "leader-elect", true,
-		"run several replicas of which one acts; the others know the cluster already")
+		"let one of several replicas act; the others stand by with the state of the cluster")
 	f.BoolVar(&s.noLeaderElection, "disable-leader-election", false, "the same as --leader-elect=false")
 	f.StringVar(&s.leaderName, "leader-election-name", controller.DefaultLease, "name of the lease")
 	f.StringVar(&s.leaderNamespace, "leader-election-namespace", "",
@@ -158,39 +161,45 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.system, "system-namespace", "",
 		"namespace of the controller (default: the pod's own, else kube-system)")
 	f.StringVar(&s.fargateWebhook, "fargate-webhook", "",
-		"URL by which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, https://SERVICE.NAMESPACE.svc: "+
-			"FargateProfiles are acted upon. The pods they select run in microVMs of the machines that joined with \"nodeless host\"; without one they stay Pending and say so (default: they are not acted upon)")
-	f.IntVar(&s.fargatePort, "fargate-webhook-port", 9443, "port on which --fargate-webhook is answered")
+		"URL at which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, "+
+			"https://SERVICE.NAMESPACE.svc. FargateProfiles then take effect: the pods they select run in "+
+			`microVMs of machines that joined with "nodeless host", and stay Pending without one (default: `+
+			"FargateProfiles are ignored)")
+	f.IntVar(&s.fargatePort, "fargate-webhook-port", 9443, "port that serves --fargate-webhook")
 	f.IntVar(&s.kubeQPS, "kube-client-qps", 200, "requests per second to the API server")
-	f.IntVar(&s.kubeBurst, "kube-client-burst", 300, "requests at once to the API server")
+	f.IntVar(&s.kubeBurst, "kube-client-burst", 300, "burst of requests to the API server")
 	f.StringVar(&s.memoryLimit, "memory-limit", "-1",
-		"memory of the container, in bytes or as 2Gi; from 90 % of it on garbage is collected more eagerly; -1 = not known")
+		"memory of the container, in bytes or as 2Gi; garbage is collected more eagerly above 90 % of it; -1 "+
+			"= unknown")
 	f.IntVar(&s.cpuRequests, "cpu-requests", 1000,
-		"CPU of the container, in thousandths; launches and writes to the API server run 64 and 16 at a time for each 1000")
+		"CPU of the container, in millicores; 64 launches and 16 writes to the API server run in parallel for"+
+			" each 1000")
 	f.DurationVar(&s.batchIdle, "batch-idle-duration", 0,
-		"quiet that is waited for before pods are planned for: longer means fewer and larger machines for pods that trickle in (default: 10 to 60 ms, longer in a rush)")
+		"quiet time to wait for before planning for pods; longer means fewer, larger nodes for pods that "+
+			"trickle in (default: 10 to 60 ms, longer in a rush)")
 	f.DurationVar(&s.batchMax, "batch-max-duration", 0,
-		"longest wait while more pods keep coming (default: 300 ms, or ten times --batch-idle-duration if that is given)")
+		"longest wait while more pods arrive (default: 300 ms, or ten times --batch-idle-duration if that is "+
+			"given)")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&s.logPaths, "log-output-paths", "stderr",
-		"where the log goes: stdout, stderr or files, several with commas between them")
-	f.StringVar(&s.logErrPaths, "log-error-output-paths", "stderr", "where it is said that the log cannot be written")
+		"where to write the log: stdout, stderr or files, separated by commas")
+	f.StringVar(&s.logErrPaths, "log-error-output-paths", "stderr", "where to report that the log cannot be written")
 }
 
 func (i *inert) add(f *pflag.FlagSet) {
-	f.StringVar(&i.service, "karpenter-service", "", "of Karpenter; nothing here needs it")
+	f.StringVar(&i.service, "karpenter-service", "", "Karpenter's; has no effect")
 	f.StringVar(&i.schedulerConfig, "scheduler-config", "",
-		"of Karpenter; default topology spreads are not read from it yet")
+		"Karpenter's; default topology spread constraints are not read from it yet")
 	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true,
-		"of Karpenter; a standby here always knows the cluster already")
+		"Karpenter's; a standby always knows the state of the cluster")
 	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true,
-		"of Karpenter; what pods ask of dynamic resource allocation is never planned for yet")
-	f.BoolVar(&i.zonalShift, "enable-zonal-shift", false, "of Karpenter; zonal shifts are not followed yet")
+		"Karpenter's; requests for dynamic resource allocation are always ignored so far")
+	f.BoolVar(&i.zonalShift, "enable-zonal-shift", false, "Karpenter's; zonal shifts are not supported yet")
 	f.BoolVar(&i.noDryRun, "disable-dry-run", false,
-		"of Karpenter; node classes are validated here without trial launches")
+		"Karpenter's; node classes are validated without trial launches")
 	f.StringVar(&i.awsGates, "aws-feature-gates", "NodeClassCEL=false",
-		"of Karpenter; its gate NodeClassCEL is not there yet")
+		"Karpenter's; the gate NodeClassCEL is not supported yet")
 }
 
 // wanted are the inert settings that ask for what is not there.

@@ -22,7 +22,7 @@ import (
 func (s *settings) validate() error {
 	switch {
 	case s.clusterName == "":
-		return fmt.Errorf("--cluster-name is missing: the name under which machines are tagged, such as --cluster-name prod")
+		return fmt.Errorf("--cluster-name is missing: the name with which instances are tagged, such as --cluster-name prod")
 	case s.vmMemoryOverhead < 0 || s.vmMemoryOverhead >= 1 || math.IsNaN(s.vmMemoryOverhead):
 		return fmt.Errorf("--vm-memory-overhead-percent %v: give a part of 1, such as 0.075", s.vmMemoryOverhead)
 	case s.reservedENIs < 0:

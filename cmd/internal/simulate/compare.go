@@ -7,8 +7,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nodeless/nodeless/cmd/internal/output"
-
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
@@ -16,7 +14,7 @@ import (
 func writeComparison(w io.Writer, results []simulated) error {
 	ours, theirs := &results[0], &results[1]
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "\tnew machines\t$/h\tpods placed\tpods not placed\t")
+	fmt.Fprintln(t, "\tnew nodes\t$/h\tpods placed\tpods not placed\t")
 	for _, r := range []struct {
 		name string
 		*simulated
@@ -38,7 +36,7 @@ func verdictOn(ours, theirs *simulated) string {
 	switch {
 	case ours.Placed != theirs.Placed:
 		return fmt.Sprintf("The prices are for different work: Karpenter's way places %s, Nodeless %s.",
-			output.Pods(theirs.Placed), output.Pods(ours.Placed))
+			reason.Count(theirs.Placed, "pod"), reason.Count(ours.Placed, "pod"))
 	case more == 0:
 		return "Karpenter's way would pay the same."
 	case ours.cost == 0:

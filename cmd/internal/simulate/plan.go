@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -101,7 +98,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	output.Section(&b, "Launch", counted(launches))
 	var refused []string
 	for _, y := range r.Why {
-		text := fmt.Sprintf("%s (such as %s): %s", output.Pods(y.Pods), y.Such, y.Reason)
+		text := fmt.Sprintf("%s (such as %s): %s", reason.Count(y.Pods, "pod"), y.Such, y.Reason)
 		for _, funnel := range y.Pools {
 			text += "\n      " + funnel
 		}
@@ -122,7 +119,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 		fmt.Fprintf(&b, "Not every node whose pods would have to move was evaluated; policy %s=%s continues.\n", setting, at)
 	}
 	if len(r.Provision.Launches) > 0 {
-		fmt.Fprintf(&b, "Costs %s for %s%s.\n", reason.Dollars(r.cost), output.Machines(r.Launched), r.above())
+		fmt.Fprintf(&b, "Costs %s for %s%s.\n", reason.Dollars(r.cost), reason.Count(r.Launched, "node"), r.above())
 	}
 	if b.Len() == 0 {
 		b.WriteString("Nothing to do.\n")
@@ -139,7 +136,7 @@ func (r *simulated) places() []string {
 	}
 	var out []string
 	for _, node := range slices.Sorted(maps.Keys(n)) {
-		out = append(out, output.Pods(n[node])+" on "+node)
+		out = append(out, reason.Count(n[node], "pod")+" on "+node)
 	}
 	return out
 }
@@ -176,21 +173,5 @@ func writeSimulated(w io.Writer, format string, results []simulated) error {
 	if len(results) == 1 {
 		v = results[0]
 	}
-	return writeAs(w, format, v)
-}
-
-// writeAs writes what has JSON tags as json or yaml.
-func writeAs(w io.Writer, format string, v any) error {
-	out, err := json.MarshalIndent(v, "", "  ")
-	if err == nil && format == "yaml" {
-		out, err = yaml.JSONToYAML(out)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", format, err)
-	}
-	if format == "json" {
-		out = printable.JSON(out)
-	}
-	_, err = fmt.Fprintln(w, printable.Lines(strings.TrimRight(string(out), "\n")))
-	return err
+	return output.Data(w, format, v)
 }

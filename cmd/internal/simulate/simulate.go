@@ -26,25 +26,35 @@ func New() *cobra.Command {
 	var o simulateOptions
 	c := &cobra.Command{
 		Use:   "simulate FILE",
-		Short: "Decide for a cluster that is written in a file: what is launched, placed, removed, and why",
-		Long: `Reads a cluster as text, decides as the controller would, and prints the plan with its reasons and its price. It needs no
-cluster and no cloud. "-" reads from stdin. It may as well be what "nodeless capture" or "kubectl get … -o yaml" wrote of a cluster,
-or a decision that the controller saved (JSON).
+		Short: "Decide for a cluster that is described in a file, and say why",
+		Long: `Reads a cluster from a file, decides as the controller would, and prints the
+plan with its reasons and its price. It needs no cluster and no cloud. "-" reads
+from stdin. The file may be a description in the language below, what
+"nodeless capture" or "kubectl get … -o yaml" wrote, or a plan that the
+controller saved.
 
-Each line of the text begins with what it declares:
+Each line of a description begins with what it declares:
 
-  type NAME cpu=4 memory=16Gi pods=58 labels(arch=amd64) offers(us-east-1a spot 0.07, us-east-1b on-demand 0.19)
-  pool NAME weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) limit(cpu=100)
+  type NAME cpu=4 memory=16Gi pods=58 offers(a spot 0.07)
+  pool NAME weight=10 require(capacity-type=spot|on-demand) limit(cpu=100)
   daemon NAME cpu=100m
   pods COUNT NAME cpu=1 memory=2Gi require(zone=us-east-1a) tolerate(gpu)
   node NAME pool=NAME type=NAME zone=us-east-1a runs(web)
   policy max-types=20
 
-What stands below a line of dashes is the plan that is expected; --check compares, "-o wide" prints it in that form.`,
-		Example: `  nodeless simulate examples/shop.txt
+The expected plan may follow a line of dashes: --check compares with it, and
+"-o wide" prints a plan in that form.`,
+		Example: `  # Decide, and compare with Karpenter's way
+  nodeless simulate examples/shop.txt
   nodeless simulate examples/shop.txt --compare
+
+  # For a real cluster, from a file
   nodeless capture > cluster.yaml && nodeless simulate cluster.yaml --compare
-  printf 'type m4 cpu=4 memory=16Gi pods=58 offers(a spot 0.07)\npool general\npods 10 web cpu=1\n' | nodeless simulate -`,
+
+  # From stdin
+  printf 'type m4 cpu=4 memory=16Gi pods=58 offers(a spot 0.07)
+  pool general
+  pods 10 web cpu=1' | nodeless simulate -`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.valid(); err != nil {
@@ -57,9 +67,9 @@ What stands below a line of dashes is the plan that is expected; --check compare
 	f.StringVarP(&o.output, "output", "o", "", "wide, json or yaml; nothing for sentences")
 	f.StringVar(&o.solver, "solver", "", "staged or first-fit (as Karpenter does); default: what the file's policy says")
 	f.StringVar(&o.preferences, "preferences", "", "priced, respect or ignore; default: what the file's policy says")
-	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would pay")
-	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if it is another")
-	f.StringVar(&o.region, "region", "", "of a dump: AWS region of the built-in prices (default: where its zones are)")
+	f.BoolVar(&o.compare, "compare", false, "decide with both solvers and say what Karpenter's way would cost")
+	f.BoolVar(&o.check, "check", false, "compare with the plan below the line of dashes; exit with 1 if they differ")
+	f.StringVar(&o.region, "region", "", "AWS region of the built-in prices for a dump (default: that of its zones)")
 	c.AddCommand(newSimulateTrace())
 	return c
 }

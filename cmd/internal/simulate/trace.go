@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	"github.com/nodeless/nodeless/lab/sim/trace"
@@ -35,20 +35,24 @@ func newSimulateTrace() *cobra.Command {
 	var o traceOptions
 	c := &cobra.Command{
 		Use:   "trace FILE|openb|alibaba2017",
-		Short: "Replay days of pods that come and go, and compare what they cost with Karpenter's way",
-		Long: `Replays a trace of pods on virtual time, twice: machines are launched and taken away once as the controller does it, by the
-same code, and once as Karpenter does. Prints what the machines cost, how far that is above the proven minimum, how many pods
-were moved and how long pods waited. It needs no cluster and no cloud; a day takes seconds.
+		Short: "Replay days of pods, and compare the cost with Karpenter's way",
+		Long: `Replays a trace of pods on virtual time, twice: nodes are launched and removed
+once as the controller does it, by the same code, and once as Karpenter does.
+Prints what the nodes cost, how far that is above the proven minimum, how many
+pods were moved and how long pods waited. It needs no cluster and no cloud; a
+day takes seconds.
 
-A trace is a CSV file (may be compressed by gzip), whose first line names the columns:
+A trace is a CSV file, optionally compressed by gzip, whose first line names the
+columns:
 
   start,life,cpu,memory,gpus,count
   0,3600,500m,2Gi,0,10
   60,30,2,512Mi,,
 
-start and life are seconds ("end" may stand for "life"), gpus and count may be left out. The files of alibaba/clusterdata
-(cluster-trace-gpu-v2023's pod list, the batch_task table of 2017) are read as they were published; openb and alibaba2017 are looked for
-in the folder that --folder or ` + trace.FolderVariable + ` names.`,
+start and life are in seconds; "end" may replace "life"; gpus and count may be
+left out. The files of alibaba/clusterdata (the pod list of
+cluster-trace-gpu-v2023, the batch_task table of 2017) are read as published:
+openb and alibaba2017 are looked for in the folder of --folder or ` + trace.FolderVariable + `.`,
 		Example: `  nodeless simulate trace pods.csv
   nodeless simulate trace pods.csv --max-vcpu 32 --interval 1m -o json
   nodeless simulate trace openb --folder ~/traces --gpus --from 3000h --for 24h`,
@@ -59,34 +63,35 @@ in the folder that --folder or ` + trace.FolderVariable + ` names.`,
 	f.StringVarP(&o.output, "output", "o", "", "json or yaml; nothing for a table")
 	f.StringVar(&o.folder, "folder", os.Getenv(trace.FolderVariable),
 		"where the public traces are; also "+trace.FolderVariable)
-	f.DurationVar(&o.from, "from", 0, "leave out what was before this time of the trace")
-	f.DurationVar(&o.length, "for", 0, "simulate so long; 0 = to the end")
+	f.DurationVar(&o.from, "from", 0, "skip the trace before this time")
+	f.DurationVar(&o.length, "for", 0, "simulate this much of the trace; 0 = to its end")
 	f.IntVar(&o.copies, "copies", 1,
-		"replay so many copies on top of each other, each begun at another time: a larger cluster of the same pods")
+		"replay this many copies on top of each other, each shifted in time: a larger cluster of the same "+
+			"pods")
 	f.IntVar(&o.maxVCPU, "max-vcpu", 0, "largest instance type that may be launched; 0 = any")
 	f.BoolVar(&o.gpus, "gpus", false,
-		"pods ask for the GPUs that the trace says, and the g and p families may be launched")
-	f.BoolVar(&o.spot, "spot", false, "spot machines may be launched too")
+		"pods request the trace's GPUs, and the g and p families may be launched")
+	f.BoolVar(&o.spot, "spot", false, "spot instances may be launched, too")
 	f.DurationVar(&o.config.Interval, "interval", 30*time.Second,
-		"how often machines are looked at that may not be worth their price")
+		"how often nodes are checked for whether they are worth their price")
 	f.DurationVar(&o.config.ConsolidateAfter, "consolidate-after", 0, "the pool's consolidateAfter")
-	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the machines that may go at a time")
-	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a machine's launch until pods run on it")
+	f.Float64Var(&o.config.Budget, "budget", 0.1, "share of the nodes that may be removed at a time")
+	f.DurationVar(&o.config.Boot, "boot", 40*time.Second, "median time from a node's launch until pods run on it")
 	f.BoolVar(&o.nominates, "nominations", true,
-		"nominate pods to the machines that were launched for them, as with the feature gate Nominations")
-	f.BoolVar(&o.config.StartOver, "start-over", false, "a pod that is moved runs its whole life again")
+		"nominate pods to the nodes launched for them, as with the feature gate Nominations")
+	f.BoolVar(&o.config.StartOver, "start-over", false, "a moved pod runs its whole life again")
 	f.BoolVar(&o.config.MostAllocated, "most-allocated", false,
-		"kube-scheduler prefers full machines; it prefers empty ones by default")
+		"kube-scheduler prefers full nodes; by default it prefers empty ones")
 	f.Float64Var(&o.config.Faults.NoCapacity, "no-capacity", 0,
 		"share of the hours in which an instance type has no capacity")
-	f.Float64Var(&o.config.Faults.NotReady, "not-ready", 0, "share of the machines that never get ready")
+	f.Float64Var(&o.config.Faults.NotReady, "not-ready", 0, "share of the nodes that never become ready")
 	f.Float64Var(&o.config.Faults.Interruptions, "interruptions", 0,
-		"interruptions of a spot machine in an hour, on average")
-	f.Uint64Var(&o.seed, "seed", 1, "of boot times, faults and copies")
+		"interruptions of a spot node per hour, on average")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of boot times, faults and copies")
 	f.Float64Var(&o.nodeFee, "node-fee", 0,
-		"dollars an hour that each machine counts for beside its price when machines are chosen")
-	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed; 0 = it is not")
-	f.IntVar(&o.check, "check-every", 100, "have each so many-th plan judged by the engine's independent judge; 0 = none")
+		"dollars per hour that each node counts in addition to its price when nodes are chosen")
+	f.IntVar(&o.samples, "samples", 100, "times at which the proven minimum is computed; 0 = it is not")
+	f.IntVar(&o.check, "check-every", 100, "check every n-th plan with the engine's independent checker; 0 = none")
 	f.BoolVar(&o.alone, "alone", false, "do not simulate Karpenter's way")
 	return c
 }
@@ -134,7 +139,7 @@ func (o *traceOptions) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if o.output != "" {
-		return writeAs(cmd.OutOrStdout(), o.output, out)
+		return output.Data(cmd.OutOrStdout(), o.output, out)
 	}
 	return out.write(cmd.OutOrStdout())
 }
@@ -179,13 +184,13 @@ func progressOf(w io.Writer, what string) func(at, end time.Duration) {
 
 // write prints the results side by side.
 func (t *simulatedTrace) write(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	row := func(what string, cell func(r *sim.Result) string) {
-		fmt.Fprint(table, what)
+		cells := []string{what}
 		for i := range t.Results {
-			fmt.Fprint(table, "\t", cell(&t.Results[i]))
+			cells = append(cells, cell(&t.Results[i]))
 		}
-		fmt.Fprintln(table)
+		rows = append(rows, cells)
 	}
 	fmt.Fprintf(w, "%s: %d pods in %.1f hours, %.0f at a time.\n\n", t.Trace, t.Pods, t.Hours, t.Live)
 	row("", func(r *sim.Result) string { return r.Decider })
@@ -197,16 +202,16 @@ func (t *simulatedTrace) write(w io.Writer) error {
 	row("pods waited, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Pending.Mean) })
 	row("pods waited, 99 of 100", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Pending.P99) })
 	row("moved pods waited, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f s", r.Moving.Mean) })
-	row("machines, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f", r.MeanNodes) })
-	row("machines at most", func(r *sim.Result) string { return fmt.Sprint(r.PeakNodes) })
-	row("machines launched", func(r *sim.Result) string { return fmt.Sprint(r.Launched) })
+	row("nodes, mean", func(r *sim.Result) string { return fmt.Sprintf("%.1f", r.MeanNodes) })
+	row("nodes at most", func(r *sim.Result) string { return fmt.Sprint(r.PeakNodes) })
+	row("nodes launched", func(r *sim.Result) string { return fmt.Sprint(r.Launched) })
 	row("requested share of CPU", func(r *sim.Result) string { return fmt.Sprintf("%.0f %%", 100*r.Asked) })
 	row("plans judged", func(r *sim.Result) string { return fmt.Sprintf("%d of %d", r.Judged, r.Plans+r.Passes) })
 	if slices.ContainsFunc(t.Results, func(r sim.Result) bool { return r.Interruptions+r.CapacityErrors > 0 }) {
 		row("interruptions", func(r *sim.Result) string { return fmt.Sprint(r.Interruptions) })
 		row("capacity errors", func(r *sim.Result) string { return fmt.Sprint(r.CapacityErrors) })
 	}
-	if err := table.Flush(); err != nil {
+	if err := output.Table(w, rows...); err != nil {
 		return err
 	}
 	if n := t.Results[0].TooLarge; n > 0 {

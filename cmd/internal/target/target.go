@@ -35,15 +35,17 @@ type Flags struct {
 
 func (c *Flags) Add(f *pflag.FlagSet) {
 	c.AddTarget(f)
-	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: where the cluster's zones are)")
+	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: that of the cluster's zones)")
 	f.StringVar(&c.Prices, "prices", "",
-		"built-in: the catalogue in this program; aws: ask AWS with your credentials (default: the simulated region of \"nodeless up\", else built-in)")
+		"source of prices: built-in, or aws to ask AWS with your credentials (default: the simulated region "+
+			`of "nodeless up", else built-in)`)
 }
 
 // AddTarget adds the flags of commands that need no prices.
 func (c *Flags) AddTarget(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
-		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+		`kubeconfig file (default: the cluster of "nodeless up" if it runs, else $KUBECONFIG or `+
+			"~/.kube/config)")
 	f.StringVar(&c.Context, "context", "", "context of the kubeconfig")
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVar(&c.As, "as", "", "user to impersonate")
@@ -53,7 +55,8 @@ func (c *Flags) AddTarget(f *pflag.FlagSet) {
 // AddFrom adds --from.
 func (c *Flags) AddFrom(f *pflag.FlagSet) {
 	f.StringVar(&c.From, "from", "",
-		"answer from a file instead of a cluster, - for stdin: what \"nodeless capture\" or \"kubectl get … -o yaml\" wrote")
+		`read a file instead of a cluster, - for stdin: the output of "nodeless capture" or "kubectl get … -o`+
+			` yaml"`)
 }
 
 // Cluster is a cluster to look at.

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/engine/reason"
 
 	"github.com/spf13/cobra"
 
@@ -27,10 +27,17 @@ func newDown() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "down",
 		Short: `Stop the cluster of "nodeless up"`,
-		Long: `Stops the process that "nodeless up" started, wherever it runs, and takes the cluster's context out of your kubeconfig.
-Pods in microVMs end with their grace, which Ctrl-C and --now cut short; the next "nodeless up" begins them anew. The cluster's state stays in the data directory, and
-the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there, and the folder if nothing else is in it.`,
-		Example: `  nodeless down
+		Long: `Stops the process that "nodeless up" started, wherever it runs, and removes the
+cluster's context from your kubeconfig. Pods in microVMs get their grace period,
+which Ctrl-C and --now cut short.
+
+The cluster's state stays in the data directory, and the next "nodeless up"
+continues with it. --wipe deletes what Nodeless wrote there, and the folder if
+nothing else is in it.`,
+		Example: `  # Stop the default cluster, keeping its state
+  nodeless down
+
+  # Stop another cluster and delete its state
   nodeless down --name b --wipe`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,9 +51,9 @@ the next "nodeless up" goes on with it. --wipe deletes what Nodeless wrote there
 	at.Add(c.Flags())
 	program.NowFlag(c, &now)
 	c.Flags().BoolVar(&wipe, "wipe", false,
-		"also delete the cluster's state: all its objects and nodes; files of others in the data directory stay")
+		"also delete the cluster's state: all its objects and nodes; other files in the data directory stay")
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second,
-		"how long to wait for the process to end by itself before it is killed")
+		"how long to wait for the process to end before killing it")
 	return c
 }
 
@@ -88,8 +95,8 @@ func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration
 	return wipeDataDir(dir, p)
 }
 
-// mostKept is how many files of others are named.
-const mostKept = 5
+// maxNamed other files are named.
+const maxNamed = 5
 
 // wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home
 // directory.
@@ -109,17 +116,9 @@ func wipeDataDir(dir string, p *progress.Printer) error {
 	}
 	p.Done("")
 	if len(left) > 0 {
-		p.Line("The folder stays, with what is not this cluster's: %s", firstOf(left, mostKept))
+		p.Line("The folder stays, with what is not this cluster's: %s", reason.Some(left, maxNamed))
 	}
 	return nil
-}
-
-// firstOf names the first of a list and says how many there are beside.
-func firstOf(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // stopProcess asks the process that uses the data directory to end, and kills it if it does not within the timeout.

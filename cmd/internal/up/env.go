@@ -1,7 +1,6 @@
 package up
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,19 +8,24 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/output"
 
 	"github.com/spf13/cobra"
 )
 
 func newEnv() *cobra.Command {
 	var at localcluster.Selector
-	var output string
+	var format string
 	c := &cobra.Command{
 		Use:   "env",
-		Short: `Print the variables with which kubectl, aws, terraform and the like find the cluster of "nodeless up"`,
-		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and the AWS credentials of the cluster of "nodeless up",
-and NODELESS_REGION_TOKEN for the calls of its simulated region that AWS does not have. The kubeconfig is yours to change: "aws eks
-update-kubeconfig" writes to it. The credentials are good for this cluster alone; whoever has them is its administrator.`,
+		Short: `Print variables for kubectl, aws and terraform`,
+		Long: `Prints shell commands that export KUBECONFIG, AWS_ENDPOINT_URL, AWS_REGION and
+AWS credentials for the cluster of "nodeless up", and NODELESS_REGION_TOKEN for
+calls to its simulated region that AWS does not have.
+
+The kubeconfig is yours to change: "aws eks update-kubeconfig" writes to it. The
+credentials are valid for this cluster alone; whoever has them is its
+administrator.`,
 		Example: `  eval $(nodeless env)
   aws eks update-kubeconfig --name nodeless
   kubectl get nodes`,
@@ -48,23 +52,19 @@ update-kubeconfig" writes to it. The credentials are good for this cluster alone
 				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
 				"NODELESS_REGION_TOKEN": s.RegionToken, // for curl: docs/how-do-i-use-the-region.md
 			}
-			switch output {
+			switch format {
 			case "":
 				fmt.Fprint(cmd.OutOrStdout(), shellExports(values))
 			case "json":
-				out, err := json.MarshalIndent(values, "", "  ")
-				if err != nil {
-					return err
-				}
-				fmt.Fprintln(cmd.OutOrStdout(), string(out))
+				return output.Data(cmd.OutOrStdout(), "json", values)
 			default:
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for shell commands", output)
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for shell commands", format)
 			}
 			return nil
 		},
 	}
 	at.Add(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for shell commands")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for shell commands")
 	return c
 }
 

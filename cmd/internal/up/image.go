@@ -19,7 +19,7 @@ import (
 func newImage() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Container images of this machine, without a registry",
+		Short: "Work with container images on this machine, without a registry",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -38,10 +38,11 @@ func newImageBuild() *cobra.Command {
 	var o imageOptions
 	c := &cobra.Command{
 		Use:   "build DIR --tag NAME [flags] [-- COMMAND...]",
-		Short: "Make an image of a directory",
-		Long: `Makes an OCI image whose root is the directory, and puts it into the data directory, where "nodeless up" looks for images of microVMs
-first. It needs no daemon, no registry and no privileges. Files belong to root in the image; the same
-directory gives the same image.`,
+		Short: "Make a container image from a directory",
+		Long: `Makes an OCI image whose root is the directory, and puts it into the data
+directory, where "nodeless up" looks first for the images of microVMs. It needs
+no daemon, no registry and no privileges. Files in the image belong to root; the
+same directory gives the same image.`,
 		Example: `  mkdir -p root/bin && cp /bin/busybox root/bin/ && root/bin/busybox --install root/bin
   nodeless image build root --tag example.local/busybox:1 -- sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -60,12 +61,12 @@ directory gives the same image.`,
 	f.StringVarP(&o.Tag, "tag", "t", "", "the image's name, such as example.local/busybox:1")
 	f.StringVarP(&o.output, "output", "o", "", "OCI layout to write to (default: images/local in the data directory)")
 	f.StringArrayVar(&o.Config.Entrypoint, "entrypoint", nil, "a word of the entrypoint; give it once per word")
-	f.StringArrayVarP(&o.Config.Env, "env", "e", nil, "NAME=value, may be repeated")
+	f.StringArrayVarP(&o.Config.Env, "env", "e", nil, "NAME=value; may be repeated")
 	f.StringVarP(&o.Config.User, "user", "u", "", "name or number, also user:group")
 	f.StringVarP(&o.Config.WorkingDir, "workdir", "w", "", "where the command starts")
 	f.StringVar(&o.Config.StopSignal, "stop-signal", "",
 		"the signal that ends the program, such as SIGQUIT (default: SIGTERM)")
-	f.StringArrayVar(&o.expose, "expose", nil, "port[/protocol] that the program listens on, may be repeated")
+	f.StringArrayVar(&o.expose, "expose", nil, "port[/protocol] on which the program listens; may be repeated")
 	f.StringVar(&o.Architecture, "arch", "", "amd64, arm64 … (default: this machine's)")
 	return c
 }

@@ -20,10 +20,11 @@ import (
 func newKubectl() *cobra.Command {
 	return &cobra.Command{
 		Use:   "kubectl [--name NAME] [arguments of kubectl]",
-		Short: `kubectl, pointed at the cluster of "nodeless up"`,
-		Long: `The kubectl of Kubernetes' own source, built in. It talks to the cluster of "nodeless up", unless --kubeconfig, --context or another
-connection flag says otherwise. Before kubectl's own arguments, --name or --data-dir says which cluster that is, as elsewhere NODELESS_NAME
-or NODELESS_DATA_DIR.`,
+		Short: `Run kubectl against the cluster of "nodeless up"`,
+		Long: `Runs the kubectl that is built in from Kubernetes' own source. It talks to the
+cluster of "nodeless up" unless --kubeconfig, --context or another connection
+flag says otherwise. --name or --data-dir before kubectl's own arguments selects
+the cluster, as do NODELESS_NAME and NODELESS_DATA_DIR.`,
 		Example: `  nodeless kubectl get nodeclaims -o wide
   nodeless kubectl create deployment web --image=nginx --replicas=20
   nodeless kubectl --name b get nodes`,

@@ -187,10 +187,10 @@ func (l *local) installObjects(_, start context.Context) error {
 		return nil
 	}
 	if l.o.types != nil {
-		l.p.Done("on-demand machines of your %d types, amd64", len(l.o.types.Types))
+		l.p.Done("on-demand nodes of your %d types, amd64", len(l.o.types.Types))
 		return nil
 	}
-	l.p.Done("on-demand c, m and r machines, amd64")
+	l.p.Done("on-demand c, m and r nodes, amd64")
 	return nil
 }
 

@@ -3,13 +3,13 @@ package up
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 
 	"github.com/spf13/cobra"
@@ -45,26 +45,28 @@ type counts struct {
 
 func newStatus() *cobra.Command {
 	var at localcluster.Selector
-	var output string
+	var format string
 	c := &cobra.Command{
 		Use:   "status",
 		Short: `Say whether the cluster of "nodeless up" runs, and what is in it`,
-		Args:  cobra.NoArgs,
+		Example: `  nodeless status
+  nodeless status --name b -o json`,
+		Long: `Prints where the cluster of "nodeless up" listens, and how many pods,
+NodeClaims, nodes and instances it has. It exits with 2 if nothing runs.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := at.ResolveExisting()
 			if err != nil {
 				return err
 			}
-			if output != "" && output != "json" {
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", output)
+			if format != "" && format != "json" {
+				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", format)
 			}
 			r := report(cmd.Context(), dir)
-			if output == "json" {
-				out, err := json.MarshalIndent(r, "", "  ")
-				if err != nil {
+			if format == "json" {
+				if err := output.Data(cmd.OutOrStdout(), "json", r); err != nil {
 					return err
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), string(out))
 			} else {
 				r.print(cmd)
 			}
@@ -75,7 +77,7 @@ func newStatus() *cobra.Command {
 		},
 	}
 	at.Add(c.Flags())
-	c.Flags().StringVarP(&output, "output", "o", "", "json, or nothing for text")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for text")
 	return c
 }
 

@@ -62,20 +62,28 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a whole cluster on this machine, with a simulated AWS region",
-		Long: `Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler in this process, a simulated AWS region that speaks
-AWS's own protocols, and the Nodeless controller. Machines are simulated: they boot in --boot-time, register as nodes and
-pretend to run pods. Pods of a FargateProfile run for real, each in a microVM of this machine (QEMU; --microvms=false leaves it).
-The cluster has EKS's add-ons: aws-node and kube-proxy on every node, and coredns, for which the first node is launched.
-Everything listens on loopback only, asks its callers for a secret, and needs no root, no Docker and no network.
+		Long: `Starts a Kubernetes control plane, a simulated AWS region that speaks AWS's own
+protocols, and the Nodeless controller, all in this process. Nodes are
+simulated: they boot in --boot-time, register, and pretend to run pods. Pods of
+a FargateProfile really run, each in a microVM of this machine (QEMU). The
+cluster has EKS's add-ons aws-node, kube-proxy and coredns.
 
-The context nodeless-NAME is added to your kubeconfig, nodeless-nodeless for a cluster without a --name; your current context stays what it
-is. State lives in --data-dir and survives restarts. Ctrl-C or "nodeless down" ends it. Clusters with other names can run beside it.`,
-		Example: `  # Watch a hundred pods turn into nodes:
+Everything listens on loopback and requires credentials. It needs no root, no
+Docker and no network.
+
+The context nodeless-NAME is added to your kubeconfig; your current context
+stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or
+"nodeless down" ends the cluster. Clusters with other names can run beside it.`,
+		Example: `  # Watch a hundred pods get nodes
   nodeless up --demo
-  # In the background, until "nodeless down":
+
+  # In the background, until "nodeless down"
   nodeless up --detach
-  # Another cluster beside it, until "nodeless down --name b":
+
+  # A second cluster, until "nodeless down --name b"
   nodeless up --name b --detach
+
+  # Another region, with nodes that boot as slowly as real ones
   nodeless up --region us-east-1 --boot-time 45s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -110,31 +118,38 @@ func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	o.Add(f)
 	f.StringVar(&o.region, "region", "us-west-2", "AWS region to simulate: its types, zones and prices")
 	f.StringVar(&o.typesFile, "types", "",
-		"file of machine types that the region offers instead of AWS's: names, sizes, prices (examples/types.json)")
+		"file of instance types that the region offers instead of AWS's: names, sizes, prices "+
+			"(examples/types.json)")
 	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second,
-		"median time from launch to a registered node; single machines vary around it")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's chance: capacity, spot prices, boot times")
-	f.BoolVar(&o.demo, "demo", false, "apply the example deployment of 100 pods and show what becomes of it")
+		"median time from launch to a registered node; nodes vary around it")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's random events: capacity, spot prices, boot times")
+	f.BoolVar(&o.demo, "demo", false, "apply the example Deployment of 100 pods and show what happens")
 	f.BoolVar(&o.addons, "addons", true,
-		"give the cluster EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node (examples/addons.yaml); with --addons=false none are created")
+		"install EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node "+
+			"(examples/addons.yaml)")
 	f.BoolVar(&o.clusterAddons, "cluster-addons", false,
-		"also create what a production cluster usually runs on every node: node-exporter, fluent-bit, ebs-csi-node (examples/cluster-addons.yaml)")
-	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready and go on in the background")
+		"also install what production clusters usually run on every node: node-exporter, fluent-bit, "+
+			"ebs-csi-node (examples/cluster-addons.yaml)")
+	f.BoolVar(&o.detach, "detach", false, "return when the cluster is ready, and keep it running in the background")
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
 	f.BoolVar(&o.controller, "controller", true,
-		`run the controller too; with --controller=false run it yourself: "nodeless run"`)
-	f.BoolVar(&o.fargate, "fargate", true, "act upon FargateProfiles: each pod that one selects gets a microVM of its own")
+		`run the controller, too; with --controller=false run it yourself: "nodeless run"`)
+	f.BoolVar(&o.fargate, "fargate", true, "act on FargateProfiles: each pod that one selects gets a microVM of its own")
 	f.BoolVar(&o.microVMs, "microvms", true,
-		"run these microVMs on this machine, with QEMU; with --microvms=false such pods stay Pending and say so")
+		"run microVMs on this machine, with QEMU; without, pods of FargateProfiles stay Pending and say so")
 	f.StringVar(&o.guestKernel, "guest-kernel", "",
-		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in your cache directory, /var/cache or this system's own)")
+		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in "+
+			"your cache directory, /var/cache or the system's own)")
 	f.StringVar(&o.engine, "engine", "auto", localcluster.EngineUsage)
 	f.StringArrayVar(&o.mirrors, "registry-mirror", nil,
-		"REGISTRY=URL that is asked for a registry's images before the registry itself, such as docker.io=https://mirror.example:5000; may be repeated")
+		"REGISTRY=URL of a mirror that is tried before the registry itself, such as "+
+			"docker.io=https://mirror.example:5000; may be repeated")
 	f.StringVar(&o.auditLog, "audit-log", "",
-		"file in which the API server notes every request, without what is in secrets; at 512 MB it begins anew and keeps one older file")
+		"file in which the API server logs every request, without the contents of secrets; it is rotated at "+
+			"512 MB, keeping one old file")
 	f.StringVar(&o.page, "page", "127.0.0.1:8088",
-		"loopback address and port of the page that shows the cluster; another free port if this one is taken and you did not ask for it; \"\" = no page")
+		"loopback address and port of the page that shows the cluster; if the default port is taken, another "+
+			`one is used; "" = no page`)
 	f.DurationVar(&o.readyTimeout, "ready-timeout", 2*time.Minute, "give up if the cluster is not ready after this time")
 	o.policyFlags.Add(f)
 }

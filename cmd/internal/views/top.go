@@ -41,15 +41,21 @@ func newTop() *cobra.Command {
 	var f topFlags
 	c := &cobra.Command{
 		Use:   "top [nodes|pools|pending|decisions|savings]",
-		Short: "Show nodes with what they cost and hold, pools, pending pods, decisions and savings, live",
-		Long: `Shows the machines of any cluster you may look at: what is asked of them, what they cost, what they are about and why; NodePools with
-their limits and budgets; pods that wait, with the reason; what was decided lately, about whom, and what that saved. It only reads, and needs nothing installed in the cluster; where there is
-karpenter.sh/v1 it shows NodeClaims before their nodes, and pools.
+		Short: "Show nodes with prices and usage, NodePools, pending pods and decisions, live",
+		Long: `Shows the nodes of any cluster that you may read: what their pods request, what
+they cost, and why they are kept or removed; NodePools with limits and budgets;
+pending pods with the reason; recent decisions and what they saved. It only
+reads and needs nothing installed in the cluster. Where karpenter.sh/v1 is
+installed it also shows NodePools, and NodeClaims before their nodes exist.
 
-On a terminal it is live ("?" lists the keys); elsewhere, or with -o, it prints once. eks-node-viewer's flags, keys and configuration
-file ~/.eks-node-viewer mean here what they mean there.`,
-		Example: `  nodeless top
-  nodeless top --context prod --resources cpu,memory --extra-labels karpenter.sh/nodepool
+On a terminal it is live ("?" lists the keys). Elsewhere, or with -o, it prints
+once. The flags, keys and configuration file (~/.eks-node-viewer) of
+eks-node-viewer work here, too.`,
+		Example: `  # Watch the current cluster, or another one with an extra column
+  nodeless top
+  nodeless top --context prod --extra-labels karpenter.sh/nodepool
+
+  # Print the pending pods, or the nodes as JSON
   nodeless top pending -o wide
   nodeless top -o json`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
@@ -69,14 +75,15 @@ func (f *topFlags) add(c *cobra.Command) {
 		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig")
 	f.Selector.Add(fs)
-	fs.StringVar(&f.selector, "node-selector", "", "label selector of the nodes that are shown")
+	fs.StringVar(&f.selector, "node-selector", "", "show only nodes with these labels")
 	fs.StringVar(&f.labels, "extra-labels", "",
-		"labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and eks-node-viewer/node-cpu-usage are computed")
+		"labels of nodes to show as columns, separated by commas; eks-node-viewer/node-age and "+
+			"eks-node-viewer/node-cpu-usage are computed")
 	fs.StringVar(&f.sort, "node-sort", "creation=asc",
-		"order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, capacity, status, ready-in "+
-			"or a label, with =asc or =dsc behind it")
+		"order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, "+
+			"capacity, status, ready-in or a label, with =asc or =dsc")
 	fs.StringVar(&f.group, "group", "", "group nodes by pool, zone, type, capacity, status or a label")
-	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours of good, middling and bad use")
+	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours for good, medium and poor usage")
 	fs.StringVar(&f.resources, "resources", "cpu,memory",
 		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	fs.BoolVar(&f.disablePricing, "disable-pricing", false, "show no prices")
@@ -84,8 +91,8 @@ func (f *topFlags) add(c *cobra.Command) {
 		"print once: wide, name, json, yaml, "+output.Forms+"; by default a table where there is no terminal")
 	fs.BoolVar(&f.noHeader, "no-headers", false, "print no titles and no totals")
 	fs.DurationVar(&f.timeout, "request-timeout", time.Minute,
-		"how long the cluster may take to tell what there is, when it is printed once")
-	fs.BoolVar(&f.attribution, "attribution", false, "say whose work is built in")
+		"how long to wait for the cluster when printing once")
+	fs.BoolVar(&f.attribution, "attribution", false, "name the libraries that are built in")
 	fs.BoolVarP(&f.showVersion, "version", "v", false, "print the version")
 }
 

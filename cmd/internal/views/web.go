@@ -35,16 +35,24 @@ func newWeb() *cobra.Command {
 	var o webOptions
 	c := &cobra.Command{
 		Use:   "web",
-		Short: "Serve a page that shows the cluster live: nodes with pods and prices, why pods wait, and what was before",
-		Long: `Serves a page for any cluster you may look at: a box for each node with its pods, what it costs and what it is about; the pods that
-wait against the NodePools, with the reason; and a line of time on which to go back. It only reads, and needs nothing installed in the
-cluster. /lite shows the same as tables, without script.
+		Short: "Serve a live page of the cluster for your browser",
+		Long: `Serves a page for any cluster that you may read: a box for each node with its
+pods, its price and its state; the pending pods against the NodePools, with the
+reason; and a timeline to go back on. It only reads and needs nothing installed
+in the cluster. /lite shows the same as tables, without script.
 
-On a loopback address it asks for the token of the link that is printed, and shows what your kubeconfig may see. On any other it is served by TLS and asks for a bearer token of
-the cluster (a login, or Authorization: Bearer): it shows what the token's owner may list, by SubjectAccessReview. Your kubeconfig needs the
-ClusterRole system:auth-delegator for that. From another machine there is also ssh -L 8080:127.0.0.1:8080 HOST. The parameters of kube-ops-view's address work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
-		Example: `  nodeless web
+On a loopback address the page asks for the token in the link that is printed,
+and shows what your kubeconfig may read. On any other address it is served by
+TLS and asks for a bearer token of the cluster: it shows what the token's owner
+may list. Your kubeconfig then needs the ClusterRole system:auth-delegator.
+
+From another machine: ssh -L 8080:127.0.0.1:8080 HOST. The URL parameters of
+kube-ops-view work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
+		Example: `  # On this machine
+  nodeless web
   nodeless web --context prod --listen 127.0.0.1:9000
+
+  # For others, who log in with a token of the cluster
   nodeless web --listen 0.0.0.0:8443 --tls-cert page.crt --tls-key page.key`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,9 +63,10 @@ ClusterRole system:auth-delegator for that. From another machine there is also s
 	o.cluster.Add(f)
 	o.policy.Add(f)
 	f.StringVar(&o.listen, "listen", defaultPage,
-		"address and port of the page, loopback unless people are to log in; another free port if this one is taken and you did not ask for it")
+		"address and port of the page, on loopback unless others are to log in; if the default port is taken,"+
+			" another one is used")
 	o.gate.Add(f, "")
-	f.StringVar(&o.selector, "node-selector", "", "label selector of the nodes that are shown")
+	f.StringVar(&o.selector, "node-selector", "", "show only nodes with these labels")
 	f.StringVar(&o.resources, "resources", "cpu,memory",
 		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
 	return c
