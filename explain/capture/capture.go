@@ -9,8 +9,6 @@ import (
 	"reflect"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,15 +18,6 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 )
-
-// extraKinds are kinds that no decision depends on, but that forecasts of changes need.
-var extraKinds = []kind{
-	{"apps", "deployments", optional, &appsv1.Deployment{}, func() client.ObjectList { return &appsv1.DeploymentList{} }},
-	{
-		"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{},
-		func() client.ObjectList { return &schedulingv1.PriorityClassList{} },
-	},
-}
 
 // ofKinds reports whether an object is of one of the kinds.
 func ofKinds(o client.Object, kinds []kind) bool {

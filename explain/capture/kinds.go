@@ -9,10 +9,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
@@ -39,48 +42,42 @@ type kind struct {
 	group, resource string
 	need            need
 	object          client.Object
-	list            func() client.ObjectList
 }
 
 var kinds = []kind{
-	{"", "pods", essential, &corev1.Pod{}, func() client.ObjectList { return &corev1.PodList{} }},
-	{"", "nodes", essential, &corev1.Node{}, func() client.ObjectList { return &corev1.NodeList{} }},
-	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}, func() client.ObjectList { return &karpv1.NodePoolList{} }},
-	{
-		"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{},
-		func() client.ObjectList { return &karpv1.NodeClaimList{} },
-	},
-	{
-		"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{},
-		func() client.ObjectList { return &ec2v1.EC2NodeClassList{} },
-	},
-	{
-		"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{},
-		func() client.ObjectList { return &karpv1alpha1.NodeOverlayList{} },
-	},
-	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}, func() client.ObjectList { return &appsv1.DaemonSetList{} }},
-	{"", "limitranges", wanted, &corev1.LimitRange{}, func() client.ObjectList { return &corev1.LimitRangeList{} }},
-	{"", "namespaces", wanted, &corev1.Namespace{}, func() client.ObjectList { return &corev1.NamespaceList{} }},
-	{
-		"", "persistentvolumeclaims", wanted, &corev1.PersistentVolumeClaim{},
-		func() client.ObjectList { return &corev1.PersistentVolumeClaimList{} },
-	},
-	{
-		"", "persistentvolumes", wanted, &corev1.PersistentVolume{},
-		func() client.ObjectList { return &corev1.PersistentVolumeList{} },
-	},
-	{
-		"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{},
-		func() client.ObjectList { return &storagev1.StorageClassList{} },
-	},
-	{
-		"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{},
-		func() client.ObjectList { return &storagev1.CSINodeList{} },
-	},
-	{
-		"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{},
-		func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} },
-	},
+	{"", "pods", essential, &corev1.Pod{}},
+	{"", "nodes", essential, &corev1.Node{}},
+	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}},
+	{"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{}},
+	{"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{}},
+	{"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{}},
+	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}},
+	{"", "limitranges", wanted, &corev1.LimitRange{}},
+	{"", "namespaces", wanted, &corev1.Namespace{}},
+	{"", "persistentvolumeclaims", wanted, &corev1.PersistentVolumeClaim{}},
+	{"", "persistentvolumes", wanted, &corev1.PersistentVolume{}},
+	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{}},
+	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{}},
+	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}},
+}
+
+// extraKinds are kinds that no decision depends on, but that forecasts of changes need.
+var extraKinds = []kind{
+	{"apps", "deployments", optional, &appsv1.Deployment{}},
+	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{}},
+}
+
+// newList is an empty list of the kind.
+func (k kind) newList() (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(k.object, scheme.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	list, err := scheme.Scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
 }
 
 // name is the resource as kubectl takes it.
@@ -117,11 +114,14 @@ func (c *Cluster) readAll(ctx context.Context) error {
 func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(client.Object)) error {
 	next := ""
 	for {
-		list := k.list()
+		list, err := k.newList()
+		if err != nil {
+			return err
+		}
 		if err := c.client.List(ctx, list, client.Limit(atOnce), client.Continue(next)); err != nil {
 			return k.explain(c.server, "list", err)
 		}
-		err := meta.EachListItem(list, func(o runtime.Object) error {
+		err = meta.EachListItem(list, func(o runtime.Object) error {
 			if object, ok := o.(client.Object); ok {
 				each(object)
 			}

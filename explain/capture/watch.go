@@ -62,7 +62,10 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 
 // mayWatch lists a single object of a kind and checks the right to watch, which leaves no trace in the cluster.
 func (c *Cluster) mayWatch(ctx context.Context, k kind) error {
-	list := k.list()
+	list, err := k.newList()
+	if err != nil {
+		return err
+	}
 	if err := c.client.List(ctx, list, client.Limit(1)); err != nil {
 		return k.explain(c.server, "list", err)
 	}

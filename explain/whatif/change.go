@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -31,6 +32,35 @@ type Change struct {
 	Delete, Scale string // kind/name or kind/namespace/name, such as nodepool/general
 	Replicas      int
 	Namespace     string // of objects that name none
+}
+
+// Manifests are the changes that applying manifests makes; file is their name in errors.
+func Manifests(in io.Reader, file string) ([]Change, error) {
+	var out []Change
+	err := manifest.Each(in, func(i manifest.Item) error {
+		out = append(out, Change{Item: i, File: file})
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return out, nil
+}
+
+// Edits are the changes of --delete and --scale.
+func Edits(deletes, scales []string) ([]Change, error) {
+	var out []Change
+	for _, name := range deletes {
+		out = append(out, Change{Delete: name})
+	}
+	for _, text := range scales {
+		c, err := ParseScale(text, "")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // kindsByName are the kinds that Delete and Scale may name.

@@ -21,7 +21,9 @@ import (
 type Input struct {
 	Cluster *capture.Cluster // read with Options.Keep
 	Changes []Change
-	Policy  model.Policy
+	// Namespace is that of changed objects that name none.
+	Namespace string
+	Policy    model.Policy
 	// Gates are the controller's feature gates; those that the cluster shows to be on count as well.
 	Gates gates.Gates
 	// Boot is the time from a node's launch until pods run on it; 0 = as the cluster's nodes took.
@@ -144,6 +146,9 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	}
 	in.MaxPods, in.MaxNodes = cmp.Or(in.MaxPods, maxPods), cmp.Or(in.MaxNodes, maxNodes)
 	in.Gates = gatesInUse(in.Gates, in.Cluster.Objects())
+	for i := range in.Changes {
+		in.Changes[i].Namespace = cmp.Or(in.Changes[i].Namespace, in.Namespace)
+	}
 	a, err := applyAll(ctx, in)
 	if err != nil {
 		return nil, err
@@ -168,6 +173,10 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	out := after.outcome()
 	out.Changes, out.Unchanged, out.Before = a.descriptions, before.state(), before.initialState
 	out.compare(before.outcome())
+	for _, gap := range in.Cluster.Gaps() {
+		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
+	}
+	out.Assumed = append(out.Assumed, "prices: "+in.Cluster.Prices())
 	return out, nil
 }
 

@@ -12,20 +12,14 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// replicasOf parses NAME=N.
-func replicasOf(text string) (string, int, error) {
+// ParseScale parses a value of --scale, such as deployment/web=5.
+func ParseScale(text, namespace string) (Change, error) {
 	name, count, ok := strings.Cut(text, "=")
 	n, err := strconv.Atoi(count)
 	if !ok || err != nil || n < 0 {
-		return "", 0, fmt.Errorf("--scale %q: want deployment/NAME=N or nodepool/NAME=N", text)
+		return Change{}, fmt.Errorf("--scale %q: want deployment/NAME=N or nodepool/NAME=N", text)
 	}
-	return name, n, nil
-}
-
-// ParseScale parses a value of --scale, such as deployment/web=5.
-func ParseScale(text, namespace string) (Change, error) {
-	name, n, err := replicasOf(text)
-	return Change{Scale: name, Replicas: n, Namespace: namespace}, err
+	return Change{Scale: name, Replicas: n, Namespace: namespace}, nil
 }
 
 // scalePool sets the number of nodes of a static pool.

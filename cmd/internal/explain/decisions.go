@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/rest"
 
 	"github.com/nodeless/nodeless/cmd/internal/target"
 
@@ -93,19 +94,12 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		}
 		of = &subject
 	}
-	r, err := store.NewReader(t.REST)
+	r, all, err := readDecisions(ctx, t.REST, errs, "decisions")
 	if err != nil {
 		return err
-	}
-	reading, err := r.Read(ctx)
-	if err != nil {
-		return err
-	}
-	for _, damage := range reading.Damaged {
-		fmt.Fprintln(errs, "nodeless: decisions:", printable.Text(damage.Error()))
 	}
 	now := t.Clock.Now()
-	records := o.chosen(reading.Records, of, now)
+	records := o.chosen(all, of, now)
 	if len(records) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
 		fmt.Fprintln(errs, "nodeless: decisions: nothing of this sort is kept")
 		return nil
@@ -114,7 +108,25 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		return err
 	}
 	o.noHeaders = true // they are above what was printed first
-	return o.follow(ctx, out, r, reading.Records, of, t.Clock.Now)
+	return o.follow(ctx, out, r, all, of, t.Clock.Now)
+}
+
+// readDecisions reads what the controller recorded, and notes on errs what cannot be read.
+func readDecisions(ctx context.Context, cfg *rest.Config, errs io.Writer, note string) (*store.Reader, []record.Record,
+	error,
+) {
+	r, err := store.NewReader(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	reading, err := r.Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, damage := range reading.Damaged {
+		fmt.Fprintf(errs, "nodeless: %s: %s\n", note, printable.Text(damage.Error()))
+	}
+	return r, reading.Records, nil
 }
 
 // chosen are the records that were asked for.

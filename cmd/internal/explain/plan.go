@@ -18,7 +18,6 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/whatif"
-	manifests "github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
 type planOptions struct {
@@ -123,18 +122,11 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	for i := range changes {
-		changes[i].Namespace = t.Namespace
-	}
 	out, err := whatif.Run(cmd.Context(),
-		whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
+		whatif.Input{Cluster: c, Changes: changes, Namespace: t.Namespace, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
 	if err != nil {
 		return false, err
 	}
-	for _, gap := range c.Gaps() {
-		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
-	}
-	out.Assumed = append(out.Assumed, "prices: "+c.Prices())
 	if output.IsData(o.output) {
 		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "", true)
 	}
@@ -150,36 +142,25 @@ func (o *planOptions) changes(stdin io.Reader) ([]whatif.Change, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			if err := readChanges(stdin, file, &out); err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
+			more, err := readChanges(stdin, file)
+			if err != nil {
+				return nil, err
 			}
+			out = append(out, more...)
 		}
 	}
-	for _, name := range o.deletes {
-		out = append(out, whatif.Change{Delete: name})
-	}
-	for _, text := range o.scales {
-		c, err := whatif.ParseScale(text, "")
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, c)
-	}
-	return out, nil
+	edits, err := whatif.Edits(o.deletes, o.scales)
+	return append(out, edits...), err
 }
 
-func readChanges(stdin io.Reader, file string, out *[]whatif.Change) error {
-	in := stdin
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+func readChanges(stdin io.Reader, file string) ([]whatif.Change, error) {
+	if file == "-" {
+		return whatif.Manifests(stdin, file)
 	}
-	return manifests.Each(in, func(i manifests.Item) error {
-		*out = append(*out, whatif.Change{Item: i, File: file})
-		return nil
-	})
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	defer f.Close()
+	return whatif.Manifests(f, file)
 }

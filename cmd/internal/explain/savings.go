@@ -14,8 +14,6 @@ import (
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/explain/record"
-	"github.com/nodeless/nodeless/explain/record/store"
-	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 type savingsOptions struct {
@@ -65,18 +63,11 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := store.NewReader(t.REST)
+	_, records, err := readDecisions(ctx, t.REST, errs, "savings: not counted")
 	if err != nil {
 		return err
 	}
-	reading, err := r.Read(ctx)
-	if err != nil {
-		return err
-	}
-	for _, damage := range reading.Damaged {
-		fmt.Fprintln(errs, "nodeless: savings: not counted:", printable.Text(damage.Error()))
-	}
-	l := record.Savings(reading.Records, t.Clock.Now(), o.horizon)
+	l := record.Savings(records, t.Clock.Now(), o.horizon)
 	if output.IsData(o.output) {
 		return output.Rows(out, o.output, l, "savings", true)
 	}

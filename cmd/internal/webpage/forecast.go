@@ -3,16 +3,12 @@
 package webpage
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"strings"
-	"time"
-
-	"github.com/nodeless/nodeless/cmd/internal/target"
 
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/whatif"
-	manifests "github.com/nodeless/nodeless/internal/kit/manifest"
 	"github.com/nodeless/nodeless/view/web"
 )
 
@@ -36,20 +32,14 @@ func (p *Page) forecast() func(context.Context, web.WhatIf) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		for i := range changes {
-			changes[i].Namespace = namespaceOf(q, p.Cluster)
-		}
 		out, err := whatif.Run(ctx, whatif.Input{
-			Cluster: c, Changes: changes, Policy: p.Policy, Gates: p.Gates, Horizon: 24 * time.Hour, MaxPods: whatIfPods,
-			MaxNodes: whatIfNodes,
+			Cluster: c, Changes: changes, Policy: p.Policy, Gates: p.Gates, MaxPods: whatIfPods,
+			MaxNodes:  whatIfNodes,
+			Namespace: cmp.Or(q.Namespace, p.Cluster.Namespace, "default"),
 		})
 		if err != nil {
 			return nil, err
 		}
-		for _, gap := range c.Gaps() {
-			out.Assumed = append(out.Assumed, "not known: "+gap.Error())
-		}
-		out.Assumed = append(out.Assumed, "prices: "+c.Prices())
 		return struct {
 			*whatif.Outcome
 			Differs bool `json:"differs"`
@@ -57,36 +47,14 @@ func (p *Page) forecast() func(context.Context, web.WhatIf) (any, error) {
 	}
 }
 
-func namespaceOf(q web.WhatIf, t *target.Cluster) string {
-	switch {
-	case q.Namespace != "":
-		return q.Namespace
-	case t.Namespace != "":
-		return t.Namespace
-	}
-	return "default"
-}
-
 func changesOf(q web.WhatIf) ([]whatif.Change, error) {
 	var out []whatif.Change
 	if strings.TrimSpace(q.Manifests) != "" {
-		err := manifests.Each(strings.NewReader(q.Manifests), func(i manifests.Item) error {
-			out = append(out, whatif.Change{Item: i, File: "manifest"})
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("manifest: %w", err)
-		}
-	}
-	for _, name := range q.Deletes {
-		out = append(out, whatif.Change{Delete: name})
-	}
-	for _, text := range q.Scales {
-		c, err := whatif.ParseScale(text, "")
-		if err != nil {
+		var err error
+		if out, err = whatif.Manifests(strings.NewReader(q.Manifests), "manifest"); err != nil {
 			return nil, err
 		}
-		out = append(out, c)
 	}
-	return out, nil
+	edits, err := whatif.Edits(q.Deletes, q.Scales)
+	return append(out, edits...), err
 }
