@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -78,7 +79,11 @@ with other policy flags than the defaults, pass them here, too.`,
 			return err
 		},
 	}
-	f := c.Flags()
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	o.cluster.Add(f)
 	o.cluster.AddFrom(f)
 	o.policy.Add(f)
@@ -96,7 +101,6 @@ with other policy flags than the defaults, pass them here, too.`,
 	f.DurationVar(&o.boot, "boot", 0,
 		"time from a node's launch until pods run on it (default: as measured in the cluster, else 40s)")
 	f.DurationVar(&o.horizon, "horizon", 24*time.Hour, "how far to look ahead")
-	return c
 }
 
 func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
@@ -59,7 +60,11 @@ openb and alibaba2017 are looked for in the folder of --folder or ` + trace.Fold
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args[0]) },
 	}
-	f := c.Flags()
+	o.addFlags(c.Flags())
+	return c
+}
+
+func (o *traceOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&o.output, "output", "o", "", "json or yaml; nothing for a table")
 	f.StringVar(&o.folder, "folder", os.Getenv(trace.FolderVariable),
 		"where the public traces are; also "+trace.FolderVariable)
@@ -93,7 +98,6 @@ openb and alibaba2017 are looked for in the folder of --folder or ` + trace.Fold
 	f.IntVar(&o.samples, "samples", 100, "times at which the proven minimum is computed; 0 = it is not")
 	f.IntVar(&o.check, "check-every", 100, "check every n-th plan with the engine's independent checker; 0 = none")
 	f.BoolVar(&o.alone, "alone", false, "do not simulate Karpenter's way")
-	return c
 }
 
 // simulatedTrace is what -o json prints.
