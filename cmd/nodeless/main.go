@@ -95,7 +95,6 @@ With the cluster of "nodeless up":
 	}
 	completion.Add(root)
 	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 80"))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		hideInherited()
