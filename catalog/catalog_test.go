@@ -2,7 +2,7 @@ package catalog
 
 import "testing"
 
-// Rows that were looked up by hand (reference node-groups-and-ips.md, part 4).
+// Rows that were looked up by hand (aws.amazon.com/ec2/pricing/on-demand).
 func TestKnownTypes(t *testing.T) {
 	for _, want := range []struct {
 		name                 string
@@ -73,7 +73,7 @@ func TestEveryTypeIsSane(t *testing.T) {
 	}
 }
 
-// Test vectors of the documents (reference node-groups-and-ips.md §3.1 and §3.2).
+// Test vectors of the documents (amazon-vpc-cni-k8s and amazon-eks-ami).
 func TestNodeResources(t *testing.T) {
 	for _, want := range []struct {
 		name              string

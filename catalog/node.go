@@ -63,7 +63,7 @@ var (
 )
 
 // NodeOf returns the resources of a node of type t with kubelet settings k, by the rules of EKS's AL2023 images and
-// Karpenter's expectations (reference karpenter.md §6.4).
+// Karpenter's expectations (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func NodeOf(t *Type, k Kubelet) Node {
 	disk := or(k.RootVolumeBytes, defaultRoot)
 	if k.InstanceStoreRAID0 && t.LocalNVMeGB > 0 {
@@ -119,7 +119,7 @@ func Pods(t *Type, k Kubelet) int64 {
 
 // MaxPods returns ENIs × (addresses − 1) + 2. Under prefix delegation, which xen lacks, each address is a /28 prefix,
 // and EKS recommends at most 110 pods, or 250 above 30 vCPUs. It is 110 if the interfaces of the type are unknown.
-// Source: amazon-vpc-cni-k8s and the EKS user guide (reference node-groups-and-ips.md §3.1).
+// Source: amazon-vpc-cni-k8s and the EKS user guide (github.com/aws/amazon-vpc-cni-k8s, README).
 func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 	enis := int64(t.MaxENIs - reservedENIs)
 	if t.MaxENIs == 0 || t.IPv4PerENI == 0 {
@@ -139,7 +139,7 @@ func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 }
 
 // KubeReservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, in
-// millicores. Source: nodeadm and bootstrap.sh of amazon-eks-ami (reference node-groups-and-ips.md §3.2).
+// millicores. Source: nodeadm and bootstrap.sh of amazon-eks-ami (github.com/awslabs/amazon-eks-ami, nodeadm).
 func KubeReservedCPU(cores int) int64 {
 	var total int64 // in 1/10000 cores
 	for i := range cores {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Price rows that were looked up by hand (reference node-groups-and-ips.md, part 4), in dollars per hour.
+// Price rows that were looked up by hand (aws.amazon.com/ec2/pricing/on-demand), in dollars per hour.
 func TestPricesOfSeoul(t *testing.T) {
 	for _, want := range []struct {
 		name                    string

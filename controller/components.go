@@ -102,7 +102,8 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 			Answered: check.Answered,
 			Progress: r.progress,
 			State:    r.state, Applier: r.applier, Recall: r.applier.Resync,
-			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.gates.Nominations, Clock: o.Clock, Log: o.Log,
+			Policy: o.Policy, BatchIdle: o.BatchIdle, BatchMax: o.BatchMax, Promise: r.gates.Nominations, Clock: o.Clock,
+			Log:      o.Log,
 			BadPlans: badPlans,
 			OnDecision: func(d cycle.Decision) {
 				m.observe(d)

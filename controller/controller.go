@@ -85,7 +85,10 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		return nil, fmt.Errorf("controller: client: %w", err)
 	}
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
-	r.state = cluster.New(cluster.Options{Clock: o.Clock, Overlays: r.gates.NodeOverlay, NoStatic: !r.gates.StaticCapacity})
+	r.state = cluster.New(cluster.Options{
+		Clock: o.Clock, Overlays: r.gates.NodeOverlay,
+		NoStatic: !r.gates.StaticCapacity,
+	})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
 		Client: api, State: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
@@ -113,8 +116,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	return r, r.buildControllers(ctx, o, api, recorder, classes, provider, instances)
 }
 
-// buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches instances alone,
-// instances microVMs too.
+// buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches instances
+// alone, instances microVMs too.
 func (r *components) buildControllers(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder,
 	classes *status.Classes, provider, instances cloud.Provider,
 ) (err error) {
@@ -198,7 +201,8 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 func supported(o Options, version string) gates.Gates {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {
-		o.Log.Info("pods are not nominated to the nodes launched for them: this requires Kubernetes 1.35 or newer", "version", version)
+		o.Log.Info("pods are not nominated to the nodes launched for them: this requires Kubernetes 1.35 or newer",
+			"version", version)
 		o.Gates.Nominations = false
 	}
 	return o.Gates

@@ -65,7 +65,8 @@ func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed
 			case err != nil:
 				return fmt.Errorf("controller: which CRDs exist: %w", err)
 			}
-			how := "install Karpenter's CRDs: helm upgrade --install karpenter-crd oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1"
+			how := "install Karpenter's CRDs: helm upgrade --install karpenter-crd " +
+				"oci://public.ecr.aws/karpenter/karpenter-crd --version 1.14.1"
 			if slices.ContainsFunc(missing,
 				func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
 				how = "install all that is needed: nodeless crds | kubectl apply --server-side -f -"

@@ -32,7 +32,8 @@ func (r *components) observe(ctx context.Context, o Options) (*cycleMetrics, err
 		counters: r.counters, scheduler: metrics.NewScheduler(r.registry), pods: metrics.NewPodTimes(r.registry, o.Clock),
 		bad: counter("nodeless_plans_refused_total", "Plans that failed the check and were not carried out."),
 		unproven: counter("nodeless_plans_unproven_total",
-			"Plans that were carried out although the check found no order in which their pods can be bound: there were too many to try all."),
+			"Plans that were carried out although the check found no order in which their pods can be bound: there were too "+
+				"many to try all."),
 		launches: counter("nodeless_planned_launches_total", "NodeClaims created by plans."),
 		removals: counter("nodeless_planned_removals_total", "NodeClaims deleted by plans."),
 	}

@@ -44,7 +44,10 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	defer cancel()
 	done, started := make(chan error, 1), make(chan struct{})
 	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: cmp.Or(o.LeaderNamespace, "kube-system"), Name: cmp.Or(o.LeaderName, DefaultLease)}, Client: kube.CoordinationV1(),
+		LeaseMeta: metav1.ObjectMeta{
+			Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
+			Name:      cmp.Or(o.LeaderName, DefaultLease),
+		}, Client: kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{

@@ -37,8 +37,8 @@ const (
 	ofNode  = ofClaim + " karpenter_sh_initialized"
 )
 
-// told is what dashboards read: name, type, label names (karpenter.md §7.2; labels and types are those of karpenter
-// v1.14.1 and its AWS provider).
+// told is what dashboards read: name, type, label names (karpenter.sh/docs/reference/metrics; labels and types are
+// those of karpenter v1.14.1 and its AWS provider).
 var told = map[string]string{
 	"karpenter_build_info":                                                "gauge commit goarch goversion version",
 	"karpenter_nodeclaims_created_total":                                  "counter min_values_relaxed nodepool reason",

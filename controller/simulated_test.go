@@ -32,8 +32,8 @@ import (
 )
 
 // shopTypes are one type for each shape of shopPods, which is filled by its pods and too small for any other, even with
-// the 7.5 % of memory that real nodes have beyond the estimate: it does not matter in which order nodes become ready and
-// kube-scheduler binds pods. Then a smaller one for a single db pod, and one that is too dear.
+// the 7.5 % of memory that real nodes have beyond the estimate: it does not matter in which order nodes become ready
+// and kube-scheduler binds pods. Then a smaller one for a single db pod, and one that is too dear.
 var shopTypes = &catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog.OwnType{
 	{Name: "for.api", VCPU: 2, MemoryMiB: 64 << 10, OnDemand: 0.20},
 	{Name: "for.batch", VCPU: 4, MemoryMiB: 27 << 10, OnDemand: 0.22},

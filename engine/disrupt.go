@@ -31,8 +31,8 @@ func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
 	return &Search{s: s.WithExpected(), policy: policy}
 }
 
-// From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, surplus and
-// drift of static pools, drift, consolidation. Each plans with the cluster as the earlier ones leave it.
+// From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, surplus
+// and drift of static pools, drift, consolidation. Each plans with the cluster as the earlier ones leave it.
 func (x *Search) From(after model.Cursor) model.Plan {
 	if x.projected == nil {
 		x.projected = newProjection(x.s, x.policy)
@@ -230,7 +230,7 @@ func occupied(n *model.Node) bool {
 }
 
 // movingCost returns the cost of removing a node: 1000, and the eviction costs of its pods that move. A negative
-// eviction cost counts as zero (karpenter.md §8.2).
+// eviction cost counts as zero (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 func movingCost(n *model.Node) int64 {
 	cost := int64(1000)
 	for i := range n.Pods {

@@ -11,7 +11,8 @@ import (
 )
 
 // minCheaperTypes is how many types must be cheaper before a single spot node is replaced by spot, and how many the
-// launch then names: the replacement is among the cheapest and is not replaced again at once (karpenter.md §8.2).
+// launch then names: the replacement is among the cheapest and is not replaced again at once
+// (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 const minCheaperTypes = 15
 
 // tooDear reports, from the worth of the pods, that nodes for them cannot cost less than the victims. Then no plan is

@@ -62,7 +62,8 @@ func (c *savings) smallSaving(victims []*model.Node, saves model.Price) model.Re
 func inDollars(p model.Price) string { return strconv.FormatFloat(p.Dollars(), 'f', -1, 64) }
 
 // balancedScore is what a command must reach in pools with consolidationPolicy Balanced: the share of the pool's
-// price that it saves, over the share of the pool's moving cost that it incurs (karpenter.md §8.2: k = 2).
+// price that it saves, over the share of the pool's moving cost that it incurs
+// (sigs.k8s.io/karpenter/pkg/controllers/disruption: k = 2).
 const balancedScore = 0.5
 
 // total is what a pool costs, and what moving all of its pods would cost.

@@ -35,7 +35,8 @@ const (
 
 // origin is the first line of the data file.
 const origin = "ec2-instances-info v0.0.0-20250528091325 (types, prices, spot: 2025-05-28), " +
-	"karpenter-provider-aws v1.14.1 (us-east-1 on-demand: 2026-07-06; sustained bandwidth), amazon-vpc-resource-controller-k8s v1.8.2 (network interfaces: 2026-09-02)"
+	"karpenter-provider-aws v1.14.1 (us-east-1 on-demand: 2026-07-06; sustained bandwidth), " +
+	"amazon-vpc-resource-controller-k8s v1.8.2 (network interfaces: 2026-09-02)"
 
 func main() {
 	log.SetFlags(0)

@@ -163,7 +163,7 @@ func devices(t *instance) (gpu, accelerator string) {
 
 // priceRow is a type in a region: zone ids, on-demand price, spot prices over the zones, their average over time,
 // interruption class; prices in micro-dollars. Types without zones or price are not offered there. Newer prices of
-// .metal types are dedicated-tenancy prices, 6 to 10 % too high (reference node-groups-and-ips.md, part 4), and not
+// .metal types are dedicated-tenancy prices, 6 to 10 % too high (aws.amazon.com/ec2/pricing/on-demand), and not
 // taken.
 func priceRow(t *instance, region string, newer map[string]float64) ([]string, bool) {
 	linux := t.Pricing[region].Linux

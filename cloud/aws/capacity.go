@@ -75,7 +75,8 @@ func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 	return &t
 }
 
-// resources returns what an instance of the type has and what pods may use of it (karpenter.md §6.4).
+// resources returns what an instance of the type has and what pods may use of it
+// (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
 	n := catalog.NodeOf(&x, s.kubelet)

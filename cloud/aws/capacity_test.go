@@ -34,7 +34,7 @@ func typeNamed(t *testing.T, p *Provider, name string) model.InstanceType {
 
 const mib = int64(1) << 20
 
-// The vectors of node-groups-and-ips.md §3.2.
+// The vectors of github.com/awslabs/amazon-eks-ami, nodeadm.
 func TestAllocatableMatchesTheDocuments(t *testing.T) {
 	_, p, _ := stage(t)
 	for name, want := range map[string]struct{ cpu, mib, pods int64 }{
@@ -71,7 +71,8 @@ func TestCapacityFollowsTheKubeletSettings(t *testing.T) {
 		t.Errorf("pods %d, cpu %d", it.Capacity[model.Pods], it.Allocatable[model.CPU])
 	}
 	// nodeadm goes by the 29 addresses of the type, not by maxPods.
-	if want := memory - (11*29+255)*mib - gib - int64(math.Ceil(float64(memory)/10)); it.Allocatable[model.Memory] != want {
+	if want := memory - (11*29+255)*mib - gib - int64(math.Ceil(float64(
+		memory)/10)); it.Allocatable[model.Memory] != want {
 		t.Errorf("memory %d, want %d", it.Allocatable[model.Memory], want)
 	}
 	if it.Allocatable[model.EphemeralStorage] != 99*gib {

@@ -14,7 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// maxTypes limits the instance types that one launch names (karpenter.md §6.6).
+// maxTypes limits the instance types that one launch names
+// (github.com/aws/karpenter-provider-aws/pkg/providers/instance).
 const maxTypes = 60
 
 // maxOverrides limits the overrides of one CreateFleet (EC2 API reference, fleet quotas).

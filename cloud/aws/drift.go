@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// Reasons why an instance no longer matches its class (karpenter.md §3.1).
+// Reasons why an instance no longer matches its class (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const (
 	nodeClassDrift     = "NodeClassDrift"
 	amiDrift           = "AMIDrift"
@@ -85,7 +85,7 @@ func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 }
 
 // DefaultRepairPolicies returns Karpenter's policies on AWS: conditions of the kubelet and of EKS's node monitoring
-// agent (karpenter.md §4).
+// agent (docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks).
 func DefaultRepairPolicies() []cloud.RepairPolicy {
 	return []cloud.RepairPolicy{
 		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute},

@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// Error codes of AWS with a meaning here (karpenter.md §6.6, node-groups-and-ips.md §5.2).
+// Error codes of AWS with a meaning here (github.com/aws/karpenter-provider-aws/pkg/providers/instance,
+// docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html).
 const (
 	codeTokenMismatch   = "IdempotentParameterMismatch"
 	codeNoSpotRole      = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"

@@ -50,7 +50,8 @@ type aliasPath struct {
 	variants []variant
 }
 
-// aliasPaths returns the public SSM parameters of an alias (node-groups-and-ips.md §5.2).
+// aliasPaths returns the public SSM parameters of an alias
+// (docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html).
 func aliasPaths(family, version, kubernetes string) []aliasPath {
 	var out []aliasPath
 	if family == ec2v1.AMIFamilyBottlerocket {

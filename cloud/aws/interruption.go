@@ -18,7 +18,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// How messages are received (node-groups-and-ips.md §5.2; SQS delivers and deletes at most ten in a call).
+// How messages are received (karpenter.sh/docs/concepts/disruption, interruption; SQS delivers and deletes at most
+// ten in a call).
 const (
 	pollWait   = 20 * time.Second
 	visibility = 20 * time.Second

@@ -35,7 +35,8 @@ var typeKeys = map[string]bool{
 // typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.
 var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 
-// typeLabels returns the labels of every instance of a type (karpenter.md §6.3).
+// typeLabels returns the labels of every instance of a type
+// (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	name := string(t.InstanceType)
 	l := map[string]string{

@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// envelope is EventBridge's form of an event (node-groups-and-ips.md §5.2, "Interruption messages on the queue").
+// envelope is EventBridge's form of an event (karpenter.sh/docs/concepts/disruption, interruption, "Interruption
+// messages on the queue").
 type envelope struct {
 	Source     string    `json:"source"`
 	DetailType string    `json:"detail-type"`

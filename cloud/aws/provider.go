@@ -4,7 +4,8 @@
 // instance types that it allows; Launch starts one instance with one CreateFleet call; every instance carries tags that
 // identify it. The only call on the hot path of a launch is CreateFleet: everything else comes from caches.
 //
-// Facts about EC2 and about Karpenter's contract: shared/reference/karpenter.md §6, node-groups-and-ips.md §5.2.
+// Facts about EC2 and about Karpenter's contract: github.com/aws/karpenter-provider-aws/pkg/providers,
+// docs.aws.amazon.com/AWSEC2/latest/APIReference.
 package aws
 
 import (
@@ -26,8 +27,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// How long data from AWS stays valid (karpenter.md §6.5; spot prices are read more often than there, since they move
-// and the call is cheap).
+// How long data from AWS stays valid (github.com/aws/karpenter-provider-aws/pkg/cache; spot prices are read more
+// often than there, since they move and the call is cheap).
 const (
 	typesAge              = 12 * time.Hour
 	onDemandAge           = 12 * time.Hour

@@ -12,11 +12,13 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// unhealthyAfter is how long a check must have failed before the instance is given up (karpenter.md §6.5).
+// unhealthyAfter is how long a check must have failed before the instance is given up
+// (github.com/aws/karpenter-provider-aws/pkg/cloudprovider).
 const unhealthyAfter = 2 * time.Minute
 
 // unhealthyFilters find unhealthy instances. EC2 joins filters by AND, so that each needs a call of its own. The codes
-// are those of events that are still to come (node-groups-and-ips.md §5.2).
+// are those of events that are still to come
+// (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceStatusEvent.html).
 var unhealthyFilters = []ec2types.Filter{
 	{Name: awssdk.String("instance-status.status"), Values: []string{"impaired"}},
 	{Name: awssdk.String("system-status.status"), Values: []string{"impaired"}},

@@ -20,7 +20,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// unregistered keeps pods away until the controller has finished the Node (karpenter.md §3.1).
+// unregistered keeps pods away until the controller has finished the Node
+// (sigs.k8s.io/karpenter/pkg/apis/v1/taints.go).
 var unregistered = model.Taint{Key: "karpenter.sh/unregistered", Effect: model.NoExecute}
 
 // bootConfig is what an instance needs to join the cluster as the right Node.

@@ -59,7 +59,8 @@ func TestNamesInADumpAreTextOnATerminal(t *testing.T) {
 			t.Errorf("%q says\n%q", args, text)
 		}
 	}
-	if said := program.Printable("nodeless", newRoot(), errors.New("line 1: \x1b[2J\u202e")); said != `line 1: \x1b[2J\u202e` {
+	if said := program.Printable("nodeless", newRoot(),
+		errors.New("line 1: \x1b[2J\u202e")); said != `line 1: \x1b[2J\u202e` {
 		t.Errorf("%q", said)
 	}
 }

@@ -42,7 +42,9 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 	}}
 	create := []admissionv1.OperationType{admissionv1.Create}
 	write := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
-	rule := func(group, version string, ops []admissionv1.OperationType, resources ...string) admissionv1.RuleWithOperations {
+	rule := func(group, version string, ops []admissionv1.OperationType,
+		resources ...string,
+	) admissionv1.RuleWithOperations {
 		return admissionv1.RuleWithOperations{Operations: ops, Rule: admissionv1.Rule{
 			APIGroups: []string{group}, APIVersions: []string{version}, Resources: resources,
 		}}
@@ -75,7 +77,9 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
 		}
 	}
-	validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks}}
+	validating := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks},
+	}
 	validating.Webhooks = []admissionv1.ValidatingWebhook{
 		judge("workloads.nodeless.sh", workloadsPath, when("a-profile-names-the-namespace", selected),
 			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs")),

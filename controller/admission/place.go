@@ -69,7 +69,10 @@ func (p Place) client(of string, bundle []byte) admissionregistrationv1.WebhookC
 	if n, err := strconv.ParseInt(p.url.Port(), 10, 32); err == nil {
 		port = int32(n)
 	}
-	return admissionregistrationv1.WebhookClientConfig{CABundle: bundle, Service: &admissionregistrationv1.ServiceReference{
-		Namespace: p.namespace, Name: p.service, Path: &path, Port: &port,
-	}}
+	return admissionregistrationv1.WebhookClientConfig{
+		CABundle: bundle,
+		Service: &admissionregistrationv1.ServiceReference{
+			Namespace: p.namespace, Name: p.service, Path: &path, Port: &port,
+		},
+	}
 }

@@ -114,7 +114,8 @@ func (a *Applier) taintedWithoutCause(s *model.Snapshot) []*karpv1.NodeClaim {
 			continue
 		}
 		node, claim := a.o.State.Node(n.Name), a.o.State.Claim(n.Claim)
-		if node == nil || claim == nil || !isTainted(node) || node.DeletionTimestamp != nil || claim.DeletionTimestamp != nil {
+		if node == nil || claim == nil || !isTainted(node) || node.DeletionTimestamp != nil ||
+			claim.DeletionTimestamp != nil {
 			continue
 		}
 		_, _, interrupted := translate.Interrupted(claim)

@@ -13,7 +13,7 @@ import (
 
 // nominated is how long a node stays needed after the last plan that gave a pod a place there, and how long the
 // successor of a pod that was evicted is waited for: between the two there is an instant in which nobody waits
-// (reference karpenter.md §8.2, at least 10 s).
+// (sigs.k8s.io/karpenter/pkg/controllers/disruption, at least 10 s).
 const nominated = 10 * time.Second
 
 // nominations are where plans place pods: nominees are the nodes, by the names that snapshots have for them: zero

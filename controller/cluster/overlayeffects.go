@@ -37,10 +37,12 @@ const (
 	reasonConflict = "Conflict"
 )
 
-// evaluateOverlays applies the overlays to each pool: by weight descending, then by name descending, the first that sets the
-// price of an offering or a resource of a type wins. One that sets what another of the same weight has set conflicts
-// with it and is ignored everywhere (reference karpenter.md §4). Pools that no overlay matches are not in the result.
-func evaluateOverlays(names *translate.Names, pools []overlaidPool, objects []*v1alpha1.NodeOverlay) (map[string]*OverlayEffect,
+// evaluateOverlays applies the overlays to each pool: by weight descending, then by name descending, the first that
+// sets the price of an offering or a resource of a type wins. One that sets what another of the same weight has set
+// conflicts with it and is ignored everywhere (sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay). Pools that no
+// overlay matches are not in the result.
+func evaluateOverlays(names *translate.Names, pools []overlaidPool,
+	objects []*v1alpha1.NodeOverlay) (map[string]*OverlayEffect,
 	map[string]OverlayVerdict,
 ) {
 	e := evaluation{names: names, pools: pools, said: make([]statements, len(pools))}

@@ -81,7 +81,7 @@ func (s *State) renderNodes() []model.Node {
 	return nodes
 }
 
-// count adds a node to its pool's usage. Of budgets, see reference karpenter.md §1.5.
+// count adds a node to its pool's usage. Of budgets, see karpenter.sh/docs/concepts/disruption.
 func (s *State) count(m *node) {
 	if m.base.Pool == "" {
 		return

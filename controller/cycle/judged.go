@@ -40,7 +40,8 @@ func (x *Driver) judged(
 		}
 		return model.Plan{}, verdict{wrong: v.wrong}
 	case len(v.unproven) > 0 && x.news(what+" unproven"):
-		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its pods; it could not "+
+		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its "+
+			"pods; it could not "+
 			"try all orders; logged once, counted by nodeless_plans_unproven_total", "by", what, "unproven", v.unproven)
 	}
 	return plan, v

@@ -2,8 +2,8 @@
 // Karpenter does not have is under nodeless_*. Counters hold what has happened; a Cluster collects the present state at
 // each scrape.
 //
-// Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1 (karpenter.md
-// §7.2).
+// Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1
+// (karpenter.sh/docs/reference/metrics).
 package metrics
 
 import (

@@ -15,7 +15,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// How often garbage is collected: often in the beginning, then rarely; and how old it must be (karpenter.md §3.1).
+// How often garbage is collected: often in the beginning, then rarely; and how old it must be
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/garbagecollection).
 const (
 	collectOften  = 10 * time.Second
 	collectRarely = 2 * time.Minute

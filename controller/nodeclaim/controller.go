@@ -4,7 +4,8 @@
 // A NodeClaim records an intent. Everything here may stop at any line; the next process goes on from the objects and
 // the cloud. One type does one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
 // nodeTerminator, terminator and collector; Controller watches, and calls them in order. The states of a claim are
-// listed at claimState. For the order and names of the steps see shared/reference/karpenter.md §3 and §7.
+// listed at claimState. For the order and names of the steps see
+// sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle and §7.
 package nodeclaim
 
 import (

@@ -19,7 +19,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Back-off of evictions that are refused (karpenter.md §3.2), and how long one that was granted may take to show.
+// Back-off of evictions that are refused (sigs.k8s.io/karpenter/pkg/controllers/node/termination), and how long one
+// that was granted may take to show.
 const (
 	firstEviction = 100 * time.Millisecond
 	maxEviction   = 10 * time.Second
@@ -204,7 +205,7 @@ func (d *drainer) forgetEvictions(pods []corev1.Pod) {
 }
 
 // noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained.
-// Nothing needs to be said of "true" (karpenter.md §7.1).
+// Nothing needs to be said of "true" (sigs.k8s.io/karpenter/pkg/events).
 func (d *drainer) noteBlocked(pod *corev1.Pod) {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "" || value == "true" || pod.DeletionTimestamp != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift (karpenter.md
-// §3.1).
+// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const instanceTypeNotFound = "InstanceTypeNotFound"
 
 // How often drift is looked for; from which age on, and how often, whether the instance's offering still exists
-// (karpenter.md §3.1).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const (
 	driftInterval   = 5 * time.Minute
 	driftRetry      = 30 * time.Second

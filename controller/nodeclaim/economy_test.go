@@ -53,7 +53,7 @@ func (w *writes) of(kind, name string) []string {
 	return out
 }
 
-// Karpenter needs about 11 patches of a claim and 5 of its Node until pods run on it (conformance.md §5).
+// Karpenter needs about 11 patches of a claim and 5 of its Node until pods run on it, counted on this API server.
 func TestALifeTakesFewWrites(t *testing.T) {
 	s := tell(t)
 	pool := s.pool("economy")

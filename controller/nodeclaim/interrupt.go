@@ -23,7 +23,8 @@ const (
 	maxHandled = 32
 	// maxLogged is how many unreadable notices of one answer are written to the log.
 	maxLogged = 5
-	// healthInterval is how often the cloud is asked which instances fail its checks (karpenter.md §6.5).
+	// healthInterval is how often the cloud is asked which instances fail its checks
+	// (sigs.k8s.io/karpenter/pkg/controllers/node/health).
 	healthInterval = time.Minute
 )
 
@@ -37,7 +38,7 @@ const (
 	forceTerminate                        // the same, and pods that do not react are not waited for
 )
 
-// notice is which event an interruption is recorded with (karpenter.md §7.1) and what is done (§6.7).
+// notice is which event an interruption is recorded with (sigs.k8s.io/karpenter/pkg/events) and what is done (§6.7).
 type notice struct {
 	reason, kind, message string
 	response

@@ -23,7 +23,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// launchTimeout is how long a launch may take (karpenter.md §3.1).
+// launchTimeout is how long a launch may take (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const launchTimeout = 5 * time.Minute
 
 // A class that was created together with its claim may be unknown or unresolved for a moment: a claim younger than

@@ -116,7 +116,7 @@ func keepsDependents(pool *karpv1.NodePool, ref metav1.OwnerReference) bool {
 }
 
 // expire deletes a claim that is older than spec.expireAfter: at once, without a budget and without a replacement
-// (karpenter.md §3.1).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error) {
 	if r.claim.Spec.ExpireAfter.Duration == nil {
 		return true, nil
@@ -134,7 +134,8 @@ func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error
 	return false, nil
 }
 
-// How often a Node is compared with what its launch promised, and which part of that is enough (karpenter.md §3.1).
+// How often a Node is compared with what its launch promised, and which part of that is enough
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const (
 	compareInterval = 10 * time.Minute
 	enough          = 0.9
@@ -178,7 +179,8 @@ func shortfalls(node *corev1.Node, claim *karpv1.NodeClaim) []string {
 	return out
 }
 
-// podEventPause is how long after a pod event the next one is not written (karpenter.md §3.1).
+// podEventPause is how long after a pod event the next one is not written
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const podEventPause = 10 * time.Second
 
 // noteIdle maintains lastPodEventTime and the condition Consolidatable. Nodes of a static pool are never

@@ -20,13 +20,15 @@ import (
 )
 
 const (
-	// registrationTimeout is how long an instance may take to become a Node (karpenter.md §3.1).
+	// registrationTimeout is how long an instance may take to become a Node
+	// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 	registrationTimeout = 15 * time.Minute
 	// nodeReturns is how long the Node of a registered claim may be missing: a kubelet that restarts creates it anew.
 	nodeReturns = 30 * time.Second
 )
 
-// What is said of a Node that came without the taint that keeps pods away until it is registered (karpenter.md §7.1).
+// What is said of a Node that came without the taint that keeps pods away until it is registered
+// (sigs.k8s.io/karpenter/pkg/events).
 const (
 	untainted        = "UnregisteredTaintMissing"
 	untaintedMessage = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on " +

@@ -14,7 +14,7 @@ import (
 )
 
 // Node repair stops where more than maxUnhealthyPercent of a pool's Nodes are unhealthy, since then the cause is
-// elsewhere, and looks again after repairRetry (karpenter.md §4).
+// elsewhere, and looks again after repairRetry (sigs.k8s.io/karpenter/pkg/controllers/node/health).
 const (
 	maxUnhealthyPercent = 20
 	repairRetry         = 5 * time.Minute

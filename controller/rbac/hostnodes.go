@@ -39,8 +39,8 @@ const nodePolicyName = "nodeless-hosts"
 const isHostsNode = `request.userInfo.username.matches('^system:node:fargate-ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+$')`
 
 // onlyTokens is true for a request of a token that ends with a pod.
-const onlyTokens = `request.operation == 'CREATE' && request.resource.resource == 'serviceaccounts' && request.subResource == 'token' && ` +
-	`has(object.spec.boundObjectRef) && object.spec.boundObjectRef.kind == 'Pod'`
+const onlyTokens = `request.operation == 'CREATE' && request.resource.resource == 'serviceaccounts' && ` +
+	`request.subResource == 'token' && has(object.spec.boundObjectRef) && object.spec.boundObjectRef.kind == 'Pod'`
 
 // NodePolicy keeps hosts from all that the node authorizer lets Nodes write: Nodes, leases and the status of pods are
 // the controller's. All that a host may create as a Node are tokens for its pods.
@@ -50,10 +50,12 @@ func NodePolicy() client.Object {
 		ObjectMeta: metav1.ObjectMeta{Name: nodePolicyName, Labels: map[string]string{"app.kubernetes.io/name": Name}},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: ptr.To(admissionv1.Fail),
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
-			}}}},
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.OperationAll},
+					Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+				},
+			}}},
 			MatchConditions: []admissionv1.MatchCondition{{Name: "node-of-a-host", Expression: isHostsNode}},
 			Validations: []admissionv1.Validation{{
 				Expression: onlyTokens, Message: "a microVM host writes nothing as a Node",

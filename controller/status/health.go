@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// A pool is judged by so many of its last launches, and by how many of them failed to become Nodes (karpenter.md §1.3).
+// A pool is judged by so many of its last launches, and by how many of them failed to become Nodes
+// (sigs.k8s.io/karpenter/pkg/controllers/nodepool/registrationhealth).
 const (
 	lastLaunches   = 4
 	failedLaunches = 2

@@ -15,7 +15,7 @@ import (
 
 // allowed returns how many nodes of a pool the budgets allow to be disrupted at the same time for a reason: the minimum
 // over the active budgets that name the reason or none, percentages of total rounded up. Budgets that cannot be read
-// allow nothing, for any reason (reference karpenter.md §1.5). shown is the wall-clock time of the schedules.
+// allow nothing, for any reason (karpenter.sh/docs/concepts/disruption). shown is the wall-clock time of the schedules.
 func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (int, error) {
 	_, least, err := strictest(budgets, reason, shown, total)
 	return least, err

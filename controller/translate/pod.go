@@ -114,8 +114,8 @@ func ReadPod(pod *corev1.Pod) Pod {
 	return p
 }
 
-// evictionCost returns 1 plus a share of the pod's deletion cost and priority, in thousandths (reference karpenter.md
-// §8.2).
+// evictionCost returns 1 plus a share of the pod's deletion cost and priority, in thousandths
+// (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 func evictionCost(pod *corev1.Pod, priority int32) int32 {
 	cost := 1000 + 1000*float64(priority)/(1<<25)
 	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); other values are ignored, as in
@@ -139,7 +139,7 @@ func lastEvent(pod *corev1.Pod, terminal bool) time.Time {
 }
 
 // heldUntil reads karpenter.sh/do-not-disrupt: "true", or a duration since the pod's start; any other value is ignored
-// (reference karpenter.md §3.3).
+// (karpenter.sh/docs/concepts/disruption).
 func heldUntil(pod *corev1.Pod) time.Time {
 	value, ok := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if !ok {

@@ -35,7 +35,8 @@ type UnknownKey struct {
 
 // String says what is wrong and what to write instead.
 func (u UnknownKey) String() string {
-	text := fmt.Sprintf("%s: %s is not a key of %s instances, so it restricts no instance and is at most a label of the node", u.Field, u.Key, u.Class)
+	text := fmt.Sprintf("%s: %s is not a key of %s instances, so it restricts no instance and is at most a label of "+
+		"the node", u.Field, u.Key, u.Class)
 	if u.Instead == "" {
 		return text + "; remove it"
 	}

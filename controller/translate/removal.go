@@ -62,7 +62,7 @@ func methodText(m model.Method) string {
 	return string(m)
 }
 
-// Reasons for drift from a NodePool (karpenter.md §3.1).
+// Reasons for drift from a NodePool (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const (
 	NodePoolDrifted     = "NodePoolDrifted"
 	RequirementsDrifted = "RequirementsDrifted"

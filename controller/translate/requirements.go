@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// betaLabels are old names of well-known labels that manifests and volumes still use (reference karpenter.md §2).
+// betaLabels are old names of well-known labels that manifests and volumes still use
+// (sigs.k8s.io/karpenter/pkg/scheduling/requirement.go).
 var betaLabels = map[string]string{
 	"failure-domain.beta.kubernetes.io/zone":   model.LabelZone,
 	"failure-domain.beta.kubernetes.io/region": model.LabelRegion,

@@ -16,7 +16,8 @@ func TestANodeIsKeptForItsPodsAndOpened(t *testing.T) {
 		{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule},
 		{Key: "team", Effect: corev1.TaintEffectNoSchedule},
 	}
-	if m := n.Node(node, &karpv1.NodeClaim{}); !Reserved(node) || !HasCordonTaint(node) || m.Cordoned || len(m.Taints) != 1 {
+	if m := n.Node(node, &karpv1.NodeClaim{}); !Reserved(node) || !HasCordonTaint(node) || m.Cordoned ||
+		len(m.Taints) != 1 {
 		t.Errorf("a kept Node is one on which pods are planned: %+v", m)
 	}
 	if Unreserve(node); Reserved(node) || node.Spec.Unschedulable || HasCordonTaint(node) || len(node.Spec.Taints) != 1 {

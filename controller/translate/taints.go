@@ -60,7 +60,7 @@ func compareTolerations(a, b model.Toleration) int {
 }
 
 // IsEphemeral reports whether a taint is one that every Node has while it starts and that others remove (reference
-// karpenter.md §3.1).
+// sigs.k8s.io/karpenter/pkg/scheduling/taints.go).
 func IsEphemeral(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized",

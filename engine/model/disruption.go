@@ -90,9 +90,9 @@ func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 const Unknown = time.Duration(math.MaxInt64)
 
 // Remaining returns how long half of the pods can be expected to keep running: as long as they have run so far. On
-// traces of batch and service clusters a pod's age is the best single predictor of its remaining life (reference
-// peers.md §4). For lifetimes with a heavy tail, whose hazard falls with age as a/age, the age is the median of what
-// remains at a = 1. Pods of unknown age count as old.
+// traces of batch and service clusters a pod's age is the best single predictor of its remaining life. For lifetimes
+// with a heavy tail, whose hazard falls with age as a/age, the age is the median of what remains at a = 1. Pods of
+// unknown age count as old.
 func Remaining(now time.Time, pods []Pod) time.Duration {
 	ages := make([]time.Duration, 0, len(pods))
 	for i := range pods {

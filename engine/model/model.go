@@ -181,7 +181,7 @@ type BoundPod struct {
 	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be.
 	EvictionBlocked string `json:"Held"`
 	// EvictionCost is the cost of moving the pod in thousandths of an ordinary pod, between -10000 and 10000
-	// (karpenter.md §8.2: deletion cost and priority).
+	// (sigs.k8s.io/karpenter/pkg/controllers/disruption: deletion cost and priority).
 	EvictionCost int32
 	Job          *JobRun // set for a running pod of a Job
 }

@@ -25,7 +25,7 @@ const (
 
 // Requirement is the set of values that a label may have: the listed values or, with Complement, every value but
 // those. Gte and Lte bound it as an integer. The empty set without Complement is DoesNotExist. The representation is
-// that of karpenter.sh/v1 (reference karpenter.md §2).
+// that of karpenter.sh/v1 (sigs.k8s.io/karpenter/pkg/scheduling/requirement.go).
 type Requirement struct {
 	Key        string
 	Complement bool

@@ -16,7 +16,7 @@ func req(t testing.TB, key string, op Operator, values ...string) Requirement {
 	return r
 }
 
-// The table of reference karpenter.md §2.
+// The table of sigs.k8s.io/karpenter/pkg/scheduling/requirement.go.
 func TestOperatorsAllowValues(t *testing.T) {
 	for _, c := range []struct {
 		op     Operator

@@ -164,7 +164,8 @@ func unmoved(r model.Reason) string {
 		return fmt.Sprintf("moving its pods saves too little for consolidationPolicy: Balanced (score %s, required %s)",
 			r.Best, r.Detail)
 	case model.RuleFragile:
-		return r.Object + " fits elsewhere only if kube-scheduler places all moved pods exactly as planned, which is not certain"
+		return r.Object + " fits elsewhere only if kube-scheduler places all moved pods exactly as planned, which is not " +
+			"certain"
 	case model.RulePayback:
 		return fmt.Sprintf("its pods are %s old and may end before moving them pays off, in %s", r.Best, r.Detail)
 	}
@@ -218,7 +219,8 @@ func preference(r model.Reason) string {
 		return fmt.Sprintf("it would save $%s/h, and pool %s requires $%s/h or more (nodeless.sh/minimum-saving)", r.Best,
 			r.Object, r.Detail)
 	case model.RuleJob:
-		return fmt.Sprintf("%s of a Job is expected to finish in about %s, before moving it pays off (nodeless.sh/wait-for-jobs)",
+		return fmt.Sprintf("%s of a Job is expected to finish in about %s, before moving it pays off "+
+			"(nodeless.sh/wait-for-jobs)",
 			r.Object, r.Detail)
 	case model.RuleNoHelp:
 		return fmt.Sprintf("another %s would not fit the pod of DaemonSet %s either", r.BestOf, r.Object)

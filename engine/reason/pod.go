@@ -117,7 +117,7 @@ func limit(v model.PoolVerdict, pool string) string {
 
 // otherRule is the sentence of the rules about other pods, volumes, ports and priority; "" for every other rule.
 //
-//	PodAffinity, PodAntiAffinity, TopologySpread  Object is the topology key; Detail the other pods, such as "app In [db]"
+//	PodAffinity, PodAntiAffinity, TopologySpread  Object is the topology key; Detail the pods, such as "app In [db]"
 //	HostPort     Object is the port, such as "TCP 8080"; Detail what uses it, if not a pod
 //	Volume       Object is the volume; Detail where it can be
 //	VolumeLimit  Object is the driver; Detail how many volumes are needed; Best how many a node takes

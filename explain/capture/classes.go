@@ -155,7 +155,8 @@ func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string
 	}
 	b := built{version: string(class.UID) + "/" + class.ResourceVersion, types: types}
 	if guessed {
-		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 are assumed", classKind, class.Name, region)
+		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 "+
+			"are assumed", classKind, class.Name, region)
 	}
 	c.built[class.Name] = b
 	c.mu.Lock()

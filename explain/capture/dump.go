@@ -127,7 +127,8 @@ func (d *dump) whole() error {
 	case d.begun != nil && !d.ended:
 		return errors.New("the capture was not written to its end (kind: CaptureEnd is missing); capture again")
 	case d.objects == 0:
-		return fmt.Errorf("it contains nothing that decisions depend on (%s); want Nodes, Pods, NodePools, NodeClaims and EC2NodeClasses: nodeless capture", d.text())
+		return fmt.Errorf("it contains nothing that decisions depend on (%s); want Nodes, Pods, NodePools, NodeClaims "+
+			"and EC2NodeClasses: nodeless capture", d.text())
 	}
 	return nil
 }

@@ -24,9 +24,11 @@ type MissingKind struct {
 // Error also says what to do.
 func (l *MissingKind) Error() string {
 	if l.NotServed {
-		return fmt.Sprintf("the cluster has no %s; install what is missing: nodeless crds | kubectl apply --server-side -f -", l.Kind)
+		return fmt.Sprintf("the cluster has no %s; install what is missing: nodeless crds | kubectl apply "+
+			"--server-side -f -", l.Kind)
 	}
-	return fmt.Sprintf("not allowed to %s %s in the whole cluster; an administrator allows it: nodeless rbac --view --user NAME | kubectl apply -f - (%v)", l.Verb, l.Kind, l.err)
+	return fmt.Sprintf("not allowed to %s %s in the whole cluster; an administrator allows it: nodeless rbac --view "+
+		"--user NAME | kubectl apply -f - (%v)", l.Verb, l.Kind, l.err)
 }
 
 // Unwrap returns the API server's own error.
@@ -92,14 +94,16 @@ func explainUnreachable(server string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("cluster %s does not accept the credentials of the kubeconfig, which may have expired; log in again or name another kubeconfig or --context (%w)", server, err)
+		return fmt.Errorf("cluster %s does not accept the credentials of the kubeconfig, which may have expired; log in "+
+			"again or name another kubeconfig or --context (%w)", server, err)
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("cluster %s refuses: %w", server, err)
 	case errors.As(err, &unknown), errors.As(err, &host), errors.As(err, &invalid):
 		return fmt.Errorf("cluster %s is another one than the kubeconfig knows, which may be stale; fetch it again (%w)",
 			server, err)
 	case errors.As(err, &network), errors.As(err, &at):
-		return fmt.Errorf("cluster %s cannot be reached; does it run, and does the kubeconfig or --context name the right one? (%w)", server, err)
+		return fmt.Errorf("cluster %s cannot be reached; does it run, and does the kubeconfig or --context name the "+
+			"right one? (%w)", server, err)
 	}
 	return fmt.Errorf("cluster %s: %w", server, err)
 }

@@ -79,7 +79,9 @@ func (c *Cluster) mayWatch(ctx context.Context, k kind) error {
 }
 
 // addHandlers registers handlers for every change.
-func (c *Cluster) addHandlers(ctx context.Context, store cache.Cache, watched []kind) ([]toolscache.InformerSynced, error) {
+func (c *Cluster) addHandlers(ctx context.Context, store cache.Cache, watched []kind) ([]toolscache.InformerSynced,
+	error,
+) {
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { c.onUpdate(ctx, o) },
 		UpdateFunc: func(_, o any) { c.onUpdate(ctx, o) },

@@ -11,10 +11,13 @@ import (
 const DefaultHorizon = 24 * time.Hour
 
 // Counterfactual states what savings are compared with. Savings implements it word for word.
-const Counterfactual = "Compared with the same cluster in which no node is removed for being empty or underutilized: each would have run on at its price " +
+const Counterfactual = "Compared with the same cluster in which no node is removed for being empty or " +
+	"underutilized: each would have run on at its price " +
 	"until its expireAfter, for at most %s. The cost of its replacements is deducted from the moment of the decision. " +
-	"Every node launched later in the same pool for pending pods is deducted too, as if the removed nodes had had room for them. " +
-	"Nodes of unknown price are left out. Choosing cheap types for pending pods is not counted, nor are drift, expiry and interruptions."
+	"Every node launched later in the same pool for pending pods is deducted too, as if the removed nodes had had " +
+	"room for them. " +
+	"Nodes of unknown price are left out. Choosing cheap types for pending pods is not counted, nor are drift, expiry " +
+	"and interruptions."
 
 // Ledger is the sum of savings.
 type Ledger struct {

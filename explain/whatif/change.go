@@ -87,7 +87,8 @@ func (c *Change) Named(text string) (kind string, key client.ObjectKey, err erro
 		kind = long
 	}
 	if kindsByName[kind] == nil || len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
-		return "", key, fmt.Errorf("%q: want kind/name or kind/namespace/name, the kind one of nodepool, ec2nodeclass, nodeoverlay, daemonset, deployment", text)
+		return "", key, fmt.Errorf("%q: want kind/name or kind/namespace/name, the kind one of nodepool, ec2nodeclass, "+
+			"nodeoverlay, daemonset, deployment", text)
 	}
 	key.Name = parts[len(parts)-1]
 	if kind == "daemonset" || kind == "deployment" {
@@ -191,7 +192,8 @@ func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, erro
 			o.SetNamespace(c.Namespace)
 		}
 	default:
-		return "", fmt.Errorf("line %d: plan cannot forecast a changed %s; it knows NodePool, EC2NodeClass, NodeOverlay, DaemonSet and Deployment", c.Item.Line, n)
+		return "", fmt.Errorf("line %d: plan cannot forecast a changed %s; it knows NodePool, EC2NodeClass, NodeOverlay, "+
+			"DaemonSet and Deployment", c.Item.Line, n)
 	}
 	if d, ok := o.(*appsv1.Deployment); ok {
 		return a.deployment(ctx, d)

@@ -66,11 +66,13 @@ func (r *run) crowdedAction(s *model.Snapshot, n *model.Node, daemonSet string) 
 		}
 		then += "."
 	default:
-		then = fmt.Sprintf("Nodeless keeps the node; nodes that it launches from now on have room. To have such nodes replaced: kubectl annotate nodepool %s %s=true",
+		then = fmt.Sprintf("Nodeless keeps the node; nodes that it launches from now on have room. To have such nodes "+
+			"replaced: kubectl annotate nodepool %s %s=true",
 			n.Pool, translate.AnnotationMakeRoom)
 	}
 	if ds := r.daemons[daemonSet]; ds != nil && ds.Spec.Template.Spec.PriorityClassName != "" {
-		then += fmt.Sprintf(" (kube-scheduler may first evict pods of lower priority than %s there; this is not forecast)", ds.Spec.Template.Spec.PriorityClassName)
+		then += fmt.Sprintf(" (kube-scheduler may first evict pods of lower priority than %s there; this is not forecast)",
+			ds.Spec.Template.Spec.PriorityClassName)
 	}
 	return then
 }

@@ -72,7 +72,8 @@ func (r *run) outcome() *Outcome {
 	}
 	if r.overlaysIgnored {
 		out.Assumed = append(out.Assumed,
-			"NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give --feature-gates NodeOverlay=true")
+			"NodeOverlays change nothing: the feature gate NodeOverlay is off; if the controller has it on, give "+
+				"--feature-gates NodeOverlay=true")
 	}
 	out.Assumed = append(out.Assumed, r.Cluster.Assumed()...)
 	return out

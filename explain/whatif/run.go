@@ -85,7 +85,8 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
 	r.driver = cycle.NewDriver(cycle.Options{
 		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
-		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: checkPlan, Log: slog.New(slog.DiscardHandler),
+		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: checkPlan,
+		Log: slog.New(slog.DiscardHandler),
 	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {
@@ -191,7 +192,8 @@ func (r *run) play(ctx context.Context) error {
 		r.clock.Advance(next.Sub(r.now()))
 		look = true
 	}
-	return fmt.Errorf("the cluster does not come to rest in %d cycles, which is a bug; please report it with the output of nodeless capture", maxCycles)
+	return fmt.Errorf("the cluster does not come to rest in %d cycles, which is a bug; please report it with the "+
+		"output of nodeless capture", maxCycles)
 }
 
 func (r *run) changed() bool {
@@ -229,7 +231,8 @@ func broken(d cycle.Decision) error {
 	if len(d.Bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a plan broke a promise, which is a bug; please report it with the output of nodeless capture: %s", d.Bad[0])
+	return fmt.Errorf("a plan broke a promise, which is a bug; please report it with the output of nodeless capture: %s",
+		d.Bad[0])
 }
 
 // provision is engine.Provision, which is skipped while no pod is pending and no pool is static.

@@ -31,7 +31,8 @@ func (a *changedObjects) scalePool(c *Change, key client.ObjectKey) (string, err
 	}
 	pool := a.objects[at].DeepCopyObject().(*karpv1.NodePool)
 	if pool.Spec.Replicas == nil {
-		return "", fmt.Errorf("--scale %s=%d: the NodePool has no spec.replicas: its size follows from its pods; scale their Deployment", c.Scale, c.Replicas)
+		return "", fmt.Errorf("--scale %s=%d: the NodePool has no spec.replicas: its size follows from its pods; scale "+
+			"their Deployment", c.Scale, c.Replicas)
 	}
 	n := int64(c.Replicas)
 	pool.Spec.Replicas, pool.ResourceVersion, pool.Generation = &n, "", 0

@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// sortByDeletionOrder sorts the pods of a Deployment by which are deleted first on scale-down, as the ReplicaSet controller
-// does (ActivePodsWithRanks in pkg/controller of Kubernetes 1.36): pods that are unscheduled, not running or not ready,
-// then by deletion cost, by the number of pods on their node, by the time since they became ready, in powers of two, and
-// by UID. Container restarts are not considered.
+// sortByDeletionOrder sorts the pods of a Deployment by which are deleted first on scale-down, as the ReplicaSet
+// controller does (ActivePodsWithRanks in pkg/controller of Kubernetes 1.36): pods that are unscheduled, not running
+// or not ready, then by deletion cost, by the number of pods on their node, by the time since they became ready, in
+// powers of two, and by UID. Container restarts are not considered.
 func sortByDeletionOrder(now time.Time, pods []*corev1.Pod) {
 	on := map[string]int{}
 	for _, pod := range pods {

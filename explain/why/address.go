@@ -61,10 +61,12 @@ func moreAddresses(used, room, takes int, class string) string {
 	case used < room:
 		return "the node's subnet has no free address: free some, or add subnets to subnetSelectorTerms of " + class
 	case takes > room+hostPods:
-		return fmt.Sprintf("set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), or remove it; "+
+		return fmt.Sprintf("set spec.kubelet.maxPods of %s to at most %d (%d addresses and %d pods on the host network), "+
+			"or remove it; "+
 			"existing nodes drift and are replaced", class, room+hostPods, room, hostPods)
 	}
-	return "delete the pod, so that its owner creates another elsewhere; EKS's max pods assumes aws-node and kube-proxy, which need no address, " +
+	return "delete the pod, so that its owner creates another elsewhere; EKS's max pods assumes aws-node and " +
+		"kube-proxy, which need no address, " +
 		"and this node does not run both"
 }
 

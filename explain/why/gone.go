@@ -104,7 +104,8 @@ func (q *goneQuestion) node() {
 
 // isRemoval reports whether a decision removed the node.
 func (q *goneQuestion) isRemoval(r *record.Record) bool {
-	return slices.ContainsFunc(r.Removed, func(m record.RemovedNode) bool { return m.Claim == q.of.Name || m.Node == q.of.Name })
+	return slices.ContainsFunc(r.Removed,
+		func(m record.RemovedNode) bool { return m.Claim == q.of.Name || m.Node == q.of.Name })
 }
 
 // launchedAs says which node was launched, for which pods, and what the alternatives were.

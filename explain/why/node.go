@@ -184,7 +184,8 @@ func (q *nodeQuestion) kept() {
 	if len(m.Blockers) == 0 {
 		q.conclude(state, Due, "nothing keeps it; its removal has not started yet")
 		q.say("next", then)
-		q.sayf("starts", "in the controller's next cycle: at once if something changes, else within %s of the last cycle, or within %s if pods only "+
+		q.sayf("starts", "in the controller's next cycle: at once if something changes, else within %s of the last "+
+			"cycle, or within %s if pods only "+
 			"had to grow older", duration.HumanDuration(cycle.LookAgain), duration.HumanDuration(cycle.MinRipening))
 		return
 	}

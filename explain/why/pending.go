@@ -71,7 +71,8 @@ func (q *podQuestion) soldOut(ctx context.Context) *record.Record {
 		return nil
 	}
 	last := &h.about[len(h.about)-1]
-	if last.Kind != record.Unschedulable || last.Rule != string(model.RuleCapacity) || q.s.Now.Sub(last.Time) > longestBackoff {
+	if last.Kind != record.Unschedulable || last.Rule != string(model.RuleCapacity) ||
+		q.s.Now.Sub(last.Time) > longestBackoff {
 		return nil
 	}
 	return last

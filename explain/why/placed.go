@@ -108,7 +108,8 @@ func (q *podQuestion) scheduled(claim *karpv1.NodeClaim, n *model.Node) string {
 			reason.Some(victims(c), 3), c.Method)
 	}
 	if launched.Before(info.Created.Add(-time.Second)) {
-		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s", duration.HumanDuration(info.Created.Sub(launched)), waited)
+		return fmt.Sprintf("kube-scheduler bound it to a node that was %s old%s",
+			duration.HumanDuration(info.Created.Sub(launched)), waited)
 	}
 	ready := ""
 	if !n.Initialized.Before(launched) {

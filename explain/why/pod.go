@@ -103,13 +103,15 @@ func (q *podQuestion) daemon() {
 		cmp.Or(n.Type, "a node of unknown type"))
 	switch {
 	case onFargate(q.c.State.Node(n.Name), q.c.State.Claim(n.Claim)):
-		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
+		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required "+
+			"nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
 	case n.Pool != "":
 		q.sayf("what helps", "annotation %s on NodePool %s replaces such nodes with larger ones",
 			translate.AnnotationMakeRoom, n.Pool)
 	default:
-		q.say("what helps", "fewer pods on the node, or a larger node; it belongs to no NodePool, so Nodeless does not replace it")
+		q.say("what helps", "fewer pods on the node, or a larger node; it belongs to no NodePool, so Nodeless does not "+
+			"replace it")
 	}
 }
 

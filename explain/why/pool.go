@@ -40,7 +40,8 @@ func (q *poolQuestion) answer() {
 	case p.Pool.NotReady != "":
 		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)
 	case p.Pool.Static:
-		q.conclude("Ready", Ready, "it is static: it keeps %s whatever pods there are", reason.Count(int(p.Pool.Replicas), "node"))
+		q.conclude("Ready", Ready, "it is static: it keeps %s whatever pods there are",
+			reason.Count(int(p.Pool.Replicas), "node"))
 	case len(p.Launches) > 0:
 		q.conclude("Ready", Ready, "it is ready and launches %s for pending pods", reason.Count(len(p.Launches), "node"))
 	default:

@@ -32,7 +32,8 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 	case model.RuleSpread:
 		return fmt.Sprintf("in %s: topologySpreadConstraints: whenUnsatisfiable: %s for %s", where, c.To, c.Object)
 	case model.RuleAffinity, model.RuleAntiAffinity:
-		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
+		return fmt.Sprintf("in %s: move the term on %s from requiredDuringSchedulingIgnoredDuringExecution to "+
+			"preferredDuringSchedulingIgnoredDuringExecution", where, c.Object)
 	case model.RuleRequirement:
 		if key, ofPool := strings.CutPrefix(c.Object, "requirement "); ofPool {
 			return fmt.Sprintf("in NodePool %s: let %s in spec.template.spec.requirements allow %s too", c.Pool, key, c.To)

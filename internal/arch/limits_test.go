@@ -14,10 +14,11 @@ import (
 
 // The limits of a readable house. Whoever reaches one splits by role: the limit is not the point, the reader is.
 const (
-	maxMethods    = 40 // of one type
-	maxLines      = 60 // of one function
-	maxComplexity = 20 // of one function: its branches and one
-	maxDepth      = 8  // packages in the longest chain of imports
+	maxMethods    = 40  // of one type
+	maxLines      = 60  // of one function
+	maxComplexity = 20  // of one function: its branches and one
+	maxColumns    = 120 // of one line, a tab counting as one
+	maxDepth      = 8   // imports in the longest chain, from the program down to a package that imports none of ours
 )
 
 // source is a parsed Go file of ours that is neither a test nor generated.
@@ -129,4 +130,46 @@ func complexity(f *ast.FuncDecl) int {
 		return true
 	})
 	return n
+}
+
+func TestLinesFitTheScreen(t *testing.T) {
+	for _, s := range sources(t) {
+		for i, line := range strings.Split(s.text, "\n") {
+			marker := strings.Contains(line, "+kubebuilder:") // it cannot be broken
+			if n := len([]rune(line)); n > maxColumns && !marker {
+				t.Errorf("%s:%d: %d columns, more than %d", s.path, i+1, n, maxColumns)
+			}
+		}
+	}
+}
+
+// A deep chain of imports is a chain of things to read before one is understood.
+func TestImportsAreShallow(t *testing.T) {
+	imports := map[string][]string{}
+	for _, p := range packages(t) {
+		imports[p.ImportPath] = p.Imports
+	}
+	chains := map[string][]string{}
+	var longest func(path string) []string
+	longest = func(path string) []string {
+		if chain, ok := chains[path]; ok {
+			return chain
+		}
+		var below []string
+		for _, i := range imports[path] {
+			if _, ok := ours(i); ok {
+				if chain := longest(i); len(chain) > len(below) {
+					below = chain
+				}
+			}
+		}
+		rel, _ := ours(path)
+		chains[path] = append([]string{rel}, below...)
+		return chains[path]
+	}
+	for _, path := range slices.Sorted(maps.Keys(imports)) {
+		if chain := longest(path); len(chain)-1 > maxDepth {
+			t.Errorf("%d imports, more than %d, in a chain: %s", len(chain)-1, maxDepth, strings.Join(chain, " → "))
+		}
+	}
 }

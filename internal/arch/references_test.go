@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,9 @@ import (
 var (
 	rooms     = `(?:api|catalog|cloud|cmd|controller|docs|engine|examples|explain|internal|lab|microvm|plane|region|scripts|tools|view)`
 	pathNamed = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:\./)?` + rooms + `/[A-Za-z0-9_./-]*[A-Za-z0-9_])`)
-	adrNamed  = regexp.MustCompile(`ADR (\d+)`)
+	// A document named without a folder is one of ours; another project's comes with its path.
+	documentNamed = regexp.MustCompile(`(?:^|[\s("'])([A-Za-z][A-Za-z0-9_-]*\.md)\b`)
+	adrNamed      = regexp.MustCompile(`ADR (\d+)`)
 )
 
 // What a comment refers to, a file, a package or an ADR, is there.
@@ -52,6 +55,14 @@ func TestReferencesInCommentsResolve(t *testing.T) {
 			for _, m := range pathNamed.FindAllStringSubmatch(comment, -1) {
 				if !referenced(root, m[1]) {
 					t.Errorf("%s:%d: %s is not there", path, i+1, m[1])
+				}
+			}
+			for _, m := range documentNamed.FindAllStringSubmatch(comment, -1) {
+				if !slices.ContainsFunc([]string{"", "docs", "docs/adr", "docs/experiments"}, func(dir string) bool {
+					_, err := os.Stat(filepath.Join(root, dir, m[1]))
+					return err == nil
+				}) {
+					t.Errorf("%s:%d: there is no document %s", path, i+1, m[1])
 				}
 			}
 			for _, m := range adrNamed.FindAllStringSubmatch(comment, -1) {

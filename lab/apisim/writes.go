@@ -78,11 +78,13 @@ func (s *Server) delete(r *request) (int, any, error) {
 	if p := o.Preconditions; p != nil {
 		if p.UID != nil && *p.UID != was.object.GetUID() {
 			return 0, nil, conflict(r,
-				"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated", *p.UID, was.object.GetUID())
+				"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted "+
+					"and then recreated", *p.UID, was.object.GetUID())
 		}
 		if p.ResourceVersion != nil && *p.ResourceVersion != was.object.GetResourceVersion() {
 			return 0, nil, conflict(r,
-				"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified", *p.ResourceVersion, was.object.GetResourceVersion())
+				"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object "+
+					"might have been modified", *p.ResourceVersion, was.object.GetResourceVersion())
 		}
 	}
 	return http.StatusOK, s.remove(r, was, o.GracePeriodSeconds), nil

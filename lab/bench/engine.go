@@ -40,7 +40,8 @@ func benchEngine(args []string) error {
 	_ = f.Parse(args)
 
 	return profiled(*profile, func() error {
-		fmt.Printf("%s, %d CPUs. Karpenter v1.14.1: Solve alone, 5 workers. The engine: grouping of pods and Provision.\n", runtime.Version(), runtime.NumCPU())
+		fmt.Printf("%s, %d CPUs. Karpenter v1.14.1: Solve alone, 5 workers. The engine: grouping of pods and Provision.\n",
+			runtime.Version(), runtime.NumCPU())
 		for name := range strings.SplitSeq(*names, ",") {
 			c, err := catalogueOf(name)
 			if err != nil {

@@ -50,14 +50,18 @@ func preferring(n int, zone string) []*corev1.Pod {
 			return corev1.WeightedPodAffinityTerm{Weight: weight, PodAffinityTerm: term(labels, key)}
 		}
 		p.Spec.Affinity = &corev1.Affinity{
-			NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
-				Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+			NodeAffinity: &corev1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+					Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+					}},
 				}},
-			}}},
-			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
-				away(10, corev1.LabelTopologyZone), away(1, corev1.LabelHostname),
-			}},
+			},
+			PodAntiAffinity: &corev1.PodAntiAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{
+					away(10, corev1.LabelTopologyZone), away(1, corev1.LabelHostname),
+				},
+			},
 		}
 		w.pods = append(w.pods, p)
 	}

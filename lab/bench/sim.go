@@ -51,7 +51,8 @@ func benchSim(args []string) error {
 	f.IntVar(&o.samples, "samples", 100, "moments at which the proven minimum is computed")
 	f.Uint64Var(&o.seed, "seed", 1, "of boot times and copies")
 	f.IntVar(&o.seeds, "seeds", 1,
-		"simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by 1 to 2 %")
+		"simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by "+
+			"1 to 2 %")
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
 	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
@@ -67,7 +68,8 @@ func benchSim(args []string) error {
 		all, *only = []simulated{{name: *only, file: *only}}, ""
 	}
 	return profiled(*profile, func() error {
-		fmt.Printf("%s. Simulated on virtual time; the compatible baseline provisions and consolidates as Karpenter does.\n", runtime.Version())
+		fmt.Printf("%s. Simulated on virtual time; the compatible baseline provisions and consolidates as Karpenter does.\n",
+			runtime.Version())
 		t := newTable("trace", "types", "pods", "hours", "bound $", "compatible", "nodeless", "cost against it", "moves",
 			"moves, nodeless",
 			"waits s, mean/p99", "nodeless", "launched", "nodeless", "CPU s", "nodeless")

@@ -65,7 +65,8 @@ func measured(dir string) error {
 // performanceTableOf has a line for each phase of each spec.
 func performanceTableOf(results []result) (string, error) {
 	var b strings.Builder
-	b.WriteString("| spec | phase | result | seconds | nodes | CPU asked for | memory asked for | controller: p95 memory, average CPU |\n")
+	b.WriteString("| spec | phase | result | seconds | nodes | CPU asked for | memory asked for | controller: p95 " +
+		"memory, average CPU |\n")
 	b.WriteString("|---|---|---|---:|---:|---:|---:|---|\n")
 	for _, r := range results {
 		all, err := measurements(r.Logs)

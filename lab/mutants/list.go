@@ -124,7 +124,8 @@ func (m *mutant) plant(root string) (source string, line int, err error) {
 	}
 	places := regexp.MustCompile(strings.Join(old, `\n[\t ]*`)).FindAllIndex(text, -1)
 	if len(places) != 1 {
-		return "", 0, fmt.Errorf("%s: mutant %q: its text is %d times in %s, not once: the code has changed, so change the list too",
+		return "", 0, fmt.Errorf("%s: mutant %q: its text is %d times in %s, not once: the code has changed, so change "+
+			"the list too",
 			m.at, m.name, len(places), m.file)
 	}
 	from, to := places[0][0], places[0][1]

@@ -38,8 +38,9 @@ func Nodeless(policy model.Policy) Decider {
 }
 
 // Compatible decides as Karpenter does. Pods are gathered until none came for 1 s, at most for 10 s, and a node stays
-// nominated for 20 s (reference karpenter.md §8). What Karpenter loses by waiting 15 s for each validation is not
-// modelled: a baseline that is better than the original is the harder one. Nobody judges its plans.
+// nominated for 20 s (sigs.k8s.io/karpenter/pkg/controllers/disruption). What Karpenter loses by waiting 15 s for
+// each validation is not modelled: a baseline that is better than the original is the harder one. Nobody judges its
+// plans.
 func Compatible() Decider {
 	return Decider{Name: "compatible", NominatedFor: 20 * time.Second, Options: cycle.Options{
 		Provision: func(s *model.Snapshot, _ model.Policy) model.Plan { return compatible.Provision(s) },

@@ -23,8 +23,7 @@ import (
 )
 
 // The main job, measured through the built binary: the controller is a process of its own beside the control plane,
-// so that its CPU and memory can be told. Karpenter v1.14.1 measured on a machine of this kind (reference
-// conformance.md §1): one pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4
+// so that its CPU and memory can be told. Karpenter v1.14.1, measured on a machine of this kind: one pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4
 // CPU-s, 167–180 MB.
 
 // atLeisure is how long a benchmark waits for what is to happen: it measures on machines that are busy too.

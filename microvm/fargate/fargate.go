@@ -31,8 +31,8 @@ const (
 	LoggingNamespace = "aws-observability"
 	LoggingConfigMap = "aws-logging"
 	LoggingLabel     = "aws-observability"
-	// MutatingWebhooks and ValidatingWebhooks are the configurations of the admission webhook. That of pods sorts early, as
-	// Fargate's own does (0500-amazon-eks-fargate-mutation): what other webhooks add later is sized by reinvocation.
+	// MutatingWebhooks and ValidatingWebhooks are the configurations of the admission webhook. That of pods sorts early,
+	// as Fargate's own does (0500-amazon-eks-fargate-mutation): what other webhooks add later is sized by reinvocation.
 	MutatingWebhooks   = "0500-nodeless-fargate-mutation"
 	ValidatingWebhooks = "nodeless-fargate-validation"
 	// WebhookSecret holds the certificates of the webhook, which all replicas share.

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// While no host process ran, every probe failed with as much output as is kept, in bytes that are long in JSON. The host
-// receives all of it, in messages that it accepts.
+// While no host process ran, every probe failed with as much output as is kept, in bytes that are long in JSON. The
+// host receives all of it, in messages that it accepts.
 func TestAllEventsAreSent(t *testing.T) {
 	p := newPod(wire.Pod{ID: "one"}, nil, nil)
 	for i := range maxEvents {

@@ -17,8 +17,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/netlab"
 )
 
-// A host that has joined stands in for the DNS and the API server where its pods reach no endpoint of the cluster's, and
-// publishes nothing.
+// A host that has joined stands in for the DNS and the API server where its pods reach no endpoint of the cluster's,
+// and publishes nothing.
 func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -137,7 +137,10 @@ func (c *cluster) serve(t *testing.T, n *Net) (ended chan error, cancel context.
 
 func TestPeersAreNearOrFar(t *testing.T) {
 	at, prefix, addr := netip.MustParseAddrPort, netip.MustParsePrefix, netip.MustParseAddr
-	near := []Peer{{Pods: prefix("10.202.16.0/20"), At: at("127.3.0.2:8476")}, {Pods: prefix("10.202.32.0/20"), At: at("192.0.2.1:8477")}}
+	near := []Peer{
+		{Pods: prefix("10.202.16.0/20"), At: at("127.3.0.2:8476")},
+		{Pods: prefix("10.202.32.0/20"), At: at("192.0.2.1:8477")},
+	}
 	far := Peer{Pods: prefix("10.202.48.0/20"), At: at("192.0.2.9:8476")}
 	own := []netip.Addr{addr("192.0.2.1"), addr("10.202.16.1"), addr("10.202.32.1")}
 	none := []Peer{

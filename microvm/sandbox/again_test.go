@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A pod whose VM was killed runs again at the same address. Its runs are counted on, the log of the previous run is kept,
-// and containers that have completed do not run again.
+// A pod whose VM was killed runs again at the same address. Its runs are counted on, the log of the previous run is
+// kept, and containers that have completed do not run again.
 func TestRunAgain(t *testing.T) { withEachDriver(t, runAgain) }
 
 func runAgain(t *testing.T, d vmm.Driver) {

@@ -75,8 +75,8 @@ func driver(t *testing.T) *vmm.QEMU {
 	return shared.driver
 }
 
-// open opens a host, on the shared driver unless c has another. After the test it removes the VMs, and checks that nothing
-// is left.
+// open opens a host, on the shared driver unless c has another. After the test it removes the VMs, and checks that
+// nothing is left.
 func open(t *testing.T, c Config) *Host {
 	t.Helper()
 	if c.Driver == nil {

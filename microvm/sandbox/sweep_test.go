@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Sweep lets pods end within their grace periods. To the next host process the VMs are lost, so that it may start the pods
-// again.
+// Sweep lets pods end within their grace periods. To the next host process the VMs are lost, so that it may start the
+// pods again.
 func TestSweepGivesGrace(t *testing.T) { withEachDriver(t, sweptPodsHaveTheirGrace) }
 
 func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {

@@ -25,7 +25,7 @@ import (
 	"github.com/nodeless/nodeless/plane"
 )
 
-// startLimit is generous: at a load of 30 a start took 27 s (conformance.md §2).
+// startLimit is generous: at a load of 30 a start took 27 s.
 const startLimit = 3 * time.Minute
 
 var shared struct {

@@ -25,7 +25,8 @@ func (s *Simulator) event(node string, about runtime.Object, eventType, reason, 
 // 1.23: routed-eni-cni-plugin/cni.go).
 const (
 	reasonNoSandbox  = "FailedCreatePodSandBox"
-	messageNoAddress = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox %q: " +
+	messageNoAddress = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for " +
+		"sandbox %q: " +
 		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`
 )
 

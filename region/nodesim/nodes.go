@@ -160,8 +160,8 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
-// Resources returns the capacity and allocatable resources of the Node that an instance registers, which follow from its
-// type, user data and root disk.
+// Resources returns the capacity and allocatable resources of the Node that an instance registers, which follow from
+// its type, user data and root disk.
 func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error) {
 	k, err := kubeletOf(m)
 	if err != nil {

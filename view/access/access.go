@@ -87,8 +87,8 @@ type answer struct {
 	at     time.Time
 }
 
-// New returns a Reviewer that asks as the user of a configuration. Namespaces are those whose pods are shown, rules what
-// somebody must be allowed who asks the engine.
+// New returns a Reviewer that asks as the user of a configuration. Namespaces are those whose pods are shown, rules
+// what somebody must be allowed who asks the engine.
 func New(cfg *rest.Config, c clock.Clock, namespaces func() []string, rules []rbacv1.PolicyRule) (*Reviewer, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 100, 200

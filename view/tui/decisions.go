@@ -200,7 +200,8 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 			out = []string{
 				"saved    " + record.Money(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
 				"         " + record.Money(row.RemovedDollars) + " is what the removed nodes would have cost",
-				"         less " + record.Money(row.ReplacementDollars) + " for their replacements and " + record.Money(row.LaunchedDollars) +
+				"         less " + record.Money(row.ReplacementDollars) + " for their replacements and " +
+					record.Money(row.LaunchedDollars) +
 					" for nodes launched since",
 			}
 		}

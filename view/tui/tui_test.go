@@ -137,7 +137,10 @@ func decided(at time.Time) []record.Entry {
 				Offer: offer("c5.xlarge", 0.0603), Node: viewtest.NodeName(1), Claim: claim,
 				Pool: "general", Pods: []string{"shop/web-0", "shop/web-1"},
 			}},
-			Launched: []record.LaunchedNode{{Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303), Types: 12}},
+			Launched: []record.LaunchedNode{{
+				Claim: "general-y", Pool: "general", Chosen: offer("c6a.large", 0.0303),
+				Types: 12,
+			}},
 		}},
 	}
 }

@@ -178,8 +178,11 @@ func listNames(ctx context.Context, cmd *cobra.Command, kind string) ([]string, 
 	}
 	flags := target.Flags{
 		Kubeconfig: flagText(cmd, "kubeconfig"), Context: flagText(cmd, "context"), Namespace: flagText(cmd, "namespace"),
-		As:       flagText(cmd, "as"),
-		Selector: localcluster.Selector{Name: flagText(cmd, "name"), DataDir: flagText(cmd, "data-dir"), Set: cmd.Flags()}, Prices: "built-in",
+		As: flagText(cmd, "as"),
+		Selector: localcluster.Selector{
+			Name: flagText(cmd, "name"), DataDir: flagText(cmd, "data-dir"),
+			Set: cmd.Flags(),
+		}, Prices: "built-in",
 	}
 	t, err := flags.Find()
 	if err != nil {

@@ -115,7 +115,8 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 		return false, err
 	}
 	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
-		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete and --scale; see: nodeless plan --help")
+		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete " +
+			"and --scale; see: nodeless plan --help")
 	}
 	changes, err := o.changes(cmd.InOrStdin())
 	if err != nil {
@@ -127,7 +128,10 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 		return false, err
 	}
 	out, err := whatif.Run(cmd.Context(),
-		whatif.Input{Cluster: c, Changes: changes, Namespace: t.Namespace, Policy: policy, Gates: on, Boot: o.boot, Horizon: o.horizon})
+		whatif.Input{
+			Cluster: c, Changes: changes, Namespace: t.Namespace, Policy: policy, Gates: on, Boot: o.boot,
+			Horizon: o.horizon,
+		})
 	if err != nil {
 		return false, err
 	}

@@ -70,12 +70,7 @@ with other policy flags than the defaults, pass them here, too.`,
   # On another cluster, or from a file
   nodeless why pod/web-0 --context prod
   nodeless why pod/web-0 --from cluster.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return errors.New("ask for one object, such as pod/NAME, deployment/NAME, node/NAME, nodeclaim/NAME or nodepool/NAME; what was decided lately: nodeless decisions")
-			}
-			return nil
-		},
+		Args: oneObject,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.answer(cmd, args) },
 	}
 	o.cluster.Add(c.Flags())
@@ -84,6 +79,14 @@ with other policy flags than the defaults, pass them here, too.`,
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json, yaml, "+output.Forms)
 	c.Flags().BoolVar(&o.partial, "partial", false, "continue without what you may not read, and say what that is")
 	return c
+}
+
+func oneObject(_ *cobra.Command, args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return errors.New("ask for one object, such as pod/NAME, deployment/NAME, node/NAME, nodeclaim/NAME or " +
+			"nodepool/NAME; what was decided lately: nodeless decisions")
+	}
+	return nil
 }
 
 func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {

@@ -213,7 +213,8 @@ func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
 		return nil, err
 	}
 	if join == nil {
-		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have \"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
+		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have " +
+			"\"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
 	}
 	claims, _ := agent.ParseToken(join.BearerToken, time.Now()) // Join says what is wrong with it
 	id, err = agent.Join(ctx, join, o.stateDir, time.Now())

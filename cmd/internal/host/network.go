@@ -44,7 +44,8 @@ func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets 
 	if errors.Is(err, errAskedInVain) { // pods of an earlier process may have a network, and would lose it
 		return nil, err
 	}
-	p.Log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward and exec alone; no Services, names of the cluster or other pods", "why", err)
+	p.Log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward and exec alone; no "+
+		"Services, names of the cluster or other pods", "why", err)
 	h.net = nil
 	p.Links, err = sandbox.NewUserMode(kubelets.Pods)
 	return h, err
@@ -115,7 +116,8 @@ var errAskedInVain = errors.New("the API server does not say what the network of
 // serviceRange are the addresses of the cluster's Services. That the host may ask for them shows that it may see what
 // it needs.
 func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interface, name string) (netip.Prefix, error) {
-	more := fmt.Sprintf("the host lacks rights that hosts have by now: give them with \"nodeless host token %s\", and start it again", name)
+	more := fmt.Sprintf("the host lacks rights that hosts have by now: give them with \"nodeless host token %s\", and "+
+		"start it again", name)
 	if _, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
 		return netip.Prefix{}, fmt.Errorf("%s: %w", more, err)

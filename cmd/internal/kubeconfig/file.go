@@ -78,7 +78,8 @@ func writable(path string) error {
 	case info.IsDir():
 		return fmt.Errorf("kubeconfig %s: it is a folder; point KUBECONFIG to a file", path)
 	case info.Mode().Perm()&0o200 == 0:
-		return fmt.Errorf("kubeconfig %s is read-only and was left alone; make it writable (chmod u+w), or point KUBECONFIG to another file", path)
+		return fmt.Errorf("kubeconfig %s is read-only and was left alone; make it writable (chmod u+w), or point "+
+			"KUBECONFIG to another file", path)
 	}
 	return nil
 }
@@ -91,7 +92,8 @@ func load(path string) (*yaml.Node, error) {
 	}
 	var doc yaml.Node
 	malformed := func(err error) error {
-		return fmt.Errorf("kubeconfig %s is malformed and was left alone: %w; mend it, or point KUBECONFIG to another file", path, err)
+		return fmt.Errorf("kubeconfig %s is malformed and was left alone: %w; mend it, or point KUBECONFIG to another file",
+			path, err)
 	}
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, malformed(err)

@@ -60,9 +60,11 @@ func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	return edit(path, true, func(root *yaml.Node) (bool, error) {
 		switch owner, there := ownerOf(root, c.Name); {
 		case there && owner == "":
-			return false, fmt.Errorf("kubeconfig %s: its context %q was not made by nodeless; give this cluster another name with --name", path, c.Name)
+			return false, fmt.Errorf("kubeconfig %s: its context %q was not made by nodeless; give this cluster another "+
+				"name with --name", path, c.Name)
 		case there && owner != c.DataDir && runs(owner):
-			return false, fmt.Errorf("kubeconfig %s: the context %q belongs to the cluster in %s, which runs; give this one another name with --name",
+			return false, fmt.Errorf("kubeconfig %s: the context %q belongs to the cluster in %s, which runs; give this one "+
+				"another name with --name",
 				path, c.Name, owner)
 		}
 		for _, e := range entries {

@@ -59,7 +59,8 @@ func LoadAWSKeys(dir string) (awssdk.Credentials, error) {
 	}
 	keys := awssdk.Credentials{AccessKeyID: values["aws_access_key_id"], SecretAccessKey: values["aws_secret_access_key"]}
 	if keys.AccessKeyID == "" || keys.SecretAccessKey == "" {
-		return keys, fmt.Errorf("the AWS credentials in %s cannot be read; delete the file, and the next \"nodeless up\" makes new ones", awsKeysFile(dir))
+		return keys, fmt.Errorf("the AWS credentials in %s cannot be read; delete the file, and the next \"nodeless up\" "+
+			"makes new ones", awsKeysFile(dir))
 	}
 	return keys, nil
 }

@@ -1,5 +1,5 @@
-// Package localcluster finds the clusters of "nodeless up" by their names and data directories, and knows the files that
-// they keep there.
+// Package localcluster finds the clusters of "nodeless up" by their names and data directories, and knows the files
+// that they keep there.
 package localcluster
 
 import (

@@ -82,7 +82,8 @@ func RegionFile(dir string) string { return filepath.Join(dir, "region", "name")
 
 // EngineUsage is of the flag --engine.
 const EngineUsage = "how pods of FargateProfiles run: auto (KVM if a guest boots with it, else TCG), kvm, tcg, or " +
-	"namespace: no virtual machines and NO security boundary, for machines that cannot have any, and for profiles that ask for it"
+	"namespace: no virtual machines and NO security boundary, for machines that cannot have any, and for profiles " +
+	"that ask for it"
 
 // MicroVMDir is where this machine keeps its microVMs, below the data directory.
 func MicroVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms") }

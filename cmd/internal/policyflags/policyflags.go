@@ -33,14 +33,16 @@ const (
 func (c *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.PreferencePolicy, "preference-policy", "Priced",
 		"how preferred affinities, PreferNoSchedule taints and ScheduleAnyway spreads are treated: "+
-			"Priced = kept as long as they cost no more than --preference-price, Respect = kept if at all possible, Ignore = ignored")
+			"Priced = kept as long as they cost no more than --preference-price, Respect = kept if at all possible, Ignore "+
+			"= ignored")
 	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict",
 		"what happens when a node cannot keep minValues of its NodePool: Strict = it is not launched, "+
 			"BestEffort = minValues are lowered if its pods would otherwise stay pending")
 	f.Float64Var(&c.PreferencePrice, "preference-price", 0,
 		"dollars per hour that keeping a preference of weight 100 may cost; less for smaller weights")
 	f.Float64Var(&c.NodeFee, "node-fee", 0,
-		"dollars per hour that every node costs in addition to its price, such as licences; a higher fee gives fewer, larger nodes")
+		"dollars per hour that every node costs in addition to its price, such as licences; a higher fee gives fewer, "+
+			"larger nodes")
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percentage added to spot prices when offerings are compared")
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
 		"pods of lower priority may use existing nodes, but no node is launched for them")

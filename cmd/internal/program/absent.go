@@ -7,7 +7,8 @@ import (
 )
 
 // errNoPlane is what the commands of the embedded control plane say in a build without it.
-var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what asks it (build tag noplane); " +
+var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what " +
+	"asks it (build tag noplane); " +
 	"the whole program is made by \"make build\"")
 
 func Absent(use, short string) *cobra.Command {

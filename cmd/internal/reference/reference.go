@@ -28,13 +28,15 @@ const before = `# Which commands and flags are there?
 
 <!-- Made by "make generate-cli" of the commands themselves; change their texts, not this file. -->
 
-"nodeless help COMMAND" says the same as this page. Every flag may also be given as an environment variable: ` + "`NODELESS_DATA_DIR`" + ` stands for
-` + "`--data-dir`" + ` where the flag is not given. What is asked for goes to stdout, all else to stderr. Exit codes: [below](#nodeless-exit-codes).
+"nodeless help COMMAND" says the same as this page. Every flag may also be given as an environment variable:
+` + "`NODELESS_DATA_DIR` stands for `--data-dir`" + ` where the flag is not given. What is asked for goes to stdout, all
+else to stderr. Exit codes: [below](#nodeless-exit-codes).
 
 ## Completion
 
-Commands, flags and the names of your pods, nodes, claims, pools, namespaces and contexts are completed in bash, zsh, fish and PowerShell; a cluster that
-does not answer within two seconds is not asked further, and nothing is said of it. In bash, for this shell and for those to come:
+Commands, flags and the names of your pods, nodes, claims, pools, namespaces and contexts are completed in bash, zsh,
+fish and PowerShell. A cluster that does not answer within two seconds is not asked further. In bash, for this shell and
+for those to come:
 
 ` + "```sh" + `
 source <(nodeless completion bash)
@@ -45,8 +47,8 @@ nodeless completion fish > nodeless.fish
 
 ## As a plugin of kubectl
 
-Under the name ` + "`kubectl-nodeless`" + ` in a folder of ` + "`$PATH`" + ` the program is ` + "`kubectl nodeless`" + ` and calls itself so; under the name ` + "`kubectl_complete-nodeless`" + ` it
-completes its words for kubectl:
+Under the name ` + "`kubectl-nodeless` in a folder of `$PATH` the program is `kubectl nodeless`" + ` and
+calls itself so. Under the name ` + "`kubectl_complete-nodeless`" + ` it completes its words for kubectl:
 
 ` + "```sh" + `
 mkdir -p plugins
@@ -58,9 +60,10 @@ plugins/kubectl_complete-nodeless why ""
 
 ## Output
 
-Where ` + "`-o`" + ` takes json and yaml it is the same data as the table, with more in it; fields are only ever added. ` + "`-o jsonpath='{.items[*].id}'`" + `,
-` + "`-o custom-columns=NAME:.name`" + ` and ` + "`-o go-template='{{.kind}}'`" + ` pick from it as they do in kubectl; a row of custom-columns is an element of the list
-that was asked for. ` + "`NO_COLOR`" + ` and ` + "`CLICOLOR_FORCE`" + ` are heeded.
+Where ` + "`-o`" + ` takes json and yaml it is the same data as the table, with more in it; fields are only ever added.
+` + "`-o jsonpath='{.items[*].id}'`, `-o custom-columns=NAME:.name` and `-o go-template='{{.kind}}'`" + ` pick from it
+as they do in kubectl; a row of custom-columns is an element of the list that was asked for.
+` + "`NO_COLOR` and `CLICOLOR_FORCE`" + ` are heeded.
 
 ## Commands
 

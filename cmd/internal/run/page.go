@@ -32,7 +32,10 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 		p.Certificate, p.Said = &s.pageGate, func(text string) { o.Log.Info(text) }
 	}
 	o.Log.Info("the page shows the cluster", "address", url)
-	t := &target.Cluster{REST: o.REST, Of: s.clusterName, Options: capture.Options{Prices: "AWS, as the controller has them"}}
+	t := &target.Cluster{
+		REST: o.REST, Of: s.clusterName,
+		Options: capture.Options{Prices: "AWS, as the controller has them"},
+	}
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		version string,
 	) (capture.Catalog, error) {

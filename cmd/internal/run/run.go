@@ -142,7 +142,8 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
 		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
 		if err != nil {
-			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is not EKS", err)
+			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is "+
+				"not EKS", err)
 		}
 		o.ClusterEndpoint, o.ServiceCIDR = cmp.Or(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
 		if o.ClusterCA == nil {

@@ -21,11 +21,13 @@ import (
 var testCloud func(*pflag.FlagSet) func(*aws.Options, *controller.Options) error
 
 // settings are the controller's. Those that Karpenter v1.14.1 and its AWS provider have too carry their names, as
-// flags and in the environment, and their defaults unless the help says otherwise (karpenter.md §5).
+// flags and in the environment, and their defaults unless the help says otherwise
+// (karpenter.sh/docs/reference/settings).
 type settings struct {
 	kubeconfig, context string
 	stateDir            string
-	useTestCloud        func(*aws.Options, *controller.Options) error // nil in every build but the one for Karpenter's suites
+	// nil in every build but the one for Karpenter's suites
+	useTestCloud func(*aws.Options, *controller.Options) error
 
 	clusterName, clusterEndpoint, clusterCA string
 	interruptionQueue                       string

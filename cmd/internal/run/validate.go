@@ -89,7 +89,8 @@ func (s *settings) caBundle() ([]byte, error) {
 	}
 	pem, err := base64.StdEncoding.DecodeString(s.clusterCA)
 	if err != nil || !strings.Contains(string(pem), "BEGIN CERTIFICATE") {
-		return nil, fmt.Errorf("--cluster-ca-bundle: give PEM certificates in base64, as `aws eks describe-cluster` prints them")
+		return nil, fmt.Errorf("--cluster-ca-bundle: give PEM certificates in base64, as `aws eks describe-cluster` " +
+			"prints them")
 	}
 	return pem, nil
 }

@@ -122,7 +122,8 @@ func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 		policy.Preferences = preferenceWords[o.preferences]
 	}
 	if o.check && want == nil {
-		return fmt.Errorf("simulate %s: there is no plan to compare with; write it below a line of dashes (see: nodeless simulate %s -o wide)", file, file)
+		return fmt.Errorf("simulate %s: there is no plan to compare with; write it below a line of dashes (see: nodeless "+
+			"simulate %s -o wide)", file, file)
 	}
 	policies := []model.Policy{policy}
 	if o.compare {

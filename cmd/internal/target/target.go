@@ -202,7 +202,10 @@ func (t *Cluster) askAWS(region string) {
 		if cfg.Region == "" {
 			return nil, errors.New("no AWS region: give --region or set AWS_REGION")
 		}
-		return aws.New(ctx, aws.Options{AWS: cfg, ClusterName: localcluster.EKSName, KubernetesVersion: version, Classes: classes})
+		return aws.New(ctx, aws.Options{
+			AWS: cfg, ClusterName: localcluster.EKSName, KubernetesVersion: version,
+			Classes: classes,
+		})
 	}
 }
 

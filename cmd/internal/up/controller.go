@@ -93,7 +93,8 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
 			},
 			ClusterName: localcluster.EKSName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
-			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName, TypeLabels: localcluster.TypeLabels(l.o.types), Log: l.log,
+			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName,
+			TypeLabels: localcluster.TypeLabels(l.o.types), Log: l.log,
 		}),
 	}
 }

@@ -49,7 +49,8 @@ same directory gives the same image.`,
 			if n := cmd.ArgsLenAtDash(); n == 1 || n < 0 && len(args) == 1 {
 				return nil
 			}
-			return errors.New(`give one directory, and the image's command behind "--": nodeless image build DIR --tag NAME -- COMMAND`)
+			return errors.New(`give one directory, and the image's command behind "--": ` +
+				`nodeless image build DIR --tag NAME -- COMMAND`)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Dir, o.Config.Cmd = args[0], args[1:]

@@ -87,7 +87,8 @@ func report(ctx context.Context, dir string) statusReport {
 	switch {
 	case errors.Is(err, localcluster.ErrNotRunning):
 		if pid, used := datadir.User(dir); used {
-			r.Problem = fmt.Sprintf("process %d uses %s and does not say where its cluster is: it is starting, or its session file was deleted; stop it with: %s",
+			r.Problem = fmt.Sprintf("process %d uses %s and does not say where its cluster is: it is starting, or its "+
+				"session file was deleted; stop it with: %s",
 				pid, dir, localcluster.CommandFor("down", dir, localcluster.NameIn(dir)))
 		}
 		return r
@@ -137,7 +138,8 @@ func (r statusReport) print(cmd *cobra.Command) {
 		}
 	}
 	if c := r.Cluster; c != nil {
-		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d launching\nNodes      %d, %d ready\nInstances  %d for %s\n",
+		fmt.Fprintf(w, "Pods       %d running, %d pending\nNodeClaims %d ready, %d launching\nNodes      %d, %d "+
+			"ready\nInstances  %d for %s\n",
 			c.PodsRunning, c.PodsPending, c.ClaimsReady, c.ClaimsOpen, c.Nodes, c.NodesReady, c.Instances,
 			reason.PerHour(c.DollarsPerHour))
 	}

@@ -24,7 +24,8 @@ func (o *upOptions) settleTypes() error {
 	switch {
 	case err == nil && o.typesFile == "":
 		if o.types, err = localcluster.ParseTypes(kept); err != nil {
-			return fmt.Errorf("%s, with which the cluster was made: %w; put it right, or make another cluster with --data-dir", localcluster.TypesFile(o.DataDir), err)
+			return fmt.Errorf("%s, with which the cluster was made: %w; put it right, or make another cluster with --data-dir",
+				localcluster.TypesFile(o.DataDir), err)
 		}
 		return nil
 	// that is said when the folder is opened
@@ -38,7 +39,8 @@ func (o *upOptions) settleTypes() error {
 		return fmt.Errorf("--types: %w", err)
 	}
 	if _, err := os.Stat(localcluster.RegionFile(o.DataDir)); err == nil && !bytes.Equal(text, kept) {
-		return fmt.Errorf("--types %s: the cluster in %s was made with other types; leave the flag out, or make another cluster with --data-dir", o.typesFile, o.DataDir)
+		return fmt.Errorf("--types %s: the cluster in %s was made with other types; leave the flag out, or make another "+
+			"cluster with --data-dir", o.typesFile, o.DataDir)
 	}
 	if o.types, err = localcluster.ParseTypes(text); err != nil {
 		return fmt.Errorf("--types %s: %w", o.typesFile, err)

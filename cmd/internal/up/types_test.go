@@ -81,7 +81,8 @@ func TestTypesThatCannotBeNodesAreRefusedBeforeTheStart(t *testing.T) {
 	}
 	damaged := upOptions{Selector: localcluster.Selector{DataDir: t.TempDir()}}
 	write(t, localcluster.TypesFile(damaged.DataDir), "{")
-	if err := damaged.settleTypes(); err == nil || !strings.Contains(err.Error(), localcluster.TypesFile(damaged.DataDir)) {
+	if err := damaged.settleTypes(); err == nil ||
+		!strings.Contains(err.Error(), localcluster.TypesFile(damaged.DataDir)) {
 		t.Errorf("the types of a cluster are damaged: %v, want the file", err)
 	}
 }

@@ -162,7 +162,8 @@ func (o *upOptions) settleRegion(asked bool) error {
 	case err != nil || home == "" || home == o.region:
 		return nil // a new cluster; what else is wrong with the folder is said when it is opened
 	case asked:
-		return fmt.Errorf("--region %s: the cluster in %s lives in %s; leave the flag out, or make another cluster with --data-dir", o.region, o.DataDir, home)
+		return fmt.Errorf("--region %s: the cluster in %s lives in %s; leave the flag out, or make another cluster with "+
+			"--data-dir", o.region, o.DataDir, home)
 	}
 	o.region = home
 	return nil
@@ -233,7 +234,8 @@ func up(ctx context.Context, o upOptions, p *progress.Printer) error {
 // welcome says where things are and what to try next.
 func (l *local) welcome(took time.Duration) {
 	l.p.Line("")
-	l.p.Line("Ready in %.1fs. Nodes are simulated and boot in about %s; the control plane and the AWS protocol are real.", took.Seconds(), l.o.bootTime)
+	l.p.Line("Ready in %.1fs. Nodes are simulated and boot in about %s; the control plane and the AWS protocol are real.",
+		took.Seconds(), l.o.bootTime)
 	hints(l.p, l.session, l.o.DataDir, l.microVMs != nil)
 	l.p.Line("Stop it with Ctrl-C, or with:")
 	l.p.Line("  %s", localcluster.CommandFor("down", l.o.DataDir, l.o.cluster))

@@ -103,7 +103,8 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 		return err
 	case f.attribution:
 		_, err := fmt.Fprintln(out,
-			"Nodeless is under the Apache License, Version 2.0. The libraries it is built of, and why: docs/dependencies.md of its source;\ntheir versions: go version -m $(command -v nodeless)")
+			"Nodeless is under the Apache License, Version 2.0. The libraries it is built of, and why: docs/dependencies.md "+
+				"of its source;\ntheir versions: go version -m $(command -v nodeless)")
 		return err
 	}
 	o, err := f.options(args)

@@ -82,7 +82,8 @@ func TwoDashes(args []string) []string {
 
 // find is the cluster to look at and the name of its context.
 func (f *topFlags) find() (*rest.Config, string, error) {
-	loader, running, _, err := target.Choose(f.kubeconfig, &f.Selector, &clientcmd.ConfigOverrides{CurrentContext: f.context})
+	loader, running, _, err := target.Choose(f.kubeconfig, &f.Selector,
+		&clientcmd.ConfigOverrides{CurrentContext: f.context})
 	if err != nil {
 		return nil, "", err
 	}

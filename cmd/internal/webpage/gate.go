@@ -21,7 +21,8 @@ type GateFlags struct{ cert, key string }
 
 func (g *GateFlags) Add(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&g.cert, prefix+"tls-cert", "",
-		"PEM file with the page's certificate, for others than those on this machine (default there: one of its own, whose fingerprint is printed)")
+		"PEM file with the page's certificate, for others than those on this machine (default there: one of its own, "+
+			"whose fingerprint is printed)")
 	f.StringVar(&g.key, prefix+"tls-key", "", "PEM file with the certificate's key")
 }
 
@@ -52,7 +53,8 @@ func (p *Page) gate(ctx context.Context, l net.Listener, m *view.Model) (*web.Ga
 	if err := r.Check(ctx); err != nil {
 		return nil, err
 	}
-	p.Said("the page asks for a bearer token of the cluster and shows what its owner may list; SHA-256 fingerprint of its certificate: " + fingerprint)
+	p.Said("the page asks for a bearer token of the cluster and shows what its owner may list; SHA-256 fingerprint of " +
+		"its certificate: " + fingerprint)
 	return &web.Gate{TLS: config, Review: r.Review}, nil
 }
 

@@ -1,7 +1,7 @@
 // Package drain decides how the pods of a Node that is being removed leave it: which are evicted now, which are deleted
 // because the time is up, which are waited for, and when to look again. It is pure.
 //
-// Facts: shared/reference/karpenter.md §3.2.
+// Facts: sigs.k8s.io/karpenter/pkg/controllers/node/termination.
 package drain
 
 import (

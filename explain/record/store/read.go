@@ -42,8 +42,10 @@ func NewReader(cfg *rest.Config) (*Reader, error) {
 
 // Errors of Read that say that a cluster keeps no decisions, or does not tell them.
 var (
-	ErrNotKept    = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
-	ErrNotAllowed = errors.New("you may not list decisionlogs.nodeless.sh; a cluster administrator can allow it: nodeless rbac --view")
+	ErrNotKept = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install " +
+		"it: nodeless crds | kubectl apply --server-side -f -")
+	ErrNotAllowed = errors.New("you may not list decisionlogs.nodeless.sh; a cluster administrator can allow it: " +
+		"nodeless rbac --view")
 )
 
 // Read reads the whole log.

@@ -30,7 +30,8 @@ func (r *Recorder) load(ctx context.Context) bool {
 		switch {
 		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 			if !r.noCRD.Swap(true) {
-				r.o.Log.Warn("decisions are not kept: the cluster has no CRD decisionlogs.nodeless.sh; install it: nodeless crds | kubectl apply --server-side -f -")
+				r.o.Log.Warn("decisions are not kept: the cluster has no CRD decisionlogs.nodeless.sh; install it: nodeless " +
+					"crds | kubectl apply --server-side -f -")
 			}
 			r.drain()
 			wait = crdPoll

@@ -148,7 +148,8 @@ func newNode(h *tar.Header, layer, seq int) (*node, error) {
 		}
 	case tar.TypeFifo:
 	case tar.TypeChar, tar.TypeBlock:
-		return nil, fmt.Errorf("is a device node (%d:%d): outside /dev it would open the virtual machine's devices to the pod",
+		return nil, fmt.Errorf("is a device node (%d:%d): outside /dev it would open the virtual machine's devices to "+
+			"the pod",
 			h.Devmajor, h.Devminor)
 	default:
 		return nil, fmt.Errorf("tar entry of unknown type %q", h.Typeflag)

@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tunnel finds or opens a tunnel on a machine and syncs its peers. Arguments: pods, local address, then pods and address
-// of each peer.
+// tunnel finds or opens a tunnel on a machine and syncs its peers. Arguments: pods, local address, then pods and
+// address of each peer.
 func tunnel(args []string) (string, error) {
 	c := Config{
 		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),

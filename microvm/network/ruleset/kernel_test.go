@@ -244,8 +244,8 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	}
 }
 
-// Packets from the tunnel are accepted from other hosts' pods and for pods: not from spoofed addresses, and not for other
-// listeners of this machine.
+// Packets from the tunnel are accepted from other hosts' pods and for pods: not from spoofed addresses, and not for
+// other listeners of this machine.
 func TestWhatComesByTheTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
