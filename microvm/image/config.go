@@ -21,7 +21,7 @@ type Image struct {
 // Release gives the disk back. It may be called more than once.
 func (i *Image) Release() { i.release() }
 
-// Config says how an image wants to be run (image-spec, config.md).
+// Config says how an image wants to be run (opencontainers/image-spec/config.md).
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`

@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// annotation names an image in the index of a layout (image-spec, annotations.md).
+// annotation names an image in the index of a layout (opencontainers/image-spec/annotations.md).
 const annotation = "org.opencontainers.image.ref.name"
 
 // Options of an image.
