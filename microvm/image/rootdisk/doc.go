@@ -2,8 +2,8 @@
 // boots from.
 //
 // The method: layers are applied to a tree in memory, upper over lower, with whiteouts, hard links and symbolic links
-// as in the OCI image specification (opencontainers/image-spec/layer.md). The tree is then written as one tar stream, from which tar2ext4 makes
-// the disk.
+// as in the OCI image specification (opencontainers/image-spec/layer.md). The tree is then written as one tar stream,
+// from which tar2ext4 makes the disk.
 //
 // No path of an image is ever opened, created or followed on the host, and no privilege is needed: a hostile image can
 // only spoil its own disk. What would be dangerous or endless even there is refused (Refused).
