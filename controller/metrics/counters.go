@@ -70,7 +70,7 @@ func newClaimCounters(m maker) claimCounters {
 		ended: m.histogram("karpenter_nodeclaims_termination_duration_seconds",
 			"From the deletion of a NodeClaim until it is gone.", prometheus.ExponentialBuckets(1, 2, 12), "nodepool"),
 		instanceEnded: m.histogram("karpenter_nodeclaims_instance_termination_duration_seconds",
-			"From asking for the end of a machine until it is gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool"),
+			"From the request to terminate an instance until it is gone.", prometheus.ExponentialBuckets(1, 2, 11), "nodepool"),
 	}
 }
 
@@ -81,7 +81,7 @@ func newNodeCounters(m maker) nodeCounters {
 		drained:    m.counter("karpenter_nodes_drained_total", "Nodes that were drained.", "nodepool"),
 		evictions:  m.counter("karpenter_pods_eviction_requests_total", "Evictions asked for, by HTTP status.", "code"),
 		pods: m.counter("karpenter_pods_drained_total",
-			"Pods that were evicted from machines that go, by the reason of their going.", "reason"),
+			"Pods that were evicted from nodes being removed, by the reason of the removal.", "reason"),
 		ended: m.summary("karpenter_nodes_termination_duration_seconds",
 			"From the deletion of a Node until it is gone.", "nodepool"),
 		lifetime: m.histogram("karpenter_nodes_lifetime_duration_seconds", "How old Nodes became.", lifetimes(),

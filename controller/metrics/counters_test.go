@@ -45,7 +45,7 @@ karpenter_nodeclaims_disrupted_total{capacity_type="spot",nodepool="web",reason=
 # HELP karpenter_nodeclaims_terminated_total NodeClaims that are gone for good.
 # TYPE karpenter_nodeclaims_terminated_total counter
 karpenter_nodeclaims_terminated_total{capacity_type="spot",nodepool="web",zone="us-west-2a"} 1
-# HELP karpenter_pods_drained_total Pods that were evicted from machines that go, by the reason of their going.
+# HELP karpenter_pods_drained_total Pods that were evicted from nodes being removed, by the reason of the removal.
 # TYPE karpenter_pods_drained_total counter
 karpenter_pods_drained_total{reason="Underutilized"} 1
 # HELP karpenter_voluntary_disruption_decisions_by_nodepool_total Disruption decisions that were carried out, by NodePool.

@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	poolUsage = newGauge("karpenter_nodepools_usage", "Capacity of a NodePool's machines.", "resource_type", "nodepool")
+	poolUsage = newGauge("karpenter_nodepools_usage", "Capacity of a NodePool's nodes.", "resource_type", "nodepool")
 	poolLimit = newGauge("karpenter_nodepools_limit", "What a NodePool's limits allow.", "resource_type", "nodepool")
 	poolCost  = newGauge("karpenter_nodepools_cost_total",
-		"What a NodePool's machines cost now, in dollars an hour.", "nodepool")
+		"What a NodePool's nodes cost now, in dollars an hour.", "nodepool")
 	poolAllowed = newGauge("karpenter_nodepools_allowed_disruptions",
 		"How many of a NodePool's nodes its budgets allow to be disrupted at once, those that are included.", "nodepool",
 		"reason")
@@ -23,7 +23,7 @@ var (
 	stateNodes    = newGauge("karpenter_cluster_state_node_count", "Machines, those on their way included.")
 	stateSynced   = newGauge("karpenter_cluster_state_synced", "1 while the cluster is known.")
 	stateUnsynced = newGauge("karpenter_cluster_state_unsynced_time_seconds", "How long the cluster has not been known.")
-	clusterCost   = newGauge("nodeless_cluster_cost_dollars_per_hour", "What all machines of known price cost now.")
+	clusterCost   = newGauge("nodeless_cluster_cost_dollars_per_hour", "What all nodes of known price cost now.")
 )
 
 // pools collects NodePools and, in the same pass over the nodes, the size and cost of the cluster.
@@ -77,7 +77,7 @@ var (
 		"zone")
 	typeCores  = newGauge(offered+"cpu_cores", "CPUs of an instance type.", "instance_type")
 	typeMemory = newGauge(offered+"memory_bytes",
-		"Memory of an instance type, as pods of a fresh machine see it.", "instance_type")
+		"Memory of an instance type, as pods of a new node see it.", "instance_type")
 )
 
 // offerings collects what any NodePool offers, each type once.

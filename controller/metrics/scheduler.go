@@ -37,7 +37,7 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 		unschedulable: m.gauge(scheduler+"unschedulable_pods_count", "Pods that the last plan has no place for.",
 			"controller"),
 		ignored: m.gauge(scheduler+"ignored_pods_count",
-			"Pods that cannot be planned for, whatever machine there were."),
+			"Pods that cannot be planned for, whatever the node."),
 		byZone: m.gauge(scheduler+"pending_pods_by_effective_zone_count",
 			"Pods that waited when the last plan was made, by the zone they need: its name, flexible or none.", "controller",
 			"zone"),

@@ -161,7 +161,7 @@ func readSaving(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) erro
 	n, err := strconv.ParseFloat(number, 64)
 	switch {
 	case err != nil || math.IsNaN(n) || n < 0 || n > 1e6:
-		return fmt.Errorf("%q is no amount; write dollars an hour, such as \"0.05\", or percent of a machine's price, "+
+		return fmt.Errorf("%q is no amount; write dollars an hour, such as \"0.05\", or percent of a node's price, "+
 			"such as \"15%%\"", value)
 	case percent && (n > 100 || n != math.Trunc(n)):
 		return fmt.Errorf("%q: write whole percent, 0%% to 100%%", value)
@@ -182,7 +182,7 @@ func readSoftExpiry(w *DisruptionAnnotations, np *karpv1.NodePool, value string)
 		return fmt.Errorf(`%q is no duration, or shorter than %s; write one, such as "720h", or Never`, value, minExpiry)
 	}
 	if hard := np.Spec.Template.Spec.ExpireAfter.Duration; hard != nil && *hard <= after {
-		return fmt.Errorf("%q is not before spec.template.spec.expireAfter (%s), at which machines go whatever their "+
+		return fmt.Errorf("%q is not before spec.template.spec.expireAfter (%s), at which nodes are removed whatever their "+
 			"pods say; set that later, or to Never", value, *hard)
 	}
 	w.softExpireAfter = after

@@ -134,7 +134,7 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	} {
 		out, err := c.run(append([]string{"kubectl"}, refused...)...)
 		if want := refused[0] + ": pod default/web-"; err == nil || !strings.Contains(out, want) ||
-			!strings.Contains(out, "is on a simulated machine, where no container runs") {
+			!strings.Contains(out, "is on a simulated node, where no container runs") {
 			t.Errorf("kubectl %s: %v, %q", strings.Join(refused, " "), err, out)
 		}
 	}

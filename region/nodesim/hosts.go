@@ -24,7 +24,7 @@ func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 		case m != nil:
 			return name, m.IP, nil
 		case n.Status.NodeInfo.ContainerRuntimeVersion == runtimeVersion:
-			return "", ip, fmt.Errorf("the simulated machine of node %s does not run", name)
+			return "", ip, fmt.Errorf("the simulated instance of node %s does not run", name)
 		}
 		return "", ip, nil
 	}

@@ -69,12 +69,12 @@ func (b *backend) Log(pod *corev1.Pod, container string, _ bool) (kubelet.LogFil
 
 // Refuse implements kubelet.Refuser.
 func (b *backend) Refuse(pod *corev1.Pod, what string) error {
-	return fmt.Errorf("%s: pod %s/%s is on a simulated machine, where no container runs; "+
+	return fmt.Errorf("%s: pod %s/%s is on a simulated node, where no container runs; "+
 		"pods that a FargateProfile selects really run",
 		what, pod.Namespace, pod.Name)
 }
 
-var errSimulated = errors.New("a simulated machine runs nothing")
+var errSimulated = errors.New("a simulated node runs nothing")
 
 // Exec implements kubelet.Backend; Refuse comes before it.
 func (*backend) Exec(context.Context, *corev1.Pod, string, []string, kubelet.Streams) error {
@@ -93,5 +93,5 @@ func (*backend) PortForward(context.Context, *corev1.Pod, int32, io.ReadWriteClo
 
 // Stats implements kubelet.Backend.
 func (*backend) Stats(context.Context, string) (*stats.Summary, error) {
-	return nil, errors.New("nothing can be measured on a simulated machine")
+	return nil, errors.New("nothing can be measured on a simulated node")
 }

@@ -115,7 +115,7 @@ func startLines(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStat
 	} else if s.Terminated != nil {
 		at = s.Terminated.StartedAt.Time
 	}
-	out := []string{line(at, fmt.Sprintf("node %s is a simulated machine: image %s does not run here, "+
+	out := []string{line(at, fmt.Sprintf("node %s is a simulated node: image %s does not run here, "+
 		"its process is pretended", pod.Spec.NodeName, c.Image))}
 	for _, text := range echoed(append(append([]string{}, c.Command...), c.Args...)) {
 		out = append(out, line(at, text))

@@ -18,7 +18,7 @@ type fixed struct {
 
 func (f fixed) Host(name string) (string, netip.Addr, error) {
 	if name == "ended" {
-		return "", netip.Addr{}, errors.New("the simulated machine of node ended does not run")
+		return "", netip.Addr{}, errors.New("the simulated instance of node ended does not run")
 	}
 	ip, ok := f.hosts[name]
 	if !ok {
@@ -92,7 +92,7 @@ func TestANodeThatCannotAnswerIsAnError(t *testing.T) {
 	n := NewNetwork()
 	n.join(fixed{hosts: map[string]netip.Addr{"a": netip.MustParseAddr("10.0.0.4")}})
 	if _, err := n.DialContext(t.Context(), "tcp", "ended:10250"); err == nil ||
-		err.Error() != "the simulated machine of node ended does not run" {
+		err.Error() != "the simulated instance of node ended does not run" {
 		t.Errorf("a node whose instance has ended: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
