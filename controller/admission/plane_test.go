@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -95,7 +94,7 @@ func start(t *testing.T) *webhook {
 	}
 	w.server = admission.New(admission.Options{
 		Client: w.Client, At: at.WithSecret("secret-of-the-tests"), Listener: listener, Namespace: "kube-system",
-		Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler),
 		Able: fargate.DefaultAbilities,
 		Profiles: func() []*v1alpha1.FargateProfile {
 			w.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -71,7 +70,7 @@ func (a *Applier) advance(ctx context.Context, s *model.Snapshot, c *activeComma
 		return failed(err)
 	}
 	if claim := c.awaited(); claim != nil {
-		a.nodes.once(claim, waitingPause, corev1.EventTypeNormal, "DisruptionWaitingReadiness",
+		a.nodes.once(claim, waitingPause, "DisruptionWaitingReadiness",
 			"Waiting on readiness to continue disruption")
 		return cycle.Result{}
 	}

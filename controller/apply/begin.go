@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -96,7 +95,7 @@ func (a *Applier) start(ctx context.Context, command translate.Command, orders [
 		}
 		command.Replacements = append(command.Replacements, name)
 		if claim := a.o.State.Claim(name); claim != nil {
-			a.nodes.once(claim, launchingPause, corev1.EventTypeNormal, "DisruptionLaunching",
+			a.nodes.once(claim, launchingPause, "DisruptionLaunching",
 				"Launching NodeClaim: "+string(command.Method))
 		}
 	}

@@ -48,9 +48,9 @@ func newNodeReporter(o Options) *nodeReporter {
 }
 
 // once records an event unless the same was recorded within the pause.
-func (r *nodeReporter) once(o client.Object, pause time.Duration, kind, reason, message string) {
+func (r *nodeReporter) once(o client.Object, pause time.Duration, reason, message string) {
 	if r.due(event{o.GetUID(), reason, message}, pause) {
-		r.o.Recorder.Event(o, kind, reason, events.Message(message))
+		r.o.Recorder.Event(o, corev1.EventTypeNormal, reason, events.Message(message))
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *nodeReporter) kept(s *model.Snapshot, kept []model.Kept) {
 		}
 		if np := r.o.State.NodePool(n.Pool); why.Rule == model.RuleWindow && np != nil && !byWindow[n.Pool] {
 			byWindow[n.Pool] = true
-			r.once(np, maxPause, corev1.EventTypeNormal, "DisruptionBlocked", reason.Undone(*why))
+			r.once(np, maxPause, "DisruptionBlocked", reason.Undone(*why))
 		}
 		event, pause := keptEvent(why)
 		claim := r.o.State.Claim(n.Claim)
@@ -116,9 +116,9 @@ func (r *nodeReporter) kept(s *model.Snapshot, kept []model.Kept) {
 			continue
 		}
 		text := reason.Undone(*why)
-		r.once(claim, pause, corev1.EventTypeNormal, event, text)
+		r.once(claim, pause, event, text)
 		if node := r.o.State.Node(n.Name); node != nil {
-			r.once(node, pause, corev1.EventTypeNormal, event, text)
+			r.once(node, pause, event, text)
 		}
 	}
 	for i := range s.Pools {
@@ -157,7 +157,7 @@ func (r *nodeReporter) budget(p *model.Pool) {
 		return
 	}
 	block := func(what string) {
-		r.once(np, poolPause, corev1.EventTypeNormal, "DisruptionBlocked",
+		r.once(np, poolPause, "DisruptionBlocked",
 			"No allowed disruptions "+what+"due to blocking budget")
 	}
 	d := &p.Disruption

@@ -29,12 +29,12 @@ type offerings struct {
 
 // MarkExhausted takes offerings out of the next snapshots: for 45 s the first time, twice as long each time that it
 // happens again, at most 10 minutes. Saying it again while they are out changes nothing.
-func (of *offerings) MarkExhausted(keys []model.OfferingKey) {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	now, news := of.clock.Now(), false
+func (o *offerings) MarkExhausted(keys []model.OfferingKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, news := o.clock.Now(), false
 	for _, k := range keys {
-		b, known := of.exhausted[k]
+		b, known := o.exhausted[k]
 		switch {
 		case known && now.Before(b.until):
 			continue
@@ -44,49 +44,49 @@ func (of *offerings) MarkExhausted(keys []model.OfferingKey) {
 			b.wait = firstBackoff
 		}
 		b.until = now.Add(b.wait)
-		of.exhausted[k] = b
-		of.clock.AfterFunc(b.wait, of.poke)
+		o.exhausted[k] = b
+		o.clock.AfterFunc(b.wait, o.poke)
 		news = true
 	}
 	if news {
-		of.changed(now)
-		of.poke()
+		o.changed(now)
+		o.poke()
 	}
 }
 
 // MarkAvailable says that an offering could be had: it counts again and its back-off starts anew.
-func (of *offerings) MarkAvailable(o model.OfferingKey) {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	b, known := of.exhausted[o]
+func (o *offerings) MarkAvailable(k model.OfferingKey) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b, known := o.exhausted[k]
 	if !known {
 		return
 	}
-	delete(of.exhausted, o)
-	if now := of.clock.Now(); now.Before(b.until) {
-		of.changed(now)
-		of.poke()
+	delete(o.exhausted, k)
+	if now := o.clock.Now(); now.Before(b.until) {
+		o.changed(now)
+		o.poke()
 	}
 }
 
 // BackIn is how long it is until the first of these offerings is tried again; 0 if one is not exhausted.
-func (of *offerings) BackIn(keys []model.OfferingKey) time.Duration {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	now, least := of.clock.Now(), MostBackoff
+func (o *offerings) BackIn(keys []model.OfferingKey) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, least := o.clock.Now(), MostBackoff
 	for _, k := range keys {
-		least = min(least, max(of.exhausted[k].until.Sub(now), 0))
+		least = min(least, max(o.exhausted[k].until.Sub(now), 0))
 	}
 	return least
 }
 
 // Unavailable is the offerings that are exhausted now. The map is the caller's.
-func (of *offerings) Unavailable() map[model.OfferingKey]bool {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	now := of.clock.Now()
+func (o *offerings) Unavailable() map[model.OfferingKey]bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.clock.Now()
 	out := map[model.OfferingKey]bool{}
-	for k, b := range of.exhausted {
+	for k, b := range o.exhausted {
 		if now.Before(b.until) {
 			out[k] = true
 		}

@@ -91,19 +91,19 @@ func (st *storage) shapeOf(o *corev1.Pod) (model.Shape, []need) {
 }
 
 // use notes which objects a pod's shape depends on; unuse forgets it.
-func (s *storage) use(p *pod) {
+func (st *storage) use(p *pod) {
 	for _, n := range p.needs {
-		if s.users[n] == nil {
-			s.users[n] = map[*pod]bool{}
+		if st.users[n] == nil {
+			st.users[n] = map[*pod]bool{}
 		}
-		s.users[n][p] = true
+		st.users[n][p] = true
 	}
 }
 
-func (s *storage) unuse(p *pod) {
+func (st *storage) unuse(p *pod) {
 	for _, n := range p.needs {
-		if delete(s.users[n], p); len(s.users[n]) == 0 {
-			delete(s.users, n)
+		if delete(st.users[n], p); len(st.users[n]) == 0 {
+			delete(st.users, n)
 		}
 	}
 }

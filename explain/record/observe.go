@@ -64,7 +64,7 @@ func (t *Tracker) Deleted(claim, why string, now time.Time) []Entry {
 }
 
 // catchUp makes the entries of what happened to a NodeClaim before its launch was reported.
-func (t *Tracker) catchUp(claim string, now time.Time) []Entry {
+func (t *Tracker) catchUp(claim string) []Entry {
 	l := t.claims[claim]
 	if l == nil {
 		return nil

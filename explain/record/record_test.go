@@ -315,7 +315,7 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 	unknown.Removed = []record.RemovedNode{machine("a", 0)}
 	drift := replace
 	drift.Method = "Drifted"
-	var cheaper record.Record = replace
+	cheaper := replace
 	cheaper.Outcomes = append(slices.Clone(replace.Outcomes),
 		record.Outcome{
 			Of: "replace", Kind: record.Ready, Claim: "c", Time: at(time.Minute),

@@ -152,7 +152,7 @@ func (t *Tracker) Cycle(turn Cycle, now time.Time) []Entry {
 		out = append(out, Entry{Decision: d})
 		t.note(d)
 		for _, b := range d.Launched {
-			out = append(out, t.catchUp(b.Claim, now)...)
+			out = append(out, t.catchUp(b.Claim)...)
 		}
 	}
 	out = append(out, t.ended(turn, now)...)

@@ -53,7 +53,7 @@ func shortOf(s *model.Snapshot, n *model.Node) string {
 
 // crowdedAction says what happens to a node without room for a DaemonSet's pod.
 func (r *run) crowdedAction(s *model.Snapshot, n *model.Node, daemonSet string) string {
-	then := ""
+	var then string
 	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == n.Pool })
 	switch {
 	case at < 0 || n.Claim == "":

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/controller/crds"
@@ -62,7 +61,7 @@ func merged(before, change client.Object, item manifest.Item) (client.Object, []
 	out.SetResourceVersion("")
 	out.SetGeneration(0)
 	if before == nil {
-		out.SetUID(types.UID(uidOf(out.GetName())))
+		out.SetUID(uidOf(out.GetName()))
 		return out, nil, nil
 	}
 	if _, ok := out.(*appsv1.DaemonSet); ok {

@@ -88,9 +88,9 @@ func (a *changedObjects) scale(ctx context.Context, d *appsv1.Deployment, n int,
 	more := n - len(have)
 	switch {
 	case n < 0:
-		return "", fmt.Errorf("Deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
+		return "", fmt.Errorf("deployment %s/%s with %d pods: give 0 or more", d.Namespace, d.Name, n)
 	case more > a.in.MaxPods-a.seq:
-		return "", fmt.Errorf("Deployment %s/%s with %d pods: a forecast adds at most %d; ask about fewer", d.Namespace,
+		return "", fmt.Errorf("deployment %s/%s with %d pods: a forecast adds at most %d; ask about fewer", d.Namespace,
 			d.Name, n, a.in.MaxPods)
 	case more < 0:
 		sortByDeletionOrder(a.in.Cluster.Snapshot().Now, have)

@@ -162,15 +162,15 @@ func (g *gen) namespace(name string) *corev1.Namespace {
 }
 
 const (
-	rack    = "example.com/rack"
-	gen_    = "example.com/generation"
-	chip    = "example.com/chip"
-	gpu     = "nvidia.com/gpu"
-	betaOS  = "beta.kubernetes.io/os"
-	taintA  = "dedicated"
-	taintB  = "maintenance"
-	storage = "ebs.csi.aws.com"
-	files   = "efs.csi.aws.com"
+	rack       = "example.com/rack"
+	generation = "example.com/generation"
+	chip       = "example.com/chip"
+	gpu        = "nvidia.com/gpu"
+	betaOS     = "beta.kubernetes.io/os"
+	taintA     = "dedicated"
+	taintB     = "maintenance"
+	storage    = "ebs.csi.aws.com"
+	files      = "efs.csi.aws.com"
 
 	zoneOfEBS = "topology.ebs.csi.aws.com/zone" // what the driver calls the zone; it labels the nodes it runs on
 )
@@ -211,7 +211,7 @@ func (g *gen) nodeLabels(labels map[string]string) {
 		labels["tier"] = pick(g, "gold", "silver", "")
 	}
 	if g.chance(0.7) {
-		labels[gen_] = pick(g, "1", "5", "07", "9", "10", "x9", "5.5", "9223372036854775807", "")
+		labels[generation] = pick(g, "1", "5", "07", "9", "10", "x9", "5.5", "9223372036854775807", "")
 	}
 	if g.chance(0.7) {
 		os := pick(g, "linux", "windows")

@@ -144,12 +144,12 @@ func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
 
 func (g *gen) nodeRequirement() corev1.NodeSelectorRequirement {
 	r := corev1.NodeSelectorRequirement{
-		Key: pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "tier", gen_, gen_, corev1.LabelOSStable,
+		Key: pick(g, corev1.LabelTopologyZone, corev1.LabelTopologyZone, "tier", generation, generation, corev1.LabelOSStable,
 			betaOS, corev1.LabelHostname, rack),
 		Operator: pick(g, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn,
 			corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist),
 	}
-	if r.Key == gen_ && g.chance(0.6) {
+	if r.Key == generation && g.chance(0.6) {
 		r.Operator = pick(g, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)
 		r.Values = []string{pick(g, "0", "4", "5", "7", "9", "007", "-1", "x", "5.5", "9223372036854775807",
 			"9223372036854775808", "")}
@@ -157,7 +157,7 @@ func (g *gen) nodeRequirement() corev1.NodeSelectorRequirement {
 	}
 	values := map[string][]string{
 		corev1.LabelTopologyZone: {"a", "b", "c", "d"}, "tier": {"gold", "silver", ""},
-		gen_:                 {"1", "5", "07", "7", "x9", "9"},
+		generation:           {"1", "5", "07", "7", "x9", "9"},
 		corev1.LabelOSStable: {"linux", "windows"}, betaOS: {"linux", "windows"},
 		corev1.LabelHostname: {"n0", "n1", "n2"}, rack: {"r1", "r2", "r3"},
 	}[r.Key]

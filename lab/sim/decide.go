@@ -64,7 +64,7 @@ func (r *run) changed() {
 
 // searchBy has nodes searched at the first interval from a time on, unless they are searched before.
 func (r *run) searchBy(from time.Duration) {
-	if next := (from + r.Interval - 1) / r.Interval * r.Interval; r.disruptDue == 0 || next < r.disruptDue {
+	if next := (from + r.Interval - 1).Truncate(r.Interval); r.disruptDue == 0 || next < r.disruptDue {
 		r.disruptDue = next
 	}
 }

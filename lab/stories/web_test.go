@@ -87,7 +87,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 		t.Errorf("%v %d: why is answered with %s", err, code, text)
 	}
 	code, text, err = c.whatIf(page, `{"scales": ["deployment/web=2000000000"]}`)
-	if err != nil || code != http.StatusUnprocessableEntity || !strings.Contains(text, "a forecast adds 10000 at most") {
+	if err != nil || code != http.StatusUnprocessableEntity || !strings.Contains(text, "a forecast adds at most 10000") {
 		t.Errorf("%v %d: a question without bounds is answered with %s", err, code, text)
 	}
 	asEvil, err := http.NewRequest(http.MethodGet, page+"api/history", nil)

@@ -78,7 +78,7 @@ func (a *session) current() (*pod, error) {
 func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (any, error) {
 	switch kind {
 	case wire.KindHello:
-		return a.hello()
+		return a.hello(), nil
 	case wire.KindPing:
 		if a.host != nil { // the clock is the host's
 			return nil, nil
@@ -126,11 +126,11 @@ func withResult[T, R any](request json.RawMessage, do func(T) (R, error)) (any, 
 	return do(v)
 }
 
-func (a *session) hello() (h wire.Hello, err error) {
+func (a *session) hello() (h wire.Hello) {
 	if p, err := a.current(); err == nil {
 		h.ID = p.spec.ID
 	}
-	return h, nil
+	return h
 }
 
 // start starts the pod. If the host sends it again, because it did not get the answer, nothing happens.

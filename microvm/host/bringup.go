@@ -51,7 +51,7 @@ func (m *microVM) bringUp() {
 		if m.h.o.Resolve != nil {
 			m.h.o.Resolve(pod, &spec.Network)
 		}
-		vm, err := m.run(pod, spec, images)
+		vm, err := m.run(spec, images)
 		if err == nil {
 			if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
 				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary",
@@ -173,7 +173,7 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 }
 
 // run boots the guest.
-func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
+func (m *microVM) run(spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
 	size := m.record.Size
 	w := sandbox.Workload{
 		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((size.MilliCPU + 999) / 1000), MemoryMiB: int(size.MemoryBytes >> 20)},

@@ -41,7 +41,7 @@ func parse(reference string) (name.Reference, error) {
 		err = errors.New("its registry is no host name")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w %q: %v; write [registry/]repository[:tag|@sha256:digest]", ErrName, reference, err)
+		return nil, fmt.Errorf("%w %q: %w; write [registry/]repository[:tag|@sha256:digest]", ErrName, reference, err)
 	}
 	return ref, nil
 }

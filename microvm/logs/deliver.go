@@ -24,7 +24,7 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 ) (again []*pipeline.Record, refused int, err error) {
 	deliveries, err := out.Encode(records)
 	if err != nil {
-		return nil, len(records), nil // it would fail again
+		return nil, len(records), nil //nolint:nilerr // it would fail again
 	}
 	for _, d := range deliveries {
 		if d.File != "" {

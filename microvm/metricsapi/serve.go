@@ -89,7 +89,7 @@ func Unregister(ctx context.Context, config *rest.Config) error {
 func listen(ctx context.Context, kubeconfig string, s Source) (stopped <-chan struct{}, port int32, ca []byte,
 	err error,
 ) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, 0, nil, err
 	}

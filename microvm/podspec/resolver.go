@@ -26,8 +26,8 @@ const (
 	maxSearchChars = 2048
 )
 
-// Of returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns, Kubernetes
-// 1.36).
+// ResolvConf returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns,
+// Kubernetes 1.36).
 func (r Resolver) ResolvConf(pod *corev1.Pod) ResolvConf {
 	var l ResolvConf
 	switch {

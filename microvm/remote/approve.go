@@ -110,7 +110,7 @@ func (h *Hosts) denial(ctx context.Context, csr *certificates.CertificateSigning
 	}
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return "the request cannot be read: " + err.Error(), nil
+		return "the request cannot be read: " + err.Error(), nil //nolint:nilerr // why it is refused
 	}
 	node, ok := strings.CutPrefix(request.Subject.CommonName, "system:node:")
 	allowed := []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageServerAuth}

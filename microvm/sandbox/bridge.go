@@ -237,7 +237,7 @@ func (b *Bridge) Link(at wire.Network, pid int) error {
 func (b *Bridge) Unlink(at wire.Network) error {
 	name, err := b.vethName(at)
 	if err != nil {
-		return nil // the VM had no address
+		return nil //nolint:nilerr // the VM had no address
 	}
 	return deleteLink(name)
 }

@@ -40,7 +40,7 @@ func Sweep(ctx context.Context, dir string) (ended int, err error) {
 // stopAll ends the pods of all VMs within their grace periods, and returns how many VMs have ended.
 func stopAll(ctx context.Context, dir string) (int, error) {
 	if ctx.Err() != nil {
-		return 0, nil
+		return 0, nil //nolint:nilerr // there is no time for grace periods
 	}
 	h, err := Open(Config{Dir: dir, sweeping: true})
 	if err != nil {

@@ -27,7 +27,7 @@ func Adopt(dir string) (*Process, error) {
 	}
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrGone, filepath.Join(dir, recordFile), err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrGone, filepath.Join(dir, recordFile), err)
 	}
 	if r.BootID != bootID() {
 		return nil, fmt.Errorf("VM %s: %w: the host was rebooted", r.ID, ErrGone)

@@ -194,7 +194,7 @@ func (g group) remove() {
 			if err := removeGroup(dir); err == nil || errors.Is(err, os.ErrNotExist) {
 				break
 			}
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the kernel tells nobody
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, 
 	}
 	defer func() { _ = log.Close() }()
 	_ = os.Remove(filepath.Join(dir, controlFile))
-	cmd := exec.Command(q.Binary, q.arguments(c)...)
+	cmd := exec.Command(q.Binary, q.arguments(c)...) //nolint:noctx // it outlives this process
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, log, log, inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}

@@ -118,7 +118,7 @@ func saveState(ctx context.Context, dir, path string) error {
 	}
 	defer func() { _ = q.conn.Close() }()
 	const socket = "state.sock"
-	l, err := net.Listen("unix", filepath.Join(dir, socket))
+	l, err := net.Listen("unix", filepath.Join(dir, socket)) //nolint:noctx // a file; it does not wait
 	if err != nil {
 		return err
 	}

@@ -232,7 +232,7 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	k.Labels = map[string]string{}
 	var s settings
 	if toml.Unmarshal(data, &s) != nil || s.Settings.Kubernetes.ClusterName == "" {
-		return k, false, nil
+		return k, false, nil //nolint:nilerr // other user data
 	}
 	from := s.Settings.Kubernetes
 	k = kubelet{

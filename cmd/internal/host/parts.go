@@ -62,7 +62,7 @@ func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints,
 	if err != nil {
 		return k, err
 	}
-	conn, err := net.Dial("udp", at) // nothing is sent
+	conn, err := net.Dial("udp", at) //nolint:noctx // nothing is sent
 	if err != nil {
 		return k, fmt.Errorf("address of this machine: %w; say it with --address", err)
 	}

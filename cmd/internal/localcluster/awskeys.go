@@ -46,6 +46,7 @@ func KeepAWSKeys(dir string) (awssdk.Credentials, error) {
 	return keys, nil
 }
 
+// LoadAWSKeys returns the AWS credentials of the cluster in a data directory.
 func LoadAWSKeys(dir string) (awssdk.Credentials, error) {
 	text, err := os.ReadFile(awsKeysFile(dir))
 	if err != nil {

@@ -32,7 +32,7 @@ type Selector struct {
 	Set           *pflag.FlagSet
 }
 
-// Usage of --data-dir: cobra would print the home directory of whoever makes the reference.
+// DataDirUsage is the usage of --data-dir: cobra would print the home directory of whoever makes the reference.
 const DataDirUsage = "folder of the cluster's state (default: $XDG_DATA_HOME/nodeless or ~/.local/share/nodeless; " +
 	"nodeless-NAME beside it for a cluster with another name)"
 

@@ -31,8 +31,10 @@ type Session struct {
 	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
 }
 
+// ErrNotRunning says that no cluster runs from a data directory.
 var ErrNotRunning = errors.New("not running")
 
+// SessionFile returns the path of a data directory's session.
 func SessionFile(dir string) string { return filepath.Join(dir, "session.json") }
 
 // Save writes the session so that a reader sees all of it or nothing.

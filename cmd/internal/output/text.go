@@ -4,6 +4,7 @@ import (
 	"strings"
 )
 
+// Section writes a title and indented lines; nothing if there are no lines.
 func Section(b *strings.Builder, title string, lines []string) {
 	if len(lines) == 0 {
 		return

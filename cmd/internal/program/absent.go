@@ -11,6 +11,7 @@ var errNoPlane = errors.New("this build has no control plane and no microVMs in 
 	"asks it (build tag noplane); " +
 	"the whole program is made by \"make build\"")
 
+// Absent returns a command that says that this build does not have it.
 func Absent(use, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, DisableFlagParsing: true, ValidArgsFunction: cobra.NoFileCompletions,

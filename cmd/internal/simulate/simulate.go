@@ -22,6 +22,7 @@ type simulateOptions struct {
 	region                      string
 }
 
+// New returns the command simulate.
 func New() *cobra.Command {
 	var o simulateOptions
 	c := &cobra.Command{

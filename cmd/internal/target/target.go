@@ -33,6 +33,7 @@ type Flags struct {
 	From string // a dump instead of a cluster
 }
 
+// Add declares the flags of a command that reads a cluster.
 func (c *Flags) Add(f *pflag.FlagSet) {
 	c.AddTarget(f)
 	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: that of the cluster's zones)")

@@ -160,7 +160,7 @@ func (o *upOptions) settleRegion(asked bool) error {
 	home := strings.TrimSpace(string(kept))
 	switch {
 	case err != nil || home == "" || home == o.region:
-		return nil // a new cluster; what else is wrong with the folder is said when it is opened
+		return nil //nolint:nilerr // a new cluster; what else is wrong with the folder is said when it is opened
 	case asked:
 		return fmt.Errorf("--region %s: the cluster in %s lives in %s; leave the flag out, or make another cluster with "+
 			"--data-dir", o.region, o.DataDir, home)

@@ -19,6 +19,7 @@ import (
 // GateFlags say how a page is served to others than those on this machine.
 type GateFlags struct{ cert, key string }
 
+// Add declares the flags; prefix stands before their names.
 func (g *GateFlags) Add(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&g.cert, prefix+"tls-cert", "",
 		"PEM file with the page's certificate, for others than those on this machine (default there: one of its own, "+

@@ -147,9 +147,9 @@ func newAccessor(text string) (accessor, error) {
 	if !ok {
 		return accessor{text}, nil
 	}
-	first, rest, _ := strings.Cut(bare, "[")
+	first, _, _ := strings.Cut(bare, "[")
 	a := accessor{first}
-	for rest = bare[len(first):]; rest != ""; {
+	for rest := bare[len(first):]; rest != ""; {
 		m := inner.FindStringSubmatch(rest)
 		if m == nil {
 			return nil, fmt.Errorf("%s is not of the form $key['inner']", text)

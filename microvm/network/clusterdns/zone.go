@@ -69,10 +69,10 @@ func (z Zone) find(s *services.Snapshot, name string) (f found, ok bool) {
 // Service or its endpoints.
 func (z Zone) findService(s *services.Snapshot, labels []string) found {
 	n := len(labels)
-	switch {
-	case n == 0:
+	switch n {
+	case 0:
 		return found{exists: true}
-	case n == 1:
+	case 1:
 		return found{exists: s.Namespace(labels[0])}
 	}
 	service := s.Find(services.Name{Namespace: labels[n-1], Name: labels[n-2]})

@@ -14,6 +14,7 @@ package netlab
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -52,7 +53,7 @@ func Inside(t *testing.T) bool {
 	cmd.Env = append(os.Environ(), insideMark+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
-	switch _, ran := err.(*exec.ExitError); {
+	switch ran := errors.As(err, new(*exec.ExitError)); {
 	case err != nil && !ran:
 		t.Skip("no network namespace can be made here:", err)
 	case err != nil:
