@@ -48,7 +48,7 @@ bin/nodeless-controller: $(SOURCES) $(PAGE)
 	@scripts/guest-agent
 	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
 
-test: test-deps build bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
+test: test-deps build bin/golangci-lint bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test
 
 test-deps:

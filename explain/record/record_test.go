@@ -232,7 +232,7 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 func TestWhatIsKeptIsBoundedAndComesBack(t *testing.T) {
 	var pods []string
 	for i := range 2000 {
-		pods = append(pods, fmt.Sprintf("web\x1b[31m-‮%d", i))
+		pods = append(pods, fmt.Sprintf("web\x1b[31m-\u202e%d", i))
 	}
 	k := record.NewTracker()
 	all := k.Cycle(record.Cycle{
