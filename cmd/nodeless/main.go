@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/nodeless/nodeless/cmd/internal/completion"
 	"github.com/nodeless/nodeless/cmd/internal/explain"
 	"github.com/nodeless/nodeless/cmd/internal/host"
@@ -22,9 +25,6 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/simulate"
 	"github.com/nodeless/nodeless/cmd/internal/up"
 	"github.com/nodeless/nodeless/cmd/internal/views"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func main() { os.Exit(execute(program.CalledAs(os.Args[0], os.Args[1:]))) }

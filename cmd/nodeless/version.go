@@ -5,12 +5,11 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/nodeless/nodeless/cmd/internal/output"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // versionInfo is what `nodeless version -o json` prints.

@@ -3,10 +3,9 @@ package explain
 import (
 	"fmt"
 
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/capture"
 )
 

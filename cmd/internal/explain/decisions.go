@@ -8,14 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
 
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
-	"github.com/spf13/cobra"
-
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"

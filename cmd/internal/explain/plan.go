@@ -9,14 +9,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/policyflags"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/whatif"
 )

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
-
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/whatif"
 	"github.com/nodeless/nodeless/internal/kit/printable"

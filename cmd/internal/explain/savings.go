@@ -6,13 +6,11 @@ import (
 	"io"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
-	"github.com/spf13/cobra"
-
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/record"
 )
 

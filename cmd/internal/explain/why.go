@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 
-	"github.com/nodeless/nodeless/cmd/internal/policyflags"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/capture"
 	answers "github.com/nodeless/nodeless/explain/why"
 )

@@ -14,13 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/host"

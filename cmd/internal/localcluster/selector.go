@@ -12,11 +12,10 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 

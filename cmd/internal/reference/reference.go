@@ -6,10 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // New prints docs/cli.md. It is for whoever makes the documents, and shown to nobody else.

@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nodeless/nodeless/cmd/internal/target"
-	"github.com/nodeless/nodeless/cmd/internal/webpage"
-
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"

@@ -8,9 +8,6 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
@@ -18,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/internal/kit/clock"

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/policyflags"
-	"github.com/nodeless/nodeless/cmd/internal/webpage"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
 	"github.com/nodeless/nodeless/controller"
 )
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
-
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/printable"

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/nodeless/nodeless/cloud/aws"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/controller/cycle"

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/engine/reason"

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"github.com/nodeless/nodeless/cmd/internal/progress"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/plane"

@@ -9,14 +9,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/engine/reason"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 

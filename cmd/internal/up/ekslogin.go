@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/ekstoken"
 )

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/cmd/internal/output"
-
-	"github.com/spf13/cobra"
 )
 
 func newEnv() *cobra.Command {

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"github.com/nodeless/nodeless/cmd/internal/progress"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )

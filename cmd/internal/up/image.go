@@ -8,10 +8,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/image/build"
 )

@@ -9,11 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/cobra"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/plane/kubectl"
 )
 

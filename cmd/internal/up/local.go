@@ -11,17 +11,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-	"github.com/nodeless/nodeless/cmd/internal/webpage"
-
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
 	"github.com/nodeless/nodeless/controller/crds"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/datadir"

@@ -11,13 +11,12 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"

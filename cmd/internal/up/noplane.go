@@ -5,9 +5,9 @@ package up
 import (
 	"context"
 
-	"github.com/nodeless/nodeless/cmd/internal/program"
-
 	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"

@@ -11,11 +11,10 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 )
 
 // settleTypes reads --types; a cluster that is there keeps the types it was made with.

@@ -11,16 +11,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/policyflags"
-	"github.com/nodeless/nodeless/controller/gates"
-	"github.com/nodeless/nodeless/engine/model"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"

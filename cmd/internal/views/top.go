@@ -11,17 +11,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodeless/nodeless/cmd/internal/localcluster"
-	"github.com/nodeless/nodeless/cmd/internal/program"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	tea "charm.land/bubbletea/v2"
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/klog/v2"
 
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/tui"
 	"github.com/nodeless/nodeless/view/watcher"

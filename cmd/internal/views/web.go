@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nodeless/nodeless/cmd/internal/policyflags"
-	"github.com/nodeless/nodeless/cmd/internal/target"
-	"github.com/nodeless/nodeless/cmd/internal/webpage"
-
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/cmd/internal/webpage"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/watcher"

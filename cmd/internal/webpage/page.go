@@ -6,7 +6,6 @@ import (
 	"net"
 
 	"github.com/nodeless/nodeless/cmd/internal/target"
-
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -25,7 +24,7 @@ type Page struct {
 	Model   *view.Model // nil = one that is filled when somebody looks
 	Fill    func(context.Context) (wait func(context.Context) error, err error)
 	Token   string // of callers on this machine
-	// certificate is for a page that is served to others: nil = to this machine alone. said takes what people should
+	// Certificate is for a page that is served to others: nil = to this machine alone. Said takes what people should
 	// know of it.
 	Certificate *GateFlags
 	Said        func(string)
