@@ -85,7 +85,7 @@ func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 }
 
 // DefaultRepairPolicies returns Karpenter's policies on AWS: conditions of the kubelet and of EKS's node monitoring
-// agent (docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks).
+// agent (github.com/aws/karpenter-provider-aws/pkg/cloudprovider).
 func DefaultRepairPolicies() []cloud.RepairPolicy {
 	return []cloud.RepairPolicy{
 		{Condition: "Ready", Status: "False", Toleration: 30 * time.Minute},

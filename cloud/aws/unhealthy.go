@@ -13,7 +13,7 @@ import (
 )
 
 // unhealthyAfter is how long a check must have failed before the instance is given up
-// (github.com/aws/karpenter-provider-aws/pkg/cloudprovider).
+// (github.com/aws/karpenter-provider-aws/pkg/providers/instancestatus).
 const unhealthyAfter = 2 * time.Minute
 
 // unhealthyFilters find unhealthy instances. EC2 joins filters by AND, so that each needs a call of its own. The codes

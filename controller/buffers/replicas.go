@@ -17,7 +17,7 @@ import (
 const maxReplicas = 10_000
 
 // replicas returns for how many pods capacity is kept: the larger of replicas and percentage, no more than the limits
-// hold (kubernetes/autoscaler, cluster-autoscaler/proposals/buffers.md; the field's comment in the CRD says the
+// hold (sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer; the field's comment in the CRD says the
 // smaller, the code of all implementations the larger). scale is how many the referred workload wants, nil if there
 // is none. If the answer is 0 it says why.
 func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev1.ResourceList) (int32, string) {

@@ -5,7 +5,7 @@
 // the cloud. One type does one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
 // nodeTerminator, terminator and collector; Controller watches, and calls them in order. The states of a claim are
 // listed at claimState. For the order and names of the steps see
-// sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle and §7.
+// sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle.
 package nodeclaim
 
 import (

@@ -205,7 +205,7 @@ func (d *drainer) forgetEvictions(pods []corev1.Pod) {
 }
 
 // noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained.
-// Nothing needs to be said of "true" (sigs.k8s.io/karpenter/pkg/events).
+// Nothing needs to be said of "true" (sigs.k8s.io/karpenter/pkg/controllers/node/termination/terminator).
 func (d *drainer) noteBlocked(pod *corev1.Pod) {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "" || value == "true" || pod.DeletionTimestamp != nil {

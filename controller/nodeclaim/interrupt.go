@@ -24,7 +24,7 @@ const (
 	// maxLogged is how many unreadable notices of one answer are written to the log.
 	maxLogged = 5
 	// healthInterval is how often the cloud is asked which instances fail its checks
-	// (sigs.k8s.io/karpenter/pkg/controllers/node/health).
+	// (github.com/aws/karpenter-provider-aws/pkg/controllers/interruption).
 	healthInterval = time.Minute
 )
 
@@ -38,7 +38,8 @@ const (
 	forceTerminate                        // the same, and pods that do not react are not waited for
 )
 
-// notice is which event an interruption is recorded with (sigs.k8s.io/karpenter/pkg/events) and what is done (§6.7).
+// notice is which event an interruption is recorded with, and what is done
+// (github.com/aws/karpenter-provider-aws/pkg/controllers/interruption).
 type notice struct {
 	reason, kind, message string
 	response

@@ -116,7 +116,7 @@ func keepsDependents(pool *karpv1.NodePool, ref metav1.OwnerReference) bool {
 }
 
 // expire deletes a claim that is older than spec.expireAfter: at once, without a budget and without a replacement
-// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/expiration).
 func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error) {
 	if r.claim.Spec.ExpireAfter.Duration == nil {
 		return true, nil
@@ -135,7 +135,7 @@ func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error
 }
 
 // How often a Node is compared with what its launch promised, and which part of that is enough
-// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/consistency).
 const (
 	compareInterval = 10 * time.Minute
 	enough          = 0.9
@@ -180,7 +180,7 @@ func shortfalls(node *corev1.Node, claim *karpv1.NodeClaim) []string {
 }
 
 // podEventPause is how long after a pod event the next one is not written
-// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents).
 const podEventPause = 10 * time.Second
 
 // noteIdle maintains lastPodEventTime and the condition Consolidatable. Nodes of a static pool are never

@@ -28,7 +28,7 @@ const (
 )
 
 // What is said of a Node that came without the taint that keeps pods away until it is registered
-// (sigs.k8s.io/karpenter/pkg/events).
+// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const (
 	untainted        = "UnregisteredTaintMissing"
 	untaintedMessage = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on " +

@@ -62,7 +62,7 @@ func methodText(m model.Method) string {
 	return string(m)
 }
 
-// Reasons for drift from a NodePool (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
+// Reasons for drift from a NodePool (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const (
 	NodePoolDrifted     = "NodePoolDrifted"
 	RequirementsDrifted = "RequirementsDrifted"

@@ -59,8 +59,8 @@ func compareTolerations(a, b model.Toleration) int {
 		cmp.Compare(a.Effect, b.Effect))
 }
 
-// IsEphemeral reports whether a taint is one that every Node has while it starts and that others remove (reference
-// sigs.k8s.io/karpenter/pkg/scheduling/taints.go).
+// IsEphemeral reports whether a taint is one that every Node has while it starts and that others remove
+// (sigs.k8s.io/karpenter/pkg/scheduling/taints.go).
 func IsEphemeral(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, "node.cloudprovider.kubernetes.io/uninitialized",
