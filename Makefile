@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -101,6 +101,9 @@ bench-growth: bin/bench ## time and memory of the engine from 10,000 to 1,000,00
 
 bench-sim: bin/bench ## cost over time, pod moves and waits on public traces against the compatible baseline (ARGS="-for 48h -trace alibaba")
 	@bin/bench sim $(ARGS)
+
+bench-pareto: bin/bench ## cost against moves by move price on generated workloads and public traces (ARGS="-seeds 2 -for 1h -traces vms -max-vcpu 32 -cores 2")
+	@bin/bench pareto $(ARGS)
 
 bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 pods in one call, on one core
 	@$(GO) test ./engine -run XXX -bench 'EveryWhatIf/^$(or $(N),1000)_' -benchtime 1x -cpu 1 -timeout 2h

@@ -11,14 +11,14 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("say which benchmark: engine, traces, growth or sim"))
+		fail(fmt.Errorf("say which benchmark: engine, traces, growth, sim or pareto"))
 	}
 	run := map[string]func([]string) error{
 		"engine": benchEngine, "traces": benchTraces, "growth": benchGrowth,
-		"sim": benchSim,
+		"sim": benchSim, "pareto": benchPareto,
 	}[os.Args[1]]
 	if run == nil {
-		fail(fmt.Errorf("there is no benchmark %q: say engine, traces, growth or sim", os.Args[1]))
+		fail(fmt.Errorf("there is no benchmark %q: say engine, traces, growth, sim or pareto", os.Args[1]))
 	}
 	if err := run(os.Args[2:]); err != nil {
 		fail(err)

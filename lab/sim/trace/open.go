@@ -10,7 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 )
 
 // FolderVariable names the folder in which the public traces are.
@@ -22,10 +24,14 @@ var Named = map[string]string{
 	"alibaba2017": "alibaba2017_batch_task.csv.gz",
 }
 
-// Open reads a trace from a file, or by one of the names in Named from a file in the folder. The format is told by
+// Open reads a trace from a file, or by one of the names in Named from a file in the folder; a name of Generated is a
+// day of that workload. The format is told by
 // the first line: alibaba/clusterdata's openb pod list or batch_task table of 2017, or our own (see Read). A file may
 // be compressed by gzip.
 func Open(name, folder string) (*Trace, error) {
+	if slices.Contains(Generated(), name) {
+		return Generate(name, 1, 24*time.Hour)
+	}
 	path := name
 	if file, ok := Named[name]; ok {
 		path = filepath.Join(folder, file)

@@ -17,6 +17,8 @@ type Pod struct {
 	GPUs   int64
 	Start  time.Duration // since the trace began
 	Life   time.Duration // how long it runs, at least a second
+	// Owner is which ReplicaSet keeps it, whose other pods have the same; 0 = none or a Job.
+	Owner int32
 }
 
 // Trace is a list of pods.
