@@ -226,9 +226,11 @@ type InstanceType struct {
 type Offering struct {
 	Zone         string
 	CapacityType string
-	Price        Price
-	Available    bool      // false while the cloud reported insufficient capacity recently
-	RetryAt      time.Time `json:"Again"` // when an unavailable offering is tried again; zero if unknown
+	Price        Price // what a node costs: the instance and SidePrice
+	// SidePrice is the part of Price that is not the instance's: the node's volumes and public addresses.
+	SidePrice Price     `json:",omitempty"`
+	Available bool      // false while the cloud reported insufficient capacity recently
+	RetryAt   time.Time `json:"Again"` // when an unavailable offering is tried again; zero if unknown
 }
 
 // OfferingKey identifies an offering.

@@ -33,7 +33,28 @@ const (
 	BestEffort MinValues = "BestEffort" // for pods that would get nothing they are lowered to what is available
 )
 
-// Policy holds what is a matter of choice rather than correctness. The zero value is the default.
+// The prices of users who set none. They are estimates of what the things are worth, not fitted to any workload.
+const (
+	// DefaultWaitPrice is $0.60 per pod-hour, a cent a minute. What a pod of 1 vCPU and 4 GiB runs on costs $0.05 an hour
+	// (EC2, general purpose); who starts one values it at more than that, and starts it because the work is due now. So a
+	// node for pods of up to 12 vCPUs is better launched a minute early than a minute late.
+	DefaultWaitPrice Price = 600_000
+	// DefaultMovePrice is $0.001. For about a minute, from SIGTERM until its successor is scheduled, started and warm, an
+	// evicted pod does not work, and what it occupies of a node is paid: $0.0008 at the price above. The rest is for the
+	// risk.
+	DefaultMovePrice Price = 1_000
+	// DefaultPreferencePrice is $0.002: a node's volume costs that much. Two replicas that would rather be in two zones
+	// get two nodes if their instances cost the same as one.
+	DefaultPreferencePrice Price = 2_000
+)
+
+// Defaults returns the policy of users who choose nothing.
+func Defaults() Policy {
+	return Policy{WaitPrice: DefaultWaitPrice, MovePrice: DefaultMovePrice, PreferencePrice: DefaultPreferencePrice}
+}
+
+// Policy holds what is a matter of choice rather than correctness. In its zero value, fees, waiting, moves and
+// preferences cost nothing; see Defaults.
 type Policy struct {
 	// MaxTypes is the maximum number of instance types in a launch; 0 = 60 (as in Karpenter's AWS provider).
 	MaxTypes int
@@ -46,8 +67,10 @@ type Policy struct {
 	PreferencePrice Price
 	// MinValues says what happens if minValues cannot be met.
 	MinValues MinValues
-	// NodeFee is the hourly cost of every node beside its instance: agents, licences, blast radius.
+	// NodeFee is what each node costs per hour beyond its price, such as licences of agents.
 	NodeFee Price
+	// WaitPrice is what it costs if a pod is Pending, per hour and pod; 0 = nothing.
+	WaitPrice Price
 	// SpotRisk is the percentage that the risk of interruption adds to spot prices when offerings are compared.
 	SpotRisk int
 	// Largest is the maximum of each resource that one node may have; 0 = unlimited.
@@ -60,7 +83,7 @@ type Policy struct {
 	HasPriorityCutoff bool
 	// SpotToSpot allows replacing a spot node by a cheaper spot node.
 	SpotToSpot bool
-	// MovePrice is what it costs to move a pod of EvictionCost 1000; 0 = moves are free. A command has to pay it back, and
+	// MovePrice is what it costs to evict a pod of EvictionCost 1000, once; 0 = nothing. A command has to pay it back, and
 	// what is paid twice during the Handover, within the time for which the pods can be expected to run: see Remaining.
 	MovePrice Price
 	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =

@@ -54,11 +54,13 @@ func benchSim(args []string) error {
 		"simulate with so many seeds, from -seed on, and print means: runs that differ in nothing but chance differ by "+
 			"1 to 2 %")
 	nodeFee := f.Float64("node-fee", 0, "dollars an hour, see model.Policy.NodeFee")
-	movePrice := f.Float64("move-price", 0, "dollars, see model.Policy.MovePrice")
+	waitPrice := f.Float64("wait-price", model.DefaultWaitPrice.Dollars(), "dollars, see model.Policy.WaitPrice")
+	movePrice := f.Float64("move-price", model.DefaultMovePrice.Dollars(), "dollars, see model.Policy.MovePrice")
 	f.BoolVar(&o.nominates, "nominations", true, "nominate pods, as with the controller's feature gate Nominations")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
 	o.policy.NodeFee, o.policy.MovePrice = model.Price(*nodeFee*1e6), model.Price(*movePrice*1e6)
+	o.policy.WaitPrice = model.Price(*waitPrice * 1e6)
 	if o.seeds < 1 || o.samples < 1 {
 		return fmt.Errorf("-seeds and -samples are from 1 on")
 	}

@@ -34,7 +34,7 @@
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
 //
 //	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot
-//	     move-price=0.0001 max-what-ifs=20 after=n7
+//	     wait-price=0.6 move-price=0.001 max-what-ifs=20 after=n7
 //	     after-drifted=general=2026-01-02T03:04:05Z/n7
 //
 // The constraints that a line of pods, pod, shape or daemon may contain:

@@ -18,6 +18,7 @@ func policyFields(p *model.Policy) []field {
 			[]string{"strict", "best-effort"}, []model.MinValues{model.Strict, model.BestEffort}),
 		money("preference-price", &p.PreferencePrice),
 		money("node-fee", &p.NodeFee),
+		money("wait-price", &p.WaitPrice),
 		money("move-price", &p.MovePrice),
 		number("spot-risk", &p.SpotRisk),
 		word("spot-to-spot", &p.SpotToSpot),

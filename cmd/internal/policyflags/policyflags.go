@@ -18,16 +18,46 @@ type Flags struct {
 	PreferencePolicy string  // Priced, Respect or Ignore; Karpenter knows the last two
 	MinValuesPolicy  string  // Strict or BestEffort
 	PreferencePrice  float64 // dollars per hour for a preference of weight 100, when Priced
-	NodeFee          float64 // dollars per hour
 	SpotRisk         int     // percent
-	PriorityCutoff   int32   // noCutoff = none
-	featureGates     string
+	Prices
+	PriorityCutoff int32 // noCutoff = none
+	featureGates   string
+}
+
+// Prices are the parts of the objective that users may set, in dollars.
+type Prices struct {
+	NodeFee   float64 // per node-hour
+	WaitPrice float64 // per pod-hour Pending
+	MovePrice float64 // per evicted pod
 }
 
 const (
 	noCutoff   = math.MinInt32 // nodes are launched for pods of any priority
-	maxDollars = 10_000        // per hour: more than any instance costs
+	maxDollars = 10_000        // more than any instance costs per hour
 )
+
+// Add adds the flags of the objective.
+func (p *Prices) Add(f *pflag.FlagSet) {
+	f.Float64Var(&p.NodeFee, "node-fee", 0,
+		"dollars per hour that each node costs beside its instance, volumes and public addresses, such as licences of agents")
+	f.Float64Var(&p.WaitPrice, "wait-price", model.DefaultWaitPrice.Dollars(),
+		"dollars per hour for each Pending pod: a higher price launches nodes sooner and gathers fewer pods before")
+	f.Float64Var(&p.MovePrice, "move-price", model.DefaultMovePrice.Dollars(),
+		"dollars for each pod that consolidation evicts: a higher price moves fewer pods. The annotation "+
+			"controller.kubernetes.io/pod-deletion-cost makes some pods dearer to move than others")
+}
+
+// Apply sets the prices of the policy. The error names the flag.
+func (p *Prices) Apply(to *model.Policy) (err error) {
+	if to.NodeFee, err = price("node-fee", "dollars per node-hour", p.NodeFee); err != nil {
+		return err
+	}
+	if to.WaitPrice, err = price("wait-price", "dollars per pod-hour", p.WaitPrice); err != nil {
+		return err
+	}
+	to.MovePrice, err = price("move-price", "dollars per evicted pod", p.MovePrice)
+	return err
+}
 
 // Add adds the flags.
 func (c *Flags) Add(f *pflag.FlagSet) {
@@ -38,11 +68,9 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.MinValuesPolicy, "min-values-policy", "Strict",
 		"what happens when a node cannot keep minValues of its NodePool: Strict = it is not launched, "+
 			"BestEffort = minValues are lowered if its pods would otherwise stay pending")
-	f.Float64Var(&c.PreferencePrice, "preference-price", 0,
+	f.Float64Var(&c.PreferencePrice, "preference-price", model.DefaultPreferencePrice.Dollars(),
 		"dollars per hour that keeping a preference of weight 100 may cost; less for smaller weights")
-	f.Float64Var(&c.NodeFee, "node-fee", 0,
-		"dollars per hour that every node costs in addition to its price, such as licences; a higher fee gives fewer, "+
-			"larger nodes")
+	c.Prices.Add(f)
 	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percentage added to spot prices when offerings are compared")
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
 		"pods of lower priority may use existing nodes, but no node is launched for them")
@@ -87,10 +115,10 @@ func (c *Flags) policy() (p model.Policy, err error) {
 	default:
 		return p, fmt.Errorf("--min-values-policy %q: use Strict or BestEffort", c.MinValuesPolicy)
 	}
-	if p.PreferencePrice, err = price("preference-price", c.PreferencePrice); err != nil {
+	if p.PreferencePrice, err = price("preference-price", "dollars per hour", c.PreferencePrice); err != nil {
 		return p, err
 	}
-	if p.NodeFee, err = price("node-fee", c.NodeFee); err != nil {
+	if err = c.Apply(&p); err != nil {
 		return p, err
 	}
 	if c.SpotRisk < 0 || c.SpotRisk > 1000 {
@@ -103,9 +131,9 @@ func (c *Flags) policy() (p model.Policy, err error) {
 	return p, nil
 }
 
-func price(flag string, dollars float64) (model.Price, error) {
+func price(flag, unit string, dollars float64) (model.Price, error) {
 	if !(dollars >= 0 && dollars <= maxDollars) { // NaN is neither
-		return 0, fmt.Errorf("--%s %v: use dollars per hour from 0 to %d", flag, dollars, maxDollars)
+		return 0, fmt.Errorf("--%s %v: use %s from 0 to %d", flag, dollars, unit, maxDollars)
 	}
 	return model.Price(math.Round(dollars * 1e6)), nil
 }

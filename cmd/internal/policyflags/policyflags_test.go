@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -17,9 +19,9 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 	}{
 		{Flags{PriorityCutoff: noCutoff}, model.Policy{}, ""},
 		{
-			Flags{PreferencePolicy: "Respect", NodeFee: 0.01, SpotRisk: 10, PriorityCutoff: -10},
+			Flags{PreferencePolicy: "Respect", Prices: Prices{0.01, 2, 0.5}, SpotRisk: 10, PriorityCutoff: -10},
 			model.Policy{
-				Preferences: model.Respect, NodeFee: 10_000, SpotRisk: 10, PriorityCutoff: -10,
+				Preferences: model.Respect, NodeFee: 10_000, WaitPrice: 2_000_000, MovePrice: 500_000, SpotRisk: 10, PriorityCutoff: -10,
 				HasPriorityCutoff: true,
 			},
 			"",
@@ -33,7 +35,10 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 		{Flags{MinValuesPolicy: "BestEffort", PriorityCutoff: noCutoff}, model.Policy{MinValues: model.BestEffort}, ""},
 		{Flags{MinValuesPolicy: "Loose"}, model.Policy{}, "--min-values-policy"},
 		{Flags{PreferencePolicy: "Sometimes"}, model.Policy{}, "--preference-policy"},
-		{Flags{NodeFee: math.NaN()}, model.Policy{}, "--node-fee"},
+		{Flags{Prices: Prices{NodeFee: math.NaN()}}, model.Policy{}, "--node-fee"},
+		{Flags{Prices: Prices{WaitPrice: -1}}, model.Policy{}, "--wait-price -1: use dollars per pod-hour from 0 to 10000"},
+		{Flags{Prices: Prices{MovePrice: 1e9}}, model.Policy{}, "--move-price 1e+09: use dollars per evicted pod"},
+		{Flags{Prices: Prices{MovePrice: math.Inf(1)}}, model.Policy{}, "--move-price"},
 		{Flags{PreferencePrice: -1}, model.Policy{}, "--preference-price"},
 		{Flags{SpotRisk: -1}, model.Policy{}, "--spot-risk"},
 	} {
@@ -45,5 +50,14 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 		} else if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%+v: got %+v, %v", c.choices, got, err)
 		}
+	}
+}
+
+func TestUntouchedFlagsAreTheDefaults(t *testing.T) {
+	var flags Flags
+	flags.Add(pflag.NewFlagSet("", pflag.ContinueOnError))
+	got, _, err := flags.Resolve()
+	if err != nil || !reflect.DeepEqual(got, model.Defaults()) {
+		t.Errorf("got %+v, %v, want %+v", got, err, model.Defaults())
 	}
 }

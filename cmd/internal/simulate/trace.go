@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/policyflags"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	"github.com/nodeless/nodeless/lab/sim/trace"
@@ -26,7 +27,7 @@ type traceOptions struct {
 	copies, maxVCPU, samples, check int
 	gpus, spot, alone               bool
 	nominates                       bool
-	nodeFee                         float64
+	prices                          policyflags.Prices
 	seed                            uint64
 	config                          sim.Config
 	policy                          model.Policy
@@ -93,8 +94,7 @@ func (o *traceOptions) addFlags(f *pflag.FlagSet) {
 	f.Float64Var(&o.config.Faults.Interruptions, "interruptions", 0,
 		"interruptions of a spot node per hour, on average")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of boot times, faults and copies")
-	f.Float64Var(&o.nodeFee, "node-fee", 0,
-		"dollars per hour that each node counts in addition to its price when nodes are chosen")
+	o.prices.Add(f)
 	f.IntVar(&o.samples, "samples", 100, "times at which the proven minimum is computed; 0 = it is not")
 	f.IntVar(&o.check, "check-every", 100, "check every n-th plan with the engine's independent checker; 0 = none")
 	f.BoolVar(&o.alone, "alone", false, "do not simulate Karpenter's way")
@@ -114,8 +114,11 @@ func (o *traceOptions) run(cmd *cobra.Command, name string) error {
 	switch {
 	case o.output != "" && o.output != "json" && o.output != "yaml":
 		return fmt.Errorf("unknown output %q: use -o json or yaml, or nothing for a table", o.output)
-	case o.copies < 1 || o.maxVCPU < 0 || o.samples < 0 || o.from < 0 || o.length < 0 || o.nodeFee < 0:
-		return fmt.Errorf("--copies is from 1 on; --max-vcpu, --samples, --from, --for and --node-fee are from 0 on")
+	case o.copies < 1 || o.maxVCPU < 0 || o.samples < 0 || o.from < 0 || o.length < 0:
+		return fmt.Errorf("--copies is from 1 on; --max-vcpu, --samples, --from and --for are from 0 on")
+	}
+	if err := o.prices.Apply(&o.policy); err != nil {
+		return err
 	}
 	t, err := trace.Open(name, o.folder)
 	if errors.Is(err, fs.ErrNotExist) && trace.Named[name] != "" {
@@ -131,7 +134,6 @@ func (o *traceOptions) run(cmd *cobra.Command, name string) error {
 		t = t.Window(o.from, o.length)
 	}
 	t = t.Copies(o.copies, o.seed)
-	o.policy.NodeFee = model.Price(o.nodeFee * 1e6)
 	o.config.Trace, o.config.Seed, o.config.CheckEvery = t, o.seed, o.check
 	o.config.Types = sim.Catalogue{MaxVCPU: o.maxVCPU, GPUs: o.gpus, Spot: o.spot}.Types()
 	progress := io.Discard
