@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance fuzz clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -139,6 +139,16 @@ conformance: build bin/conformance-controller bin/conform ## Karpenter's regress
 
 conformance-performance: build bin/conformance-controller bin/conform ## Karpenter's performance suite against Nodeless, about an hour
 	@bin/conform performance $(ARGS)
+
+# lab/race is a module of its own: it compiles the Karpenter AWS provider, some minutes with a cold cache.
+bin/karpenter: lab/race/go.mod
+	$(GO) build -C lab/race -ldflags '-s -w' -o $(CURDIR)/$@ github.com/aws/karpenter-provider-aws/cmd/controller
+
+bin/race/race: FORCE
+	@$(GO) build -C lab/race -o $(CURDIR)/$@ .
+
+race: build bin/nodeless-controller bin/karpenter bin/race/race ## Nodeless and the real Karpenter on clusters of their own, in real time: make race ARGS="-workload six-deployments -runs 3" [-workload list]
+	@bin/race/race $(ARGS)
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)

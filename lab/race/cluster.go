@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nodeless/nodeless/lab/process"
+)
+
+// cluster is a control plane and a region for one run, with the controller of one side.
+type cluster struct {
+	dir        string // of the run: logs stay there
+	nodeless   string // the program
+	session    process.Session
+	config     *rest.Config
+	client     kubernetes.Interface
+	up         *process.Process
+	controller *process.Process
+}
+
+// readyLimit is how long a cluster may take until its first node runs CoreDNS, beside boot times.
+const readyLimit = 6 * time.Minute
+
+// startCluster starts everything and waits until the add-ons run. The cluster is to be stopped even if there is an
+// error.
+func (o *options) startCluster(ctx context.Context, dir string, s *side) (*cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyLimit+3*o.boot)
+	defer cancel()
+	c := &cluster{dir: dir, nodeless: filepath.Join(o.bin, "nodeless")}
+	var err error
+	c.up, c.session, err = process.Up(ctx, dir, c.nodeless, "--controller=false", "--page=", "--microvms=false",
+		"--boot-time", o.boot.String(), "--audit-log", c.auditLog(), "--ready-timeout", readyLimit.String())
+	if err != nil {
+		return c, err
+	}
+	if c.config, err = clientcmd.BuildConfigFromFlags("", c.session.Kubeconfig); err != nil {
+		return c, err
+	}
+	c.config.UserAgent, c.config.QPS, c.config.Burst = "race", 100, 200
+	if c.client, err = kubernetes.NewForConfig(c.config); err != nil {
+		return c, err
+	}
+	if c.controller, err = s.start(c, o.bin); err != nil {
+		return c, err
+	}
+	objects, err := dynamic.NewForConfig(c.config)
+	if err != nil {
+		return c, err
+	}
+	pools := objects.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"})
+	err = process.Await(ctx, "NodePool general-purpose to be Ready", c.controller, func(ctx context.Context) error {
+		pool, err := pools.Get(ctx, "general-purpose", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return ready(pool)
+	})
+	if err != nil {
+		return c, err
+	}
+	return c, process.Await(ctx, "CoreDNS to run", c.controller, c.addonsRun)
+}
+
+// ready is nil if an object's condition Ready is True.
+func ready(u *unstructured.Unstructured) error {
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, _ := c.(map[string]any); m["type"] == "Ready" && m["status"] == "True" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %s is not Ready", u.GetKind(), u.GetName())
+}
+
+func (c *cluster) addonsRun(ctx context.Context) error {
+	dns, err := c.client.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if dns.Spec.Replicas == nil || dns.Status.ReadyReplicas < *dns.Spec.Replicas {
+		return fmt.Errorf("%d replicas of coredns are Ready", dns.Status.ReadyReplicas)
+	}
+	return nil
+}
+
+func (c *cluster) auditLog() string { return filepath.Join(c.dir, "audit", "audit.log") }
+
+// stop ends the processes and removes what is large.
+func (c *cluster) stop() error {
+	for _, p := range []*process.Process{c.controller, c.up} {
+		if p != nil {
+			p.Stop(15 * time.Second)
+		}
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(c.dir, "data")), os.RemoveAll(filepath.Dir(c.auditLog())))
+}
+
+// apply is one `kubectl apply` of several objects, in their order.
+func (c *cluster) apply(ctx context.Context, objects ...runtime.Object) error {
+	var in bytes.Buffer
+	for _, o := range objects {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&in, "---\n%s\n", raw)
+	}
+	cmd := exec.CommandContext(ctx, c.nodeless, "kubectl", "apply", "-f", "-")
+	cmd.Env = append(os.Environ(), "NODELESS_DATA_DIR="+filepath.Join(c.dir, "data"))
+	cmd.Stdin = &in
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// scale sets the replicas of a Deployment.
+func (c *cluster) scale(ctx context.Context, name string, replicas int) error {
+	of := c.client.AppsV1().Deployments(corev1.NamespaceDefault)
+	s, err := of.GetScale(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("scale %s: %w", name, err)
+	}
+	s.Spec.Replicas = int32(replicas)
+	if _, err := of.UpdateScale(ctx, name, s, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("scale %s: %w", name, err)
+	}
+	return nil
+}
+
+// region calls the simulation's own interface; in is the body of a POST, out what is read from the response.
+func (c *cluster) region(ctx context.Context, method, call string, in, out any) error {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.session.RegionURL+"/_nodeless/"+call, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.session.RegionToken)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("region: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("region: %s: %s", call, res.Status)
+	}
+	return json.NewDecoder(res.Body).Decode(out)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// result is what one run of a workload on one side came to.
+type result struct {
+	Workload string    `json:"workload"`
+	Side     string    `json:"side"`
+	Run      int       `json:"run"`
+	BootTime string    `json:"bootTime"`
+	Started  time.Time `json:"started"`
+	Window   float64   `json:"windowSeconds"`
+	// Load averages of this machine before and after: both sides share it with whatever else runs.
+	LoadBefore float64 `json:"loadBefore"`
+	LoadAfter  float64 `json:"loadAfter"`
+
+	waits
+	costs
+	Evictions  int            `json:"evictions"` // pods that ran and were evicted or lost with their node
+	AWSCalls   map[string]int `json:"awsCalls"`
+	Audit      audit          `json:"kubernetesCalls"`
+	CPUSeconds float64        `json:"cpuSeconds"`
+	PeakMB     float64        `json:"peakMB"`
+
+	Steps     []stepTimes `json:"steps"`
+	PodTimes  []podTimes  `json:"podTimes"`
+	Instances []instance  `json:"instances"`
+}
+
+// stepTimes is how long a step took.
+type stepTimes struct {
+	Step   string  `json:"step"`
+	AllRan float64 `json:"untilAllRanSeconds"` // from its beginning; -1 if not all did
+	Lasted float64 `json:"lastedSeconds"`
+}
+
+// run runs a workload once on one side, in a folder of its own in which logs and figures stay.
+func (o *options) run(ctx context.Context, w workload, s side, n int) (r result, err error) {
+	name := fmt.Sprintf("%s-%s-%d", w.name, s.name, n)
+	dir := filepath.Join(o.bin, "race", name)
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "audit"), 0o700)); err != nil {
+		return r, err
+	}
+	p := &progress{name: name, began: time.Now()}
+	p.say("start the cluster, boot time %s (%s)", o.boot, w.about)
+	c, err := o.startCluster(ctx, dir, &s)
+	defer func() { err = errors.Join(err, c.stop()) }()
+	if err != nil {
+		return r, err
+	}
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &driver{cluster: c, progress: p, boot: o.boot, limit: stepLimit}
+	if d.watcher, err = c.watch(watching); err != nil {
+		return r, err
+	}
+	if err := d.prepare(ctx, w.before); err != nil {
+		return r, err
+	}
+	r = result{
+		Workload: w.name, Side: s.name, Run: n, BootTime: o.boot.String(), Started: time.Now(), LoadBefore: loadAverage(),
+	}
+	before, err := cpuSeconds(c.controller.PID())
+	if err != nil {
+		return r, err
+	}
+	if r.Steps, err = d.drive(ctx, w.steps); err != nil {
+		return r, err
+	}
+	end := time.Now()
+	r.LoadAfter, r.Window = loadAverage(), end.Sub(r.Started).Seconds()
+	if err := r.usage(c.controller.PID(), before); err != nil {
+		return r, err
+	}
+	if err := r.measure(ctx, d, &s, end); err != nil {
+		return r, err
+	}
+	p.say("done: %s", r.line())
+	return r, r.save(dir + ".json")
+}
+
+func (r *result) usage(pid int, before float64) error {
+	after, err := cpuSeconds(pid)
+	if err != nil {
+		return err
+	}
+	r.CPUSeconds = after - before
+	r.PeakMB, err = peakMB(pid)
+	return err
+}
+
+// measure reads what happened from the start to the end of the steps.
+func (r *result) measure(ctx context.Context, d *driver, s *side, end time.Time) error {
+	var err error
+	if r.Instances, err = d.instances(ctx); err != nil {
+		return err
+	}
+	if r.AWSCalls, err = d.calls(ctx, r.Started, end); err != nil {
+		return err
+	}
+	if r.Audit, err = readAudit(d.auditLog(), s.agent, r.Started, end); err != nil {
+		return err
+	}
+	r.PodTimes = d.watcher.times()
+	r.waits = waitsOf(r.PodTimes, "default", r.Started, end)
+	r.costs = costsOf(r.Instances, r.Started, end)
+	r.Evictions = r.Audit.evictions(r.PodTimes)
+	return nil
+}
+
+func (r *result) line() string {
+	return fmt.Sprintf("p50 %.1f s, p99 %.1f s, some pod waited %.1f s; %d launched, %d at rest at $%.2f/h; $%.4f; "+
+		"%d evictions; %.1f CPU s", r.P50, r.P99, r.Some, r.Launched, r.Nodes, r.RestPerHour, r.Dollars, r.Evictions,
+		r.CPUSeconds)
+}
+
+func (r *result) save(path string) error {
+	out, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(out, '\n'), 0o600)
+}
+
+// progress says on standard error what is going on.
+type progress struct {
+	name  string
+	began time.Time
+}
+
+func (p *progress) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "%s  %4.0fs  %s\n", p.name, time.Since(p.began).Seconds(), fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"path/filepath"
+
+	"github.com/nodeless/nodeless/lab/process"
+)
+
+// side is a controller that takes part.
+type side struct {
+	name    string
+	program string   // in the folder of programs
+	args    []string // of its command line
+	env     []string // beside what both sides get
+	agent   string   // beginning of the user agent of its calls to the API server
+}
+
+var sides = []side{
+	{name: "nodeless", program: "nodeless-controller", args: []string{"run"}, agent: "nodeless-controller/"},
+	{
+		name: "karpenter", program: "karpenter", agent: "karpenter",
+		env: []string{"KUBERNETES_MIN_VERSION=1.19.0-0"},
+	},
+}
+
+func chooseSides(name string) ([]side, error) {
+	if name == "" {
+		return sides, nil
+	}
+	for _, s := range sides {
+		if s.name == name {
+			return []side{s}, nil
+		}
+	}
+	return nil, fmt.Errorf("-side %q: say nodeless or karpenter", name)
+}
+
+// start starts the controller. Nodeless reads Karpenter's environment variables: both sides have the same settings, and
+// for everything else their defaults.
+func (s *side) start(c *cluster, bin string) (*process.Process, error) {
+	env := append([]string{
+		"KUBECONFIG=" + c.session.Kubeconfig,
+		"AWS_ENDPOINT_URL=" + c.session.RegionURL, "AWS_REGION=" + c.session.Region,
+		"AWS_ACCESS_KEY_ID=race", "AWS_SECRET_ACCESS_KEY=race", "AWS_EC2_METADATA_DISABLED=true",
+		"CLUSTER_NAME=nodeless", "CLUSTER_ENDPOINT=" + c.config.Host,
+		"CLUSTER_CA_BUNDLE=" + base64.StdEncoding.EncodeToString(c.config.CAData),
+		"INTERRUPTION_QUEUE=nodeless", "SYSTEM_NAMESPACE=kube-system",
+		"DISABLE_LEADER_ELECTION=true", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
+	}, s.env...)
+	return process.Start(c.dir, "controller", env, append([]string{filepath.Join(bin, s.program)}, s.args...)...)
+}
