@@ -20,3 +20,20 @@ func TestTheControllerLinksNoPlane(t *testing.T) {
 		}
 	}
 }
+
+// Templates call methods by name, so that a program that has them keeps every method of every type, those of the AWS
+// SDK too: the controller would be twice as large, and resident.
+func TestTheControllerLinksNoTemplates(t *testing.T) {
+	list := `{{range .Imports}}{{if or (eq . "text/template") (eq . "html/template")}}{{$.ImportPath}}{{"\n"}}{{end}}{{end}}`
+	out, err := exec.Command("go", "list", "-deps", "-tags", "noplane", "-f", list, module+"/cmd/nodeless").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range strings.Lines(string(out)) {
+		switch path = strings.TrimSpace(path); path {
+		case "", "github.com/spf13/cobra": // the linker drops them unless a command has a template of its own
+		default:
+			t.Errorf("in the build without a control plane, %s imports templates", path)
+		}
+	}
+}

@@ -1,10 +1,11 @@
 package web
 
 import (
+	"cmp"
 	_ "embed"
-	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,89 +13,147 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-//go:embed lite.html
-var liteText string
-
 //go:embed lite.css
 var liteStyle []byte
 
 //go:embed icon.svg
 var icon []byte
 
-var liteTemplate = template.Must(template.New("lite").Funcs(template.FuncMap{
-	"text": view.Escape,
-	"price": func(micros int64) string {
-		if micros == 0 {
-			return "-"
-		}
-		return view.PerHour(micros)
-	},
-	"share": func(used, of int64) string { return view.Percent(view.Share(used, of)) },
-	"join":  func(words []string) string { return view.Escape(strings.Join(words, "; ")) },
-}).Parse(liteText))
-
 // litePage is how many rows a page without script has.
 const litePage = 200
-
-// liteData is what the page without script shows.
-type liteData struct {
-	Context, Prices        string
-	At                     time.Time
-	Now                    func(time.Time) string // an age
-	Amount                 func(i int, v int64) string
-	Resources              []string
-	Totals                 view.Totals
-	Hour, Month            string
-	Filter, Sort           string
-	Nodes                  view.Page[view.Line]
-	First, Last, Of        int
-	Previous, Next, Reload string // "" = there is none
-	Pools                  []view.PoolRow
-	Waiting                view.Page[view.PodRow]
-}
 
 // lite is the cluster as tables, for whoever has no script, a screen reader, or curl. Parameters: q filters nodes,
 // sort orders them, from is the first row, reload loads the page again after so many seconds.
 func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
-	now, p := s.o.Clock.Now(), r.URL.Query()
-	from, err := strconv.Atoi(p.Get("from"))
-	if from < 0 || err != nil {
-		from = 0
-	}
-	if n, err := strconv.Atoi(p.Get("reload")); err == nil && n > 0 {
+	q := r.URL.Query()
+	if n, err := strconv.Atoi(q.Get("reload")); err == nil && n > 0 {
 		w.Header().Set("Refresh", strconv.Itoa(n))
 	}
-	m := s.o.Model
-	d := liteData{
-		Context: s.o.Context, Prices: s.o.Prices, At: now.UTC(), Resources: m.Resources(), Totals: m.Totals(),
-		Filter: p.Get("q"), Sort: p.Get("sort"),
-		Now:    func(t time.Time) string { return view.Age(now, t) },
-		Amount: func(i int, v int64) string { return view.Amount(m.Resources()[i], v) },
-		Pools:  m.Pools(now, view.Query{}).Rows, Waiting: m.Waiting(view.Query{Window: view.Window{Height: litePage}}),
+	p := &litePageOf{
+		markup: newMarkup(s.o.Context), Model: s.o.Model, now: s.o.Clock.Now(), resources: s.o.Model.Resources(),
+		filter: q.Get("q"), sort: q.Get("sort"),
 	}
-	d.Nodes = m.Nodes(view.Query{
-		Filter: d.Filter, Sort: view.ParseSort(d.Sort),
-		Window: view.Window{Index: from, Top: from, Height: litePage},
+	p.addTotals(s.o.Context, s.o.Prices != "")
+	p.addPending()
+	p.addPools()
+	from, err := strconv.Atoi(q.Get("from"))
+	if err != nil {
+		from = 0
+	}
+	p.addNodes(max(from, 0))
+	if s.o.Prices != "" {
+		p.add("<p>Prices: %v.</p>\n", s.o.Prices)
+	}
+	p.send(w, http.StatusOK)
+}
+
+// litePageOf is the page without script of a model at a time.
+type litePageOf struct {
+	*markup
+	*view.Model
+	now          time.Time
+	resources    []string
+	filter, sort string
+}
+
+func (p *litePageOf) addTotals(context string, priced bool) {
+	t := p.Totals()
+	p.add("<h1>%v</h1>\n<p>%v nodes, %v launching, %v not ready, %v being removed · %v pods running, %v pending", context,
+		t.Nodes, t.OnTheirWay, t.NotReady, t.Going, t.Running, t.Waiting)
+	if priced {
+		p.add(" · <strong>%v an hour, %v a month</strong>", view.PerHour(t.Price), view.PerMonth(t.Price))
+	}
+	p.add(`</p>
+<p>As of %v UTC. <a href="/">Graphical page</a> · <a href="/lite/decisions">Decisions</a> ·
+<a href="/lite/savings">Savings</a> · <a href="?reload=5">Reload every 5 s</a></p>
+`, moment(p.now))
+	for _, note := range t.Notes {
+		p.add("<p role=\"note\">%v</p>\n", note)
+	}
+}
+
+func (p *litePageOf) addPending() {
+	p.add("<h2 id=\"pending\">Pending pods</h2>\n")
+	waiting := p.Waiting(view.Query{Window: view.Window{Height: litePage}})
+	if len(waiting.Rows) == 0 {
+		p.add("<p>None.</p>\n")
+		return
+	}
+	p.table("Pod", "Age", "Why")
+	for _, pod := range waiting.Rows {
+		p.row(pod.Key(), view.Age(p.now, pod.Created), pod.Why)
+	}
+	p.endTable()
+	if waiting.Lines > len(waiting.Rows) {
+		p.add("<p>and more: %v in all.</p>\n", waiting.Lines)
+	}
+}
+
+func (p *litePageOf) addPools() {
+	p.add("<h2 id=\"pools\">Node pools</h2>\n")
+	p.table(slices.Concat([]string{"Pool", "Nodes"}, p.resources, []string{"$ an hour", "State"})...)
+	pools := p.Pools(p.now, view.Query{}).Rows
+	for i := range pools {
+		pool := &pools[i]
+		cells := []any{pool.Rows}
+		for r, name := range p.resources {
+			cells = append(cells, view.Amount(name, pool.Requests[r])+" of "+view.Amount(name, pool.Sums.Allocatable[r]))
+		}
+		state := pool.Problem
+		switch {
+		case pool.Name == "":
+			state = ""
+		case pool.Ready:
+			state = "ready"
+		}
+		p.row(cmp.Or(pool.Name, "(no pool)"), append(cells, priceOf(pool.Price), state)...)
+	}
+	p.endTable()
+}
+
+func (p *litePageOf) addNodes(from int) {
+	nodes := p.Nodes(view.Query{
+		Filter: p.filter, Sort: view.ParseSort(p.sort), Window: view.Window{Index: from, Top: from, Height: litePage},
 	})
-	d.Hour, d.Month = view.PerHour(d.Totals.Price), view.PerMonth(d.Totals.Price)
-	d.Of = d.Nodes.Lines
-	if len(d.Nodes.Rows) > 0 {
-		d.First, d.Last = d.Nodes.Window.Top+1, d.Nodes.Window.Top+len(d.Nodes.Rows)
+	p.add(`<h2 id="nodes">Nodes</h2>
+<form><label>Filter <input name="q" value="%v"></label>
+<label>Order <input name="sort" value="%v" placeholder="age, price=dsc, cpu=dsc"></label> <button>Show</button></form>
+`, p.filter, p.sort)
+	first, last := 0, 0
+	if len(nodes.Rows) > 0 {
+		first, last = nodes.Window.Top+1, nodes.Window.Top+len(nodes.Rows)
 	}
-	link := func(from int) string {
-		q := url.Values{"from": {strconv.Itoa(from)}, "q": {d.Filter}, "sort": {d.Sort}}
-		return "/lite?" + q.Encode()
+	p.add("<p>%v to %v of %v.", first, last, nodes.Lines)
+	link := func(from int, text string) {
+		q := url.Values{"from": {strconv.Itoa(from)}, "q": {p.filter}, "sort": {p.sort}}
+		p.add(" <a href=\"%v\">%v</a>", "/lite?"+q.Encode(), text)
 	}
-	if d.First > 1 {
-		d.Previous = link(max(0, d.First-1-litePage))
+	if first > 1 {
+		link(max(0, first-1-litePage), "Previous")
 	}
-	if d.Last < d.Of {
-		d.Next = link(d.Last)
+	if last < nodes.Lines {
+		link(last, "Next")
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := liteTemplate.Execute(w, &d); err != nil {
-		return // the reader went
+	p.add("</p>\n")
+	p.table(slices.Concat([]string{"Node", "Pool", "Type", "Capacity", "Zone"}, p.resources,
+		[]string{"Pods", "$ an hour", "Age", "Status", "Why"})...)
+	for i := range nodes.Rows {
+		n := &nodes.Rows[i].Row
+		cells := []any{n.Pool, n.Type, n.CapacityType, n.Zone}
+		for r := range p.resources {
+			cells = append(cells, view.Percent(view.Share(n.Requests[r], n.Allocatable[r])))
+		}
+		p.row(n.Name, append(cells, n.Pods, priceOf(n.Price), view.Age(p.now, n.Created), n.Status,
+			strings.Join(n.Why, "; "))...)
 	}
+	p.endTable()
+}
+
+func priceOf(micros int64) string {
+	if micros == 0 {
+		return "-"
+	}
+	return view.PerHour(micros)
 }
 
 // file answers with a text of a type.

@@ -1,60 +1,72 @@
 package web
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
-
-	kept "github.com/nodeless/nodeless/explain/record"
-	"github.com/nodeless/nodeless/view"
+	"time"
 )
-
-//go:embed lite_decided.html
-var decidedText string
-
-var decidedTemplate = template.Must(template.New("decided").Funcs(template.FuncMap{
-	"text":  view.Escape,
-	"money": money,
-}).Parse(decidedText))
-
-// decidedData is what the pages of decisions and of savings show without script.
-type decidedData struct {
-	Title, Context, Words, Problem string
-	List                           *decisionList
-	Ledger                         *kept.Ledger
-}
 
 // liteDecisions are the newest decisions as a table; q is words that are looked for.
 func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
-	d := decidedData{Title: "Decisions", Words: r.URL.Query().Get("q")}
-	var err error
-	d.List, err = s.list(r.Context(), d.Words, litePage)
-	s.writeDecided(w, &d, err)
+	words := r.URL.Query().Get("q")
+	list, err := s.list(r.Context(), words, litePage)
+	s.writeDecided(w, "Decisions", `<a href="/lite/savings">Savings</a>`, err, func(m *markup) {
+		m.add("<form><label>Find <input name=\"q\" value=\"%v\"></label> <button>Show</button></form>\n", words)
+		for _, note := range list.Damaged {
+			m.add("<p role=\"note\">%v</p>\n", note)
+		}
+		shown := "None"
+		if len(list.Items) > 0 {
+			shown = fmt.Sprintf("The newest %d of %d", len(list.Items), list.Of)
+		}
+		m.add("<p>%v, of %v recorded.</p>\n", shown, list.Kept)
+		m.table("When", "Decision", "Reason", "Pods", "What", "Outcome")
+		for i := range list.Items {
+			d := &list.Items[i]
+			m.row(moment(d.Time), d.Kind, string(d.Method)+string(d.Rule), d.Count, d.Why, d.Became)
+		}
+		m.endTable()
+	})
 }
 
 // liteSavings is what was saved, as a table.
 func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
-	d := decidedData{Title: "Savings"}
-	var err error
-	d.Ledger, err = s.ledger(r.Context())
-	s.writeDecided(w, &d, err)
+	ledger, err := s.ledger(r.Context())
+	s.writeDecided(w, "Savings", `<a href="/lite/decisions">Decisions</a>`, err, func(m *markup) {
+		m.add("<p><strong>%v</strong> saved since %v UTC; now %v an hour.", money(ledger.Dollars), moment(ledger.Since),
+			money(ledger.DollarsPerHour))
+		if ledger.Unpriced > 0 {
+			m.add(" Left out, because a price is unknown: %v.", ledger.Unpriced)
+		}
+		m.add("</p>\n<p>%v</p>\n", ledger.Counterfactual)
+		m.table("When", "Reason", "State", "Saved", "Now, an hour", "Removed nodes", "Replacements", "Launched since", "What")
+		for i := range min(len(ledger.Savings), litePage) {
+			x := &ledger.Savings[i]
+			m.row(moment(x.Time), x.Method, x.State, money(x.Dollars), money(x.DollarsPerHour), money(x.RemovedDollars),
+				money(x.ReplacementDollars), money(x.LaunchedDollars), x.What)
+		}
+		m.endTable()
+	})
 }
 
-func (s *Server) writeDecided(w http.ResponseWriter, d *decidedData, err error) {
-	d.Context = s.o.Context
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err != nil {
-		d.Problem = err.Error()
-		status := http.StatusInternalServerError
+// writeDecided answers with a page beside which there is another one, or with what kept it from being read.
+func (s *Server) writeDecided(w http.ResponseWriter, title, beside string, err error, body func(*markup)) {
+	m, status := newMarkup(title+" · "+s.o.Context), http.StatusOK
+	m.add("<h1>%v · %v</h1>\n<p><a href=\"/lite\">Nodes and pods</a> · "+beside+"</p>\n", title, s.o.Context)
+	if err == nil {
+		body(m)
+	} else {
+		m.add("<p role=\"note\">%v</p>\n", err)
+		status = http.StatusInternalServerError
 		if f := (failure{}); errors.As(err, &f) {
 			status = f.status
 		}
-		w.WriteHeader(status)
 	}
-	_ = decidedTemplate.Execute(w, d) // or the reader went
+	m.send(w, status)
 }
+
+func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 // money is a sum in dollars, such as −$0.0312.
 func money(d float64) string {

@@ -1,19 +1,10 @@
 package web
 
 import (
-	_ "embed"
-	"html/template"
 	"net/http"
 	"regexp"
 	"strings"
-
-	"github.com/nodeless/nodeless/view"
 )
-
-//go:embed login.html
-var loginText string
-
-var loginTemplate = template.Must(template.New("login").Funcs(template.FuncMap{"text": view.Escape}).Parse(loginText))
 
 // mostCookie is how long a token may be to be kept by a browser.
 const mostCookie = 3800
@@ -22,9 +13,20 @@ const mostCookie = 3800
 var tokens = regexp.MustCompile(`^[A-Za-z0-9._~+/=:-]+$`)
 
 func writeLogin(w http.ResponseWriter, status int, problem string) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_ = loginTemplate.Execute(w, problem) // or the reader went
+	m := newMarkup("Log in")
+	m.add("<h1>Nodeless</h1>\n")
+	if problem != "" {
+		m.add("<p role=\"alert\">%v</p>\n", problem)
+	}
+	m.add(`<form method="post" action="/login">
+<p><label>Bearer token of the cluster <input name="token" type="password" autocomplete="off" required autofocus></label>
+<button>Log in</button></p>
+</form>
+<p>For instance that of a service account: <code>kubectl create token ACCOUNT --namespace NAMESPACE</code>. You see what
+it may list. The token stays in a cookie of this browser until it is closed, or you log out.</p>
+<form method="post" action="/logout"><button>Log out</button></form>
+`)
+	m.send(w, status)
 }
 
 // login keeps a token that the cluster knows in a cookie that no script can read.

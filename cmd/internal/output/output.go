@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"text/template"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/util/jsonpath"
@@ -128,14 +127,6 @@ func compile(output string) (print printer, err error) {
 func pathPrinter(path string) (printer, error) {
 	p, err := parsePath(path)
 	return func(w io.Writer, plain map[string]any, _ string, _ bool) error { return p.Execute(w, plain) }, err
-}
-
-func templatePrinter(text string) (printer, error) {
-	t, err := template.New("-o").Option("missingkey=zero").Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%q is no template of Go: %w", text, err)
-	}
-	return func(w io.Writer, plain map[string]any, _ string, _ bool) error { return t.Execute(w, plain) }, nil
 }
 
 // parsePath reads a path; as with kubectl, the braces and the first dot may be left away.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -91,6 +92,9 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(frugal)
+	}
+	if !s.profiling {
+		runtime.MemProfileRate = 0
 	}
 	cfg, err := target.Connect(s.kubeconfig, s.context, s.kubeQPS, s.kubeBurst)
 	if err != nil {
