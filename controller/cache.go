@@ -1,13 +1,16 @@
 package controller
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,14 +57,15 @@ func newCache(cfg *rest.Config) (cache.Cache, error) {
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Transform: translate.LeanPod},
-			// Watched only if a CapacityBuffer refers to one of their kind.
+			// The first two are watched only if a CapacityBuffer refers to one of their kind.
 			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
 			&appsv1.StatefulSet{}: {Transform: leanTemplate}, &appsv1.ReplicaSet{}: {Transform: leanTemplate},
+			&batchv1.Job{}: {Transform: leanTemplate}, &corev1.ReplicationController{}: {Transform: leanTemplate},
 		},
 	})
 }
 
-// leanTemplate leaves out of a workload what does not decide where its pods may go.
+// leanTemplate leaves out of a workload what decides neither where its pods may go nor how many are to come.
 func leanTemplate(o any) (any, error) {
 	object, ok := o.(client.Object)
 	if !ok {
@@ -78,13 +82,39 @@ func leanTemplate(o any) (any, error) {
 	case *appsv1.StatefulSet:
 		spec, w.Status, w.Spec.VolumeClaimTemplates = &w.Spec.Template.Spec, appsv1.StatefulSetStatus{}, nil
 	case *appsv1.ReplicaSet:
-		spec, w.Status = &w.Spec.Template.Spec, appsv1.ReplicaSetStatus{}
+		spec, w.Status = &w.Spec.Template.Spec, appsv1.ReplicaSetStatus{Conditions: w.Status.Conditions}
+	case *batchv1.Job:
+		w.Spec.Template = corev1.PodTemplateSpec{}
+		w.Status = batchv1.JobStatus{Conditions: w.Status.Conditions, Succeeded: w.Status.Succeeded}
+		return o, nil
+	case *corev1.ReplicationController:
+		w.Spec.Template, w.Status = nil, corev1.ReplicationControllerStatus{Conditions: w.Status.Conditions}
+		return o, nil
 	default:
 		return o, nil
 	}
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
 	return o, nil
+}
+
+// readable returns a function that reports whether the controller may read objects of a kind, and logs it if not.
+func readable(api client.Client, log *slog.Logger) func(context.Context, client.Object) bool {
+	return func(ctx context.Context, object client.Object) bool {
+		kind, err := api.GroupVersionKindFor(object)
+		if err != nil {
+			return false
+		}
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		err = api.List(ctx, list, client.Limit(1))
+		if apierrors.IsForbidden(err) {
+			log.Warn("may not read objects that say how many pods are to come; nodes are sized without them until the "+
+				"role allows it and the controller is started again", "kind", kind.Kind, "error", err)
+			return false
+		}
+		return true // whatever else is wrong, the watch tries again
+	}
 }
 
 var bridgeOnce sync.Once

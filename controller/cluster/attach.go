@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -19,7 +20,13 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 		DeleteFunc: s.handleDelete,
 	}
 	var synced []toolscache.InformerSynced
-	for _, kind := range kinds {
+	watched := slices.Clone(kinds)
+	for _, kind := range owning {
+		if s.readable != nil && s.readable(ctx, kind.object) {
+			watched = append(watched, kind)
+		}
+	}
+	for _, kind := range watched {
 		if _, overlay := kind.object.(*v1alpha1.NodeOverlay); overlay && !s.watchOverlays {
 			continue
 		}

@@ -3,9 +3,11 @@ package cluster
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -59,10 +61,31 @@ var kinds = []kind{
 	}, func(s *State, o *policyv1.PodDisruptionBudget, now time.Time) { s.budgets.deleteBudget(o, now) }),
 }
 
+// owning are the kinds that say how many pods are to come. A State that may not read them expects none.
+var owning = []kind{
+	kindOf(&appsv1.ReplicaSet{}, func(s *State, o *appsv1.ReplicaSet, now time.Time) { s.owners.updateReplicaSet(o, now) },
+		func(s *State, o *appsv1.ReplicaSet, _ time.Time) { s.owners.forget(o) }),
+	kindOf(&appsv1.StatefulSet{},
+		func(s *State, o *appsv1.StatefulSet, now time.Time) { s.owners.updateStatefulSet(o, now) },
+		func(s *State, o *appsv1.StatefulSet, _ time.Time) { s.owners.forget(o) }),
+	kindOf(&batchv1.Job{}, func(s *State, o *batchv1.Job, now time.Time) { s.owners.updateJob(o, now) },
+		func(s *State, o *batchv1.Job, _ time.Time) { s.owners.forget(o) }),
+	kindOf(&corev1.ReplicationController{}, func(s *State, o *corev1.ReplicationController, now time.Time) {
+		s.owners.updateReplicationController(o, now)
+	}, func(s *State, o *corev1.ReplicationController, _ time.Time) { s.owners.forget(o) }),
+	tableOf(&corev1.ResourceQuota{}, func(s *State) *table[*corev1.ResourceQuota] { return &s.quotas.known },
+		otherQuota, func(s *State, _ *corev1.ResourceQuota) { s.poke() }),
+}
+
+// otherQuota reports whether a quota allows something else: its status changes with every pod.
+func otherQuota(a, b *corev1.ResourceQuota) bool {
+	return a.UID != b.UID || !sameResources(a.Spec.Hard, b.Spec.Hard)
+}
+
 // kindByType finds the kind of an object.
 var kindByType = func() map[reflect.Type]kind {
 	out := map[reflect.Type]kind{}
-	for _, k := range kinds {
+	for _, k := range slices.Concat(kinds, owning) {
 		out[reflect.TypeOf(k.object)] = k
 	}
 	return out
@@ -101,8 +124,9 @@ func otherGeneration[T client.Object](a, b T) bool {
 }
 
 // Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
-// LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass and
-// CSINode. The object is kept: do not change it.
+// LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass,
+// CSINode, and what says how many pods are to come: ReplicaSet, StatefulSet, Job, ReplicationController and
+// ResourceQuota. The object is kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,14 +69,29 @@ func (nm *nominations) Promised(claim string) []model.PodKey {
 	return nm.promisedOn[claim]
 }
 
-// nominated is the node on which a pod that waits has its place, by the name that snapshots have for it; "" for none.
-// What no plan of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
-func (nm *nominations) nominated(p *pod) string {
-	if claim, ok := nm.promised[p.Key]; ok {
+// inherit gives the place of a pod that was expected to the pod that came.
+func (nm *nominations) inherit(expected, came model.PodKey) {
+	if claim, ok := nm.promised[expected]; ok {
+		delete(nm.promised, expected)
+		nm.promised[came], nm.promisedOn = claim, nil
+	}
+}
+
+// promisedNode is the node on which the newest plan gives the pod its place, if that is not ready yet.
+func (nm *nominations) promisedNode(key model.PodKey) string {
+	if claim, ok := nm.promised[key]; ok {
 		if m := nm.nodes.ofClaim(claim); m != nil {
 			return m.name()
 		}
-		return ""
+	}
+	return ""
+}
+
+// nominated is the node on which a pod that waits has its place, by the name that snapshots have for it; "" for none.
+// What no plan of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
+func (nm *nominations) nominated(p *pod) string {
+	if _, ok := nm.promised[p.Key]; ok {
+		return nm.promisedNode(p.Key)
 	}
 	if o := nm.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}]; o != nil {
 		if m := nm.nodes.byName[o.Status.NominatedNodeName]; m != nil && m.base.State == model.Registered {

@@ -26,14 +26,16 @@ type pod struct {
 // pods are the pods that wait or have their place.
 type pods struct {
 	*hub
-	objects    *objects
-	nodes      *nodes
-	shapes     *shapes
-	storage    *storage
-	budgets    *budgets
-	jobs       *jobs
-	missing    *missingDaemons
-	successors *successors
+	objects     *objects
+	nodes       *nodes
+	shapes      *shapes
+	storage     *storage
+	budgets     *budgets
+	jobs        *jobs
+	missing     *missingDaemons
+	successors  *successors
+	owners      *owners
+	nominations *nominations
 
 	all     map[types.NamespacedName]*pod
 	waiting []*pod            // by Created, Namespace, Name
@@ -62,6 +64,7 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	if !ps.objects.pods.put(o, now) {
 		return
 	}
+	ps.owners.recount(before, o)
 	old, info := ps.all[key], translate.ReadPod(o)
 	ps.missing.noteLacking(key, info.WaitsFor(), &info)
 	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key &&
@@ -95,6 +98,7 @@ func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time)
 	}
 	if other {
 		ps.successors.succeed(next.Maker, now)
+		ps.owners.arrived(ps.nominations, next)
 	}
 	if next.shape != nil {
 		ps.link(key, next)
@@ -106,10 +110,11 @@ func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time)
 }
 
 func (ps *pods) deletePod(o *corev1.Pod, now time.Time) {
+	key, before := keyOf(o), ps.objects.pods.live[keyOf(o)]
 	if !ps.objects.pods.drop(o, now) {
 		return
 	}
-	key := keyOf(o)
+	ps.owners.recount(before, nil)
 	ps.missing.noteLacking(key, "", nil)
 	if old := ps.all[key]; old != nil {
 		ps.successors.expectSuccessor(old, now)

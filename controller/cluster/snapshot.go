@@ -36,7 +36,7 @@ func (s *State) Snapshot() *model.Snapshot {
 	}
 	return &model.Snapshot{
 		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending,
-		Expected: s.successors.renderExpected(), Nodes: s.out.nodes,
+		Expected: s.renderExpected(now), Nodes: s.out.nodes,
 		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
 	}
 }
@@ -110,6 +110,9 @@ func (s *State) setAlarm(now time.Time) {
 	at := s.out.wake
 	if due := s.successors.due; len(due) > 0 && (at.IsZero() || due[0].since.Add(nominated).Before(at)) {
 		at = due[0].since.Add(nominated)
+	}
+	if due := s.owners.until; due.After(now) && (at.IsZero() || due.Before(at)) {
+		at = due
 	}
 	for _, np := range s.objects.pools.live {
 		if next := translate.NextWindow(np, now); !next.IsZero() && (at.IsZero() || next.Before(at)) {

@@ -6,10 +6,13 @@
 package cluster
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -23,6 +26,8 @@ type Options struct {
 	Names *translate.Names // default an own table
 	// Overlays has Attach watch NodeOverlays too.
 	Overlays bool
+	// Readable reports whether a kind may be read: Attach watches what says how many pods are to come only then. nil = no.
+	Readable func(context.Context, client.Object) bool
 	// NoStatic leaves pools with spec.replicas alone: they neither gain nor lose nodes.
 	NoStatic bool
 	// ReadFailures reads failing launches from the status of NodePools, for a State that launches nothing itself.
@@ -35,22 +40,25 @@ type Options struct {
 // them.
 type State struct {
 	*hub
-	*objects      // the newest known state of every object
-	*nodes        // Nodes paired with their NodeClaims
-	*pods         // waiting and bound pods with their shapes
-	*pools        // what NodePools may launch now
-	*offerings    // back-off of offerings without capacity
-	*failures     // back-off of pools whose launches fail
-	*pauses       // pools whose nodes are not replaced for now
-	*overlaid     // what NodeOverlays change
-	*nominations  // where the newest plan places pods
-	*successors   // pods expected in place of evicted ones
-	*placeholders // capacity to be kept free
+	*objects              // the newest known state of every object
+	*nodes                // Nodes paired with their NodeClaims
+	*pods                 // waiting and bound pods with their shapes
+	*pools                // what NodePools may launch now
+	*offerings            // back-off of offerings without capacity
+	*failures             // back-off of pools whose launches fail
+	*pauses               // pools whose nodes are not replaced for now
+	*overlaid             // what NodeOverlays change
+	*nominations          // where the newest plan places pods
+	*successors           // pods expected in place of evicted ones
+	*placeholders         // capacity to be kept free
+	owners        *owners // pods that ReplicaSets, Jobs and others have yet to create
+	quotas        *quotas // how many of those may come
 	daemons       *daemons
 	shapes        *shapes
 
 	names         *translate.Names
 	watchOverlays bool
+	readable      func(context.Context, client.Object) bool
 
 	out   rendered
 	alarm alarm
@@ -92,14 +100,19 @@ func New(o Options) *State {
 	overlaid := &overlaid{
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}
+	nominations := &nominations{hub: h, objects: objects, nodes: nodes, nominees: map[string]time.Time{}}
+	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
+	pods.owners, pods.nominations = owners, nominations
 	return &State{
+		owners: owners, quotas: &quotas{objects: objects},
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
 		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
+		readable: o.Readable,
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
 		},
-		nominations:  &nominations{hub: h, objects: objects, nodes: nodes, nominees: map[string]time.Time{}},
+		nominations:  nominations,
 		placeholders: &placeholders{hub: h, pods: pods, byOwner: map[types.NamespacedName]*virtual{}},
 		daemons:      &daemons{hub: h, objects: objects, nodes: nodes, names: o.Names},
 	}

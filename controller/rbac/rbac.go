@@ -27,6 +27,9 @@ func Rules() []rbacv1.PolicyRule {
 			"podtemplates",
 		}, read),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
+		// How many pods are to come.
+		rule("batch", []string{"jobs"}, read),
+		rule("", []string{"replicationcontrollers", "resourcequotas"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
 		// Machines: taints, labels, finalizers, and their end.

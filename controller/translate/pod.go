@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
@@ -22,15 +23,16 @@ type Pod struct {
 	Key       model.PodKey
 	Priority  int32
 	Created   time.Time
-	Node      string // spec.nodeName, "" if not bound
-	DaemonSet string // namespace/name of the DaemonSet that owns it, "" if none
-	Only      string // the one node that a DaemonSet's pod may run on; "" for other pods
-	Static    bool   // owned by its Node: removed with it
-	Stateful  bool   // owned by a StatefulSet: its successor is created when it is gone
-	Apart     bool   // runs in a microVM of its own, or is to: its successor gets another one, never a place on a node
-	Maker     string // UID of the ReplicaSet that creates a successor at once, "" if none does
-	Waiting   bool   // unbound, not ending, not gated, for the default scheduler, not of a DaemonSet
-	Terminal  bool   // Succeeded or Failed
+	Node      string    // spec.nodeName, "" if not bound
+	DaemonSet string    // namespace/name of the DaemonSet that owns it, "" if none
+	Only      string    // the one node that a DaemonSet's pod may run on; "" for other pods
+	Static    bool      // owned by its Node: removed with it
+	Stateful  bool      // owned by a StatefulSet: its successor is created when it is gone
+	Apart     bool      // runs in a microVM of its own, or is to: its successor gets another one, never a place on a node
+	Owner     types.UID // of its controller, "" for pods without one, of DaemonSets and of Nodes
+	Maker     string    // UID of the ReplicaSet that creates a successor at once, "" if none does
+	Waiting   bool      // unbound, not ending, not gated, for the default scheduler, not of a DaemonSet
+	Terminal  bool      // Succeeded or Failed
 	Deleting  bool
 	Resizing  bool          // its resources are being changed in place: the shape may change with the status
 	HeldUntil time.Time     // karpenter.sh/do-not-disrupt: until then; zero if not held
@@ -90,6 +92,7 @@ func ReadPod(pod *corev1.Pod) Pod {
 		p.Priority = *pod.Spec.Priority
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		p.Owner = owner.UID
 		switch owner.Kind {
 		case "ReplicaSet", "ReplicationController":
 			p.Maker = string(owner.UID)
@@ -102,6 +105,9 @@ func ReadPod(pod *corev1.Pod) Pod {
 		case "Job":
 			p.readJob(pod, owner.Name)
 		}
+	}
+	if p.Daemon() {
+		p.Owner = ""
 	}
 	p.EvictionCost = evictionCost(pod, p.Priority)
 	scheduler := pod.Spec.SchedulerName

@@ -36,8 +36,35 @@ func (j answers) answeredOnce() {
 		}
 		delete(answers, k)
 	}
+	j.expected(answers)
 	if len(answers) > 0 {
 		j.fail("answered once", "plan", "answers %d pods that are not pending", len(answers))
+	}
+}
+
+// expected: an expected pod has at most one place or launch, no Reason, and nothing unless a pod like it is pending. It
+// takes its answers out of answers, which are those of pods that are not pending.
+func (j answers) expected(answers map[model.PodKey]int) {
+	waits, unplaced := map[int]bool{}, map[model.PodKey]bool{}
+	for i := range j.s.Pending {
+		if p := &j.s.Pending[i]; p.From == "" && !p.Virtual {
+			waits[p.Shape] = true
+		}
+	}
+	for _, u := range j.plan.Unplaced {
+		unplaced[u.Pod] = true
+	}
+	for i := range j.s.Expected {
+		p := &j.s.Expected[i]
+		switch n := answers[p.PodKey]; {
+		case n > 1:
+			j.fail("answered once", podName(p.PodKey), "is expected and has %d answers", n)
+		case n == 1 && unplaced[p.PodKey]:
+			j.fail("expected", podName(p.PodKey), "has a Reason although nobody waits for it")
+		case n == 1 && !waits[p.Shape]:
+			j.fail("expected", podName(p.PodKey), "is answered although no pod like it is pending")
+		}
+		delete(answers, p.PodKey)
 	}
 }
 

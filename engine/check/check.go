@@ -59,7 +59,7 @@ type judge struct {
 	policy   model.Policy
 	plan     *model.Plan
 	maxTypes int
-	pending  map[model.PodKey]*model.Pod
+	pending  map[model.PodKey]*model.Pod // expected ones too
 	nodes    map[string]*model.Node
 	pools    map[string]*catalog
 	terms    map[*model.Shape][]model.Requirements // filled on demand
@@ -75,6 +75,9 @@ func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	}
 	if j.maxTypes <= 0 {
 		j.maxTypes = 60
+	}
+	for i := range s.Expected {
+		j.pending[s.Expected[i].PodKey] = &s.Expected[i]
 	}
 	for i := range s.Pending {
 		j.pending[s.Pending[i].PodKey] = &s.Pending[i]

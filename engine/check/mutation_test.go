@@ -88,6 +88,11 @@ func (p *plan) shape(k model.PodKey) *model.Shape {
 			return &p.Shapes[p.Pending[i].Shape]
 		}
 	}
+	for i := range p.Expected {
+		if p.Expected[i].PodKey == k {
+			return &p.Shapes[p.Expected[i].Shape]
+		}
+	}
 	return nil
 }
 

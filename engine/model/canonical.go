@@ -34,7 +34,11 @@ func Canonical(s *Snapshot) *Snapshot {
 	for i := range s.Pending {
 		renumber(&s.Pending[i])
 	}
+	for i := range s.Expected {
+		renumber(&s.Expected[i])
+	}
 	SortPending(s.Pending)
+	SortPending(s.Expected)
 	slices.SortStableFunc(s.Nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range s.Nodes {
 		n := &s.Nodes[i]

@@ -34,8 +34,8 @@ type Snapshot struct {
 	ResourceNames []string // by resource index; begins with WellKnownResources
 	Shapes        []Shape  // distinct pod shapes, by Key
 	Pending       []Pod    // pods waiting for a place, by Created, then Namespace, Name
-	// Expected are pods not created yet that will replace evicted ones, in the order of Pending. Their room is
-	// reserved.
+	// Expected are pods not created yet, in the order of Pending: successors of evicted pods, and what the controllers of
+	// pending pods have yet to create. Their room is reserved.
 	Expected   []Pod
 	Nodes      []Node      // nodes that exist or are being launched, by Name
 	Pools      []Pool      // by Weight descending, then Name
@@ -79,7 +79,8 @@ type Pod struct {
 	Nominated string
 	// Virtual marks a placeholder for capacity that a CapacityBuffer reserves. It gets what other pods leave, whatever
 	// its priority, and ignores the policy's priority cutoff.
-	Virtual bool
+	Virtual  bool
+	Expected bool `json:"-"` // marks one of Snapshot.Expected for which Provision plans
 }
 
 // Shape holds everything that decides where a pod may run. Equal pods share one shape.

@@ -25,8 +25,8 @@ func (s *Snapshot) Placeholders() map[PodKey]bool {
 	return out
 }
 
-// PendingClaims returns, by pod, the claims of nodes that are not ready yet and on which the plan places waiting
-// pods. claims maps the IDs of its launches to their claims.
+// PendingClaims returns, by pod, the claims of nodes that are not ready yet and on which the plan places waiting and
+// expected pods. claims maps the IDs of its launches to their claims.
 func (p *Plan) PendingClaims(s *Snapshot, claims map[string]string) map[PodKey]string {
 	if len(p.Launches)+len(p.Placements) == 0 {
 		return nil
@@ -36,6 +36,9 @@ func (p *Plan) PendingClaims(s *Snapshot, claims map[string]string) map[PodKey]s
 		if pod := &s.Pending[i]; pod.From == "" && !pod.Virtual {
 			nominated[pod.PodKey] = pod.Nominated
 		}
+	}
+	for i := range s.Expected {
+		nominated[s.Expected[i].PodKey] = s.Expected[i].Nominated
 	}
 	promised := map[PodKey]string{}
 	for i := range p.Launches {

@@ -14,9 +14,11 @@ const defaultSteps = 60_000_000
 const maxAttempts = 4
 
 // Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get
-// nothing have their Reasons once Draft.Explain was called.
+// nothing have their Reasons once Draft.Explain was called. Expected pods get places and launches together with their
+// pending peers, and no Reasons.
 func Provision(s *model.Snapshot, policy model.Policy) *Draft {
-	d := ProvisionPods(s, policy)
+	d := ProvisionPods(withExpectedPeers(s, &policy), policy)
+	d.forgetExpected()
 	addLaunches(&d.Plan, policy, missingReplicas(s, policy))
 	return d
 }

@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// owner is a controller of pods, such as a ReplicaSet, as far as its pods and its own object have been seen.
+type owner struct {
+	read      bool // its object has been seen
+	name      types.NamespacedName
+	desired   int // pods that it wants to be there, as its spec says
+	remaining int // of a Job: pods that have yet to succeed, by its status; -1 = no end
+	active    int // its pods that are neither terminating nor finished, whatever their scheduler
+	succeeded int // its pods that have succeeded and still exist
+	done      int // of a Job: how many have succeeded by its status
+	failing   bool
+	progress  time.Time // when its newest pod was created, it was, or it was seen to want more
+}
+
+// owners are the controllers of pods. What an owner wants and has not created yet is expected: ReplicaSets and Jobs
+// create 1, 2, 4, 8 … pods, one batch after another (k8s.io/kubernetes pkg/controller/replicaset, slowStartBatch), and
+// nodes are to be sized for all of them.
+type owners struct {
+	*hub
+	objects *objects
+	pods    *pods
+	by      map[types.UID]*owner
+
+	expected []model.Pod               // what the last snapshot has
+	keys     map[string][]model.PodKey // the same by owner's UID
+	until    time.Time                 // when an owner counts as stuck if it creates nothing, zero if none is expected to
+}
+
+func (os *owners) of(uid types.UID) *owner {
+	o := os.by[uid]
+	if o == nil {
+		o = &owner{remaining: -1}
+		os.by[uid] = o
+	}
+	return o
+}
+
+// recount replaces what a pod was by what it is; nil for one that did not exist, or is gone.
+func (os *owners) recount(before, now *corev1.Pod) {
+	os.count(before, -1)
+	os.count(now, 1)
+}
+
+// count adds a pod to those of its owner, or with -1 takes it away; nil counts nothing.
+func (os *owners) count(pod *corev1.Pod, n int) {
+	if pod == nil {
+		return
+	}
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || ref.Kind == "DaemonSet" || ref.Kind == "Node" {
+		return
+	}
+	o := os.of(ref.UID)
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		o.succeeded += n
+	case pod.Status.Phase != corev1.PodFailed && pod.DeletionTimestamp == nil:
+		o.active += n
+	}
+	if pod.CreationTimestamp.After(o.progress) {
+		o.progress = pod.CreationTimestamp.Time
+	}
+	if !o.read && o.active+o.succeeded == 0 {
+		delete(os.by, ref.UID)
+	}
+}
+
+// update notes what the owner's object says.
+func (os *owners) update(object metav1.Object, now time.Time, says owner) {
+	o := os.of(object.GetUID())
+	before := *o
+	if object.GetDeletionTimestamp() != nil {
+		says.desired = 0
+	}
+	o.name = types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	o.read, o.desired, o.remaining, o.done, o.failing = true, says.desired, says.remaining, says.done, says.failing
+	switch created := object.GetCreationTimestamp().Time; {
+	case before.read && o.desired > before.desired:
+		o.progress = now
+	case created.After(o.progress):
+		o.progress = created
+	}
+	if o.missing() != before.missing() {
+		os.poke()
+	}
+}
+
+func (os *owners) forget(object metav1.Object) {
+	if o := os.by[object.GetUID()]; o != nil {
+		o.read = false
+		if o.active+o.succeeded == 0 {
+			delete(os.by, object.GetUID())
+		}
+	}
+}
+
+// missing is how many pods the owner has yet to create.
+func (o *owner) missing() int {
+	if !o.read || o.failing {
+		return 0
+	}
+	wants := o.desired
+	if o.remaining >= 0 {
+		wants = min(wants, o.remaining-max(o.succeeded-o.done, 0))
+	}
+	return max(wants-o.active, 0)
+}
+
+func replicasOf(n *int32) int {
+	if n == nil {
+		return 1
+	}
+	return int(*n)
+}
+
+func (os *owners) updateReplicaSet(o *appsv1.ReplicaSet, now time.Time) {
+	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1}
+	for i := range o.Status.Conditions {
+		c := &o.Status.Conditions[i]
+		says.failing = says.failing || c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+	}
+	os.update(o, now, says)
+}
+
+func (os *owners) updateReplicationController(o *corev1.ReplicationController, now time.Time) {
+	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1}
+	for i := range o.Status.Conditions {
+		c := &o.Status.Conditions[i]
+		says.failing = says.failing ||
+			c.Type == corev1.ReplicationControllerReplicaFailure && c.Status == corev1.ConditionTrue
+	}
+	os.update(o, now, says)
+}
+
+// updateStatefulSet expects pods of a StatefulSet only if it creates them in parallel: otherwise the next one comes
+// when the one before it is ready, which takes longer than a node.
+func (os *owners) updateStatefulSet(o *appsv1.StatefulSet, now time.Time) {
+	says := owner{remaining: -1}
+	if o.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
+		says.desired = replicasOf(o.Spec.Replicas)
+	}
+	os.update(o, now, says)
+}
+
+func (os *owners) updateJob(o *batchv1.Job, now time.Time) {
+	says := owner{desired: replicasOf(o.Spec.Parallelism), remaining: -1, done: int(o.Status.Succeeded)}
+	switch {
+	case o.Spec.Completions != nil:
+		says.remaining = int(*o.Spec.Completions) - says.done
+	case o.Status.Succeeded > 0:
+		says.desired = 0 // a work queue whose first pod has succeeded gets no more
+	}
+	if o.Spec.Suspend != nil && *o.Spec.Suspend {
+		says.desired = 0
+	}
+	for i := range o.Status.Conditions {
+		if o.Status.Conditions[i].Status == corev1.ConditionTrue {
+			says.desired = 0 // complete, failed, suspended, or about to be
+		}
+	}
+	os.update(o, now, says)
+}
+
+// renderExpected is Snapshot.Expected: the successors of evicted pods, and what else owners have yet to create.
+func (s *State) renderExpected(now time.Time) []model.Pod {
+	due := s.successors.renderExpected()
+	successors := map[string]int{}
+	for _, d := range s.successors.due {
+		successors[d.Maker]++
+	}
+	coming := s.owners.render(s.nominations, s.quotas, successors, now)
+	switch {
+	case len(coming) == 0:
+		return due
+	case len(due) == 0:
+		return coming
+	}
+	both := slices.Concat(due, coming)
+	model.SortPending(both)
+	return both
+}
+
+// render is what Snapshot.Expected has beside the successors of evicted pods: as many pods as the owners of waiting
+// pods have yet to create and their namespaces' quotas allow, like the newest that waits. An owner that creates nothing
+// for as long as nominated is stuck, and no more is expected of it.
+func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]int, now time.Time) []model.Pod {
+	os.until, os.keys = time.Time{}, map[string][]model.PodKey{}
+	newest := map[types.UID]*pod{}
+	var order []types.UID
+	for _, p := range os.pods.waiting {
+		if p.Owner == "" {
+			continue
+		}
+		if newest[p.Owner] == nil {
+			order = append(order, p.Owner)
+		}
+		newest[p.Owner] = p
+	}
+	var out []model.Pod
+	rooms := quotas.rooms()
+	for _, uid := range order {
+		o, like := os.by[uid], newest[uid]
+		if o == nil {
+			continue
+		}
+		stuck := o.progress.Add(nominated)
+		n := o.missing() - successors[like.Maker]
+		if n <= 0 || !stuck.After(now) {
+			continue
+		}
+		if n = rooms.take(os.objects.pods.live[types.NamespacedName{Namespace: like.Key.Namespace, Name: like.Key.Name}],
+			n); n <= 0 {
+			continue
+		}
+		if os.until.IsZero() || stuck.Before(os.until) {
+			os.until = stuck
+		}
+		out = append(out, os.expect(nm, o, string(uid), like, n)...)
+	}
+	model.SortPending(out)
+	if !slices.Equal(os.expected, out) {
+		os.expected = out
+	}
+	return os.expected
+}
+
+// expect makes the pods that an owner has yet to create. Their numbers count on from the pods there are: one that comes
+// takes the first number, and what was planned for it.
+func (os *owners) expect(nm *nominations, o *owner, uid string, like *pod, n int) []model.Pod {
+	out := make([]model.Pod, n)
+	for i := range out {
+		out[i] = like.model()
+		number := o.active + i + 1
+		out[i].Name, out[i].UID = fmt.Sprintf("%s-expected-%06d", o.name.Name, number), fmt.Sprintf("%s-%06d", uid, number)
+		os.keys[uid] = append(os.keys[uid], out[i].PodKey)
+		out[i].Nominated = nm.promisedNode(out[i].PodKey)
+	}
+	return out
+}
+
+// arrived gives a pod that was expected the place of the first expected one of its owner.
+func (os *owners) arrived(nm *nominations, p *pod) {
+	keys := os.keys[string(p.Owner)]
+	if p.Owner == "" || len(keys) == 0 {
+		return
+	}
+	nm.inherit(keys[0], p.Key)
+	os.keys[string(p.Owner)] = keys[1:]
+}

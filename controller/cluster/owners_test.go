@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+func ownedBy(kind, uid, name, node string, version int) *corev1.Pod {
+	p, yes := podOf(name, node, "1", version), true
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes}}
+	p.CreationTimestamp = metav1.Time{Time: noon.Add(time.Minute)}
+	return p
+}
+
+func ownerMeta(version int) metav1.ObjectMeta {
+	m := meta("web", version)
+	m.UID, m.Namespace, m.CreationTimestamp = "web", "default", metav1.Time{Time: noon.Add(time.Minute)}
+	return m
+}
+
+func replicaSet(replicas int32, failing bool, version int) *appsv1.ReplicaSet {
+	o := &appsv1.ReplicaSet{ObjectMeta: ownerMeta(version), Spec: appsv1.ReplicaSetSpec{Replicas: &replicas}}
+	if failing {
+		o.Status.Conditions = []appsv1.ReplicaSetCondition{
+			{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue},
+		}
+	}
+	return o
+}
+
+func jobOf(parallelism, completions, succeeded int32, suspended bool) *batchv1.Job {
+	o := &batchv1.Job{ObjectMeta: ownerMeta(1), Spec: batchv1.JobSpec{Parallelism: &parallelism, Suspend: &suspended}}
+	if o.Status.Succeeded = succeeded; completions >= 0 {
+		o.Spec.Completions = &completions
+	}
+	return o
+}
+
+func statefulSet(replicas int32, policy appsv1.PodManagementPolicyType) *appsv1.StatefulSet {
+	return &appsv1.StatefulSet{
+		ObjectMeta: ownerMeta(1), Spec: appsv1.StatefulSetSpec{Replicas: &replicas, PodManagementPolicy: policy},
+	}
+}
+
+func quotaOf(name, resourceName, hard string, version int) *corev1.ResourceQuota {
+	m := meta(name, version)
+	m.Namespace = "default"
+	return &corev1.ResourceQuota{ObjectMeta: m, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourceName(resourceName): resource.MustParse(hard)},
+	}}
+}
+
+func expectedNames(s *model.Snapshot) string {
+	var out []string
+	for _, p := range s.Expected {
+		out = append(out, strings.TrimLeft(strings.TrimPrefix(p.Name, "web-expected-"), "0"))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestWhatOwnersHaveYetToCreateIsExpected(t *testing.T) {
+	two := []client.Object{
+		ownedBy("ReplicaSet", "web", "a", "", 2), ownedBy("ReplicaSet", "web", "b", "n", 3),
+	}
+	finished := ownedBy("Job", "web", "c", "n", 4)
+	finished.Status.Phase = corev1.PodSucceeded
+	gated := ownedBy("ReplicaSet", "web", "gated", "", 5)
+	gated.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "later"}}
+	for _, x := range []struct {
+		name    string
+		owner   client.Object
+		want    string
+		objects []client.Object
+	}{
+		{"five replicas, of which two are there", replicaSet(5, false, 1), "3 4 5", two},
+		{"one that another scheduler has is there too", replicaSet(5, false, 1), "4 5", append(two, gated)},
+		{"the controller cannot create more", replicaSet(5, true, 1), "", two},
+		{"nobody waits", replicaSet(5, false, 1), "", two[1:]},
+		{"no owner can be read", poolOf("p", 1), "", two},
+		{"a StatefulSet waits for each pod", statefulSet(5, appsv1.OrderedReadyPodManagement), "", two},
+		{"a StatefulSet does not wait", statefulSet(5, appsv1.ParallelPodManagement), "3 4 5", two},
+		{"parallelism", jobOf(4, 100, 0, false), "3 4", two},
+		{"what is left to complete", jobOf(4, 10, 7, false), "3", two},
+		{"its status does not know yet that one has succeeded", jobOf(4, 3, 0, false), "", append(two, finished)},
+		{"a work queue", jobOf(4, -1, 0, false), "3 4", two},
+		{"a work queue that is empty", jobOf(4, -1, 1, false), "", two},
+		{"suspended", jobOf(4, 100, 0, true), "", two},
+		{"a quota for pods", replicaSet(5, false, 1), "3", append(two, quotaOf("q", "pods", "3", 9))},
+		{"two quotas", replicaSet(9, false, 1), "3 4", append(two, quotaOf("q", "pods", "7", 9),
+			quotaOf("r", "requests.cpu", "4500m", 10))},
+		{"a quota that is used up", replicaSet(5, false, 1), "", append(two, quotaOf("q", "cpu", "1", 9))},
+	} {
+		w, _ := fresh()
+		for _, o := range append(x.objects[:len(x.objects):len(x.objects)], x.owner) {
+			w.Update(o)
+		}
+		if got := expectedNames(w.Snapshot()); got != x.want {
+			t.Errorf("%s: %q are expected, want %q", x.name, got, x.want)
+		}
+	}
+}
+
+func TestAnOwnerThatCreatesNothingIsStuck(t *testing.T) {
+	w, c := fresh()
+	w.Update(replicaSet(3, false, 1))
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 2))
+	first := w.Snapshot()
+	if got := expectedNames(first); got != "2 3" {
+		t.Fatalf("%q are expected", got)
+	}
+	if again := w.Snapshot(); &first.Expected[0] != &again.Expected[0] {
+		t.Error("what has not changed is made again")
+	}
+	changed(w)
+	c.Advance(nominated)
+	if !changed(w) {
+		t.Error("nobody is told that no more is expected")
+	}
+	if got := expectedNames(w.Snapshot()); got != "" {
+		t.Errorf("after %s without a pod %q are expected", nominated, got)
+	}
+	w.Update(replicaSet(4, false, 3))
+	if got := expectedNames(w.Snapshot()); got != "2 3 4" {
+		t.Errorf("scaled up, %q are expected", got)
+	}
+	c.Advance(time.Second)
+	w.Delete(replicaSet(4, false, 4))
+	if got := expectedNames(w.Snapshot()); got != "" {
+		t.Errorf("of a deleted ReplicaSet %q are expected", got)
+	}
+}
+
+func TestAPodTakesThePlaceOfTheOneThatWasExpected(t *testing.T) {
+	w, _ := fresh()
+	w.Update(claimOf("c1", "", 1))
+	w.Update(claimOf("c2", "", 2))
+	w.Update(replicaSet(4, false, 3))
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 4))
+	s, promised := w.Snapshot(), map[model.PodKey]string{}
+	for i, p := range s.Expected {
+		promised[p.PodKey] = fmt.Sprintf("c%d", 1+i/2)
+	}
+	w.Nominate(nil, promised)
+	w.Update(ownedBy("ReplicaSet", "web", "b", "", 5))
+	s = w.Snapshot()
+	if got := s.Pending[1].Nominated; got != "c1" {
+		t.Errorf("b came, and is nominated to %q", got)
+	}
+	if len(s.Expected) != 2 || s.Expected[0].Nominated != "c1" || s.Expected[1].Nominated != "c2" {
+		t.Errorf("still expected: %+v", s.Expected)
+	}
+}

@@ -1,0 +1,49 @@
+package solve
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// withExpectedPeers returns the cluster in which the expected pods whose shape a pending pod has wait too, so that
+// nodes are sized for all pods of a workload although its controller creates them one after another. They get what
+// pending pods leave: they are Virtual, and less important than any pod. Those below the policy's cutoff get nothing.
+func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
+	waits := map[int]bool{}
+	for i := range s.Pending {
+		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+			waits[p.Shape] = true
+		}
+	}
+	var peers []model.Pod
+	for _, p := range s.Expected {
+		if waits[p.Shape] && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
+			p.Virtual, p.Expected, p.Priority = true, true, math.MinInt32
+			peers = append(peers, p)
+		}
+	}
+	if len(peers) == 0 {
+		return s
+	}
+	out := *s
+	out.Pending = slices.Concat(s.Pending, peers)
+	model.SortPending(out.Pending)
+	return &out
+}
+
+// forgetExpected drops the expected pods that got nothing: nobody waits for an answer.
+func (d *Draft) forgetExpected() {
+	unanswered := map[model.PodKey]bool{}
+	for _, p := range d.from {
+		for _, g := range slices.Concat(p.groups, p.infeasible) {
+			g.pods = slices.DeleteFunc(g.pods, func(i int) bool {
+				pod := &p.s.Pending[i]
+				unanswered[pod.PodKey] = pod.Expected
+				return pod.Expected
+			})
+		}
+	}
+	d.Plan.Unplaced = slices.DeleteFunc(d.Plan.Unplaced, func(u model.Unplaced) bool { return unanswered[u.Pod] })
+}
