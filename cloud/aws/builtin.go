@@ -32,7 +32,7 @@ func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (
 	a := &account{o: Options{
 		AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemoryOverhead),
 	}}
-	return a.assemble(class, builtInOffers(offers)).types, assumed, nil
+	return a.assemble(class, builtInOffers(offers), nil).types, assumed, nil
 }
 
 // assumeResolved returns the class with a subnet in each zone and an image of each architecture.

@@ -47,14 +47,15 @@ func (p *Provider) Catalog(ctx context.Context, ref cloud.ClassRef) (_ []model.I
 // catalogs keeps the catalogue of each class.
 type catalogs struct {
 	*account
-	market *market
+	market  *market
+	subnets *subnetTracker
 
 	mu     sync.Mutex
 	byName map[string]*classCatalog // by cloudName
 }
 
-func newCatalogs(a *account, m *market) *catalogs {
-	return &catalogs{account: a, market: m, byName: map[string]*classCatalog{}}
+func newCatalogs(a *account, m *market, subnets *subnetTracker) *catalogs {
+	return &catalogs{account: a, market: m, subnets: subnets, byName: map[string]*classCatalog{}}
 }
 
 func (s *catalogs) forget(name string) {
@@ -72,9 +73,10 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if err != nil {
 		return nil, fmt.Errorf("catalog of %s: %w", title(class), err)
 	}
+	public := s.subnets.public(class.Status.Subnets)
 	version := ""
 	if class.ResourceVersion != "" {
-		version = string(class.UID) + "/" + class.ResourceVersion
+		version = fmt.Sprint(class.UID, class.ResourceVersion, public)
 	}
 	name := cloudName(class)
 	s.mu.Lock()
@@ -86,9 +88,9 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if problems := validate(class); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
-	print := fingerprint(class)
+	print := fingerprint(class, public)
 	if have == nil || have.generation != offers.generation || have.fingerprint != print {
-		fresh := s.assemble(class, offers)
+		fresh := s.assemble(class, offers, public)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
 			// The change does not concern this class: callers keep the slice that they know.
 			fresh.types = have.types
@@ -102,10 +104,10 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 }
 
 // fingerprint returns everything in a class on which its catalogue depends.
-func fingerprint(class *ec2v1.EC2NodeClass) string {
+func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	text, err := json.Marshal([]any{
 		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
-		class.AMIFamily(), class.Status.Subnets, class.Status.AMIs,
+		class.AMIFamily(), class.Status.Subnets, class.Status.AMIs, class.Spec.AssociatePublicIPAddress, public,
 	})
 	if err != nil { // these types always have a JSON form
 		return ""
@@ -113,7 +115,8 @@ func fingerprint(class *ec2v1.EC2NodeClass) string {
 	return string(text)
 }
 
-func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
+// assemble returns the catalogue of a class; public says which subnets give each instance a public address.
+func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[string]bool) *classCatalog {
 	c := &classCatalog{
 		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
@@ -126,11 +129,11 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
 	}
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
-	sizes, images := a.sizingOf(class), imageRequirements(class)
+	sizes, images, side := a.sizingOf(class), imageRequirements(class), sidePrices(class, a.o.AWS.Region, public)
 	for i := range g.types {
 		t := &g.types[i]
 		name := string(t.InstanceType)
-		offerings := g.offerings(a.o.AWS.Region, t, zones)
+		offerings := g.offerings(a.o.AWS.Region, t, zones, side)
 		if len(offerings) == 0 || arch(t) == "" {
 			continue
 		}
@@ -157,8 +160,10 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers) *classCatalog {
 }
 
 // offerings returns the zones and capacity types of a type, by zone, then capacity type. Spot without a known price has
-// the on-demand price.
-func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string) []model.Offering {
+// the on-demand price. side is what a node costs beside its instance, by zone.
+func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string,
+	side map[string]model.Price,
+) []model.Offering {
 	name := string(t.InstanceType)
 	price, priced := g.onDemand[name]
 	if !priced {
@@ -167,19 +172,24 @@ func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []
 	onDemand := priced && supports(t, ec2types.UsageClassTypeOnDemand)
 	spot := supports(t, ec2types.UsageClassTypeSpot)
 	var out []model.Offering
+	add := func(zone, capacityType string, instance model.Price) {
+		out = append(out, model.Offering{
+			Zone: zone, CapacityType: capacityType, Price: instance + side[zone], SidePrice: side[zone], Available: true,
+		})
+	}
 	for _, zone := range zones {
 		if !g.zones[name][zone] {
 			continue
 		}
 		if onDemand {
-			out = append(out, model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: price, Available: true})
+			add(zone, model.OnDemand, price)
 		}
 		spotPrice, known := g.spot[spotKey{name, zone}]
 		if !known {
 			spotPrice, known = price, priced
 		}
 		if spot && known {
-			out = append(out, model.Offering{Zone: zone, CapacityType: model.Spot, Price: spotPrice, Available: true})
+			add(zone, model.Spot, spotPrice)
 		}
 	}
 	return out

@@ -71,7 +71,9 @@ func (b *subnetTracker) describe(ctx context.Context, filters []ec2types.Filter)
 		return nil, err
 	}
 	for _, s := range out {
-		b.observe(awssdk.ToString(s.SubnetId), int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
+		id := awssdk.ToString(s.SubnetId)
+		b.observe(id, int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
+		b.givesPublic(id, awssdk.ToBool(s.MapPublicIpOnLaunch))
 	}
 	return out, nil
 }
@@ -114,7 +116,8 @@ func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v
 	return ready(condition), nil
 }
 
-// subnetTracker knows how many addresses subnets have left: what EC2 last said, less what launches have taken since.
+// subnetTracker knows how many addresses subnets have left: what EC2 last said, less what launches have taken since. It
+// also knows which of them give each new instance a public address.
 type subnetTracker struct {
 	*account
 
@@ -124,9 +127,10 @@ type subnetTracker struct {
 }
 
 type subnetState struct {
-	free  int64
-	at    time.Time
-	taken []taking
+	free   int64
+	public bool // mapPublicIpOnLaunch
+	at     time.Time
+	taken  []taking
 }
 
 type taking struct {
@@ -149,6 +153,26 @@ func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	}
 	s.free, s.at = free, started
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
+}
+
+// givesPublic records whether a known subnet gives public addresses.
+func (b *subnetTracker) givesPublic(id string, public bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.known[id].public = public
+}
+
+// public returns the IDs of those of the subnets that give each new instance a public address, as far as is known.
+func (b *subnetTracker) public(subnets []ec2v1.Subnet) map[string]bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := map[string]bool{}
+	for _, s := range subnets {
+		if k := b.known[s.ID]; k != nil && k.public {
+			out[s.ID] = true
+		}
+	}
+	return out
 }
 
 // full records that a subnet has no address left.

@@ -153,7 +153,7 @@ func newProvider(a *account) *Provider {
 		profiles: newProfiles(a), subnets: newSubnetTracker(a), templates: newTemplateCache(a),
 		launches: newLaunchStates(a.o.Clock), instances: newInstances(a),
 	}
-	p.catalogs = newCatalogs(a, p.market)
+	p.catalogs = newCatalogs(a, p.market, p.subnets)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
 	return p
 }

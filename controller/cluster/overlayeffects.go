@@ -148,7 +148,7 @@ func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offerin
 				break
 			}
 			key := model.OfferingKey{Type: typ, Zone: f.Zone, CapacityType: f.CapacityType}
-			s := statement[model.Price]{value: x.price(f.Price), by: x.name, weight: x.weight}
+			s := statement[model.Price]{value: x.price(f.Price-f.SidePrice) + f.SidePrice, by: x.name, weight: x.weight}
 			if was, ok := said.prices[key]; ok {
 				s.value = was.value
 			}

@@ -68,7 +68,7 @@ func dollars(p model.Price) float64 { return float64(p) / 1e6 }
 const offered = "karpenter_cloudprovider_instance_type_"
 
 var (
-	offeringPrice = newGauge(offered+"offering_price_estimate", "Price of an offering, in dollars an hour.",
+	offeringPrice = newGauge(offered+"offering_price_estimate", "Price of an offering's instance, in dollars an hour.",
 		"instance_type", "capacity_type", "zone")
 	offeringAvailable = newGauge(offered+"offering_available",
 		"1 if an offering can be had, 0 while the cloud lately had none.", "instance_type", "capacity_type", "zone")
@@ -100,7 +100,7 @@ func (v *view) offerings(ch chan<- prometheus.Metric) {
 				if !o.Available && o.RetryAt.After(v.now) {
 					offeringBackoff.put(ch, o.RetryAt.Sub(v.now).Seconds(), t.Name, o.CapacityType, o.Zone)
 				}
-				offeringPrice.put(ch, dollars(o.Price), t.Name, o.CapacityType, o.Zone)
+				offeringPrice.put(ch, dollars(o.Price-o.SidePrice), t.Name, o.CapacityType, o.Zone)
 				offeringAvailable.put(ch, available, t.Name, o.CapacityType, o.Zone)
 			}
 		}

@@ -31,25 +31,30 @@ func (c Catalogue) Types() []model.InstanceType {
 }
 
 // Types are those of a region's instance types that are admitted and offered in the zones, by Name, with EKS's
-// overhead, the region's prices and the labels that every type has.
+// overhead, the labels that every type has and the region's prices of instances and root volumes.
 func Types(region string, zones []string, admit func(*catalog.Type) bool, spot bool) []model.InstanceType {
+	side := catalog.VolumePrice(region, catalog.Volume{Type: "gp3", GiB: 20}) // the root volume of an AL2023 node
 	var out []model.InstanceType
 	for _, o := range catalog.Of(region).Offers() {
 		if !admit(o.Type) {
 			continue
 		}
 		t := typeOf(o.Type)
+		add := func(zone, capacityType string, instance int64) {
+			t.Offerings = append(t.Offerings, model.Offering{
+				Zone: zone, CapacityType: capacityType, Price: model.Price(instance + side), SidePrice: model.Price(side),
+				Available: true,
+			})
+		}
 		for i, z := range o.Zones {
 			if !slices.Contains(zones, z.Name) {
 				continue
 			}
 			if o.OnDemand > 0 {
-				t.Offerings = append(t.Offerings,
-					model.Offering{Zone: z.Name, CapacityType: model.OnDemand, Price: model.Price(o.OnDemand), Available: true})
+				add(z.Name, model.OnDemand, o.OnDemand)
 			}
 			if spot && i < len(o.Spot) && o.Spot[i] > 0 {
-				t.Offerings = append(t.Offerings,
-					model.Offering{Zone: z.Name, CapacityType: model.Spot, Price: model.Price(o.Spot[i]), Available: true})
+				add(z.Name, model.Spot, o.Spot[i])
 			}
 		}
 		if len(t.Offerings) == 0 {

@@ -44,7 +44,9 @@ func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	if small := types[1]; small.Name != "small" || small.Capacity[model.Memory] != 4096<<20 ||
 		small.Capacity[model.Pods] != 32 ||
 		len(small.Offerings) != 2 ||
-		small.Offerings[0] != (model.Offering{Zone: "lab-a", CapacityType: model.OnDemand, Price: 50_000, Available: true}) {
+		small.Offerings[0] != (model.Offering{
+			Zone: "lab-a", CapacityType: model.OnDemand, Price: 50_000 + 2_192, SidePrice: 2_192, Available: true,
+		}) {
 		t.Errorf("small is %+v", small)
 	}
 	result, err := provider.Launch(t.Context(), cloud.LaunchRequest{
