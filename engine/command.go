@@ -30,27 +30,26 @@ func (r *run) provision(to destinations, victims []*model.Node, policy model.Pol
 // command proposes to remove the nodes once the plan's launches are ready. From now on the run assumes that this has
 // happened.
 func (r *run) command(how model.Method, victims []*model.Node, plan model.Plan) {
-	r.commands = append(r.commands, commandOf(how, victims, &plan))
+	r.commands = append(r.commands, r.commandOf(how, victims, &plan))
 	for _, n := range victims {
 		r.take(n, true)
 	}
 	r.projected.apply(&plan, victims)
 }
 
-func commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {
+func (r *run) commandOf(how model.Method, victims []*model.Node, plan *model.Plan) model.Command {
 	c := model.Command{Method: how, Launches: plan.Launches, Placements: plan.Placements}
 	for _, n := range victims {
-		c.Removals = append(c.Removals, removalOf(n, how))
-		c.Saves += n.Price
+		c.Removals = append(c.Removals, r.removalOf(n, how))
 		c.Cost += movingCost(n)
 	}
+	c.Saves = r.priceOf(victims) - r.launchPrice(plan)
 	slices.SortFunc(c.Removals, func(a, b model.Removal) int { return cmp.Compare(a.Node, b.Node) })
 	text := fmt.Appendf(nil, "%q\n", how)
-	for _, r := range c.Removals {
-		text = fmt.Appendf(text, "%q %q\n", r.Node, r.Claim)
+	for _, x := range c.Removals {
+		text = fmt.Appendf(text, "%q %q\n", x.Node, x.Claim)
 	}
 	for i := range c.Launches {
-		c.Saves -= c.Launches[i].Chosen.Price
 		text = fmt.Appendf(text, "%q\n", c.Launches[i].ID)
 	}
 	c.ID = model.Digest(text)

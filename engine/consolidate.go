@@ -144,7 +144,7 @@ func (c *consolidation) alone(n *model.Node) model.Reason {
 	if reason := c.overBudget(n, c.pools[n.Pool].Disruption.AllowedUnderused); reason.Rule != "" {
 		return reason
 	}
-	if reason := c.worthIt([]*model.Node{n}, n.Price); reason.Rule != "" {
+	if reason := c.worthIt([]*model.Node{n}, c.effective(n)); reason.Rule != "" {
 		return reason // not even if nothing had to take its place
 	}
 	p, reason := c.propose([]*model.Node{n})

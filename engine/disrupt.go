@@ -191,7 +191,7 @@ func (r *run) keep(n *model.Node, reason model.Reason) { r.reasons[n.Name] = rea
 func (r *run) remove(n *model.Node, how model.Method) {
 	r.take(n, how != model.Overprovisioned)
 	r.projected.close(n.Name)
-	r.removals = append(r.removals, removalOf(n, how))
+	r.removals = append(r.removals, r.removalOf(n, how))
 }
 
 func (r *run) take(n *model.Node, budgeted bool) {
@@ -202,8 +202,8 @@ func (r *run) take(n *model.Node, budgeted bool) {
 	}
 }
 
-func removalOf(n *model.Node, how model.Method) model.Removal {
-	return model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: how, Saves: n.Price}
+func (r *run) removalOf(n *model.Node, how model.Method) model.Removal {
+	return model.Removal{Node: n.Name, Claim: n.Claim, Pool: n.Pool, Method: how, Saves: r.effective(n)}
 }
 
 func (r *run) plan() model.Plan {

@@ -119,7 +119,7 @@ func (c *consolidation) yield(p *proposal) float64 {
 	for _, n := range p.victims {
 		cost += movingCost(n)
 	}
-	return float64(priceOf(p.victims)-launchPrice(&p.plan)) / float64(cost)
+	return float64(c.priceOf(p.victims)-c.launchPrice(&p.plan)) / float64(cost)
 }
 
 // maxRepairs is how often a group is tried again without some of its nodes.

@@ -30,8 +30,7 @@ func TestOptimumIsBetweenBoundAndPlan(t *testing.T) {
 		}
 		cost := model.Price(0)
 		for i := range plan.Launches {
-			c := &plan.Launches[i].Chosen
-			cost += policy.Effective(c.Type, &model.Offering{Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price})
+			cost += policy.Effective(plan.Launches[i].Chosen.Price)
 		}
 		best := optimum(s, policy, plan, cost)
 		if plan.LowerBound > best {
@@ -90,7 +89,7 @@ func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	}
 	var policy model.Policy
 	if r.IntN(4) == 0 {
-		policy.NodeFee, policy.SpotRisk = model.Price(r.IntN(30_000)), r.IntN(40)
+		policy.NodeFee = model.Price(r.IntN(30_000))
 	}
 	return s, policy
 }
@@ -195,7 +194,7 @@ func (b *brute) machines(set int) (out []machineOf) {
 				continue
 			}
 			for _, o := range t.Offerings {
-				price := b.policy.Effective(t.Name, &o)
+				price := b.policy.Effective(o.Price)
 				if o.Available && o.Zone == zone && (best.price < 0 || price < best.price) {
 					best.price = price
 					best.as = model.Candidate{OfferingKey: model.OfferingKey{

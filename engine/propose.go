@@ -72,7 +72,7 @@ func (c *proposals) saves(p *proposal) (*proposal, model.Reason) {
 	if reason.Rule != "" {
 		return p, reason
 	}
-	if reason := c.worthIt(p.victims, priceOf(p.victims)-launchPrice(&p.plan)); reason.Rule != "" {
+	if reason := c.worthIt(p.victims, c.priceOf(p.victims)-c.launchPrice(&p.plan)); reason.Rule != "" {
 		return nil, reason
 	}
 	return p, c.paysBack(p)
@@ -104,16 +104,21 @@ func (p *proposal) unsettled() (out []model.Pod) {
 	return out
 }
 
-func priceOf(victims []*model.Node) (sum model.Price) {
-	for _, n := range victims {
-		sum += n.Price
+// effective returns what the node costs under the policy.
+func (r *run) effective(n *model.Node) model.Price { return r.policy.Effective(n.Price) }
+
+// priceOf returns what the nodes cost under the policy.
+func (r *run) priceOf(nodes []*model.Node) (sum model.Price) {
+	for _, n := range nodes {
+		sum += r.effective(n)
 	}
 	return sum
 }
 
-func launchPrice(plan *model.Plan) (sum model.Price) {
+// launchPrice returns what the launches of a plan cost under the policy.
+func (r *run) launchPrice(plan *model.Plan) (sum model.Price) {
 	for i := range plan.Launches {
-		sum += plan.Launches[i].Chosen.Price
+		sum += r.policy.Effective(plan.Launches[i].Chosen.Price)
 	}
 	return sum
 }

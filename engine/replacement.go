@@ -39,7 +39,7 @@ func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Rea
 		return model.Reason{}
 	}
 	holds, n := c.sum(pods), victims[0]
-	nearest, dearer := c.places().CostsAtLeast(&holds, solve.Ceiling{Real: n.Price, Effective: c.effective(n)}, &c.policy)
+	nearest, dearer := c.places().CostsAtLeast(&holds, c.effective(n), &c.policy)
 	if !dearer {
 		return model.Reason{}
 	}
@@ -90,10 +90,10 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 	if len(p.plan.Launches) == 0 {
 		return model.Reason{}
 	}
-	if launchPrice(&p.plan) >= priceOf(p.victims) {
+	if c.launchPrice(&p.plan) >= c.priceOf(p.victims) {
 		return notCheaper(p.plan.Launches...)
 	}
-	if reason := c.smallSaving(p.victims, priceOf(p.victims)-launchPrice(&p.plan)); reason.Rule != "" {
+	if reason := c.smallSaving(p.victims, c.priceOf(p.victims)-c.launchPrice(&p.plan)); reason.Rule != "" {
 		return reason
 	}
 	fromSpot := !slices.ContainsFunc(p.victims, func(n *model.Node) bool { return n.CapacityType != model.Spot })
@@ -104,7 +104,7 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 	few := toSpot && len(p.victims) == 1
 	if few {
 		c.planFor(p, solve.WithAllTypes(c.policy))
-		if len(p.plan.Unplaced) > 0 || launchPrice(&p.plan) >= priceOf(p.victims) {
+		if len(p.plan.Unplaced) > 0 || c.launchPrice(&p.plan) >= c.priceOf(p.victims) {
 			return notCheaper(p.plan.Launches...)
 		}
 	}
@@ -131,7 +131,7 @@ func (c *proposals) cheaper(p *proposal) model.Reason {
 
 // narrow restricts the launch to one capacity type: a launch that is cheaper only on spot must not fall back to
 // on-demand.
-func (c *proposals) narrow(l *model.Launch, below solve.Ceiling) model.Reason {
+func (c *proposals) narrow(l *model.Launch, below model.Price) model.Reason {
 	for _, capacityType := range []string{model.Reserved, model.Spot, model.OnDemand} {
 		if !canBe(l, capacityType) {
 			continue
@@ -145,7 +145,7 @@ func (c *proposals) narrow(l *model.Launch, below solve.Ceiling) model.Reason {
 }
 
 // toSpot narrows spot launches that replace spot nodes.
-func (c *proposals) toSpot(l *model.Launch, below solve.Ceiling, few bool) model.Reason {
+func (c *proposals) toSpot(l *model.Launch, below model.Price, few bool) model.Reason {
 	most := math.MaxInt
 	if few {
 		most = minCheaperTypes
@@ -164,37 +164,22 @@ func (c *proposals) toSpot(l *model.Launch, below solve.Ceiling, few bool) model
 // below returns the ceiling for one of the launches so that all of them together save enough; false if that is
 // impossible. In a group, a launch that may have the type of a victim must cost less than that victim, which could
 // otherwise stay.
-func (c *proposals) below(p *proposal, l *model.Launch) (solve.Ceiling, bool) {
-	going, coming := solve.Ceiling{}, solve.Ceiling{}
-	least := solve.Ceiling{Real: math.MaxInt64, Effective: math.MaxInt64}
+func (c *proposals) below(p *proposal, l *model.Launch) (model.Price, bool) {
+	least := model.Price(math.MaxInt64)
 	for _, n := range p.victims {
-		effective := c.effective(n)
-		going.Real, going.Effective = going.Real+n.Price, going.Effective+effective
 		if len(p.victims) > 1 && slices.Contains(l.Types, n.Type) {
-			least.Real, least.Effective = min(least.Real, n.Price), min(least.Effective, effective)
+			least = min(least, c.effective(n))
 		}
 	}
+	going := c.priceOf(p.victims)
 	if saving := c.requiredSaving(p.victims); saving > 0 {
-		going.Real -= saving - 1
-	}
-	for i := range p.plan.Launches {
-		one := c.counts(&p.plan.Launches[i])
-		coming.Real, coming.Effective = coming.Real+one.Real, coming.Effective+one.Effective
+		going -= saving - 1
 	}
 	if len(p.plan.Launches) == 1 {
-		return solve.Ceiling{Real: min(going.Real, least.Real), Effective: min(going.Effective, least.Effective)}, true
+		return min(going, least), true
 	}
-	one := c.counts(l)
-	return solve.Ceiling{
-		Real:      min(portion(one.Real, coming.Real, going.Real), least.Real),
-		Effective: min(portion(one.Effective, coming.Effective, going.Effective), least.Effective),
-	}, coming.Real < going.Real && coming.Effective < going.Effective
-}
-
-// counts returns what a launch costs as chosen.
-func (c *proposals) counts(l *model.Launch) solve.Ceiling {
-	o := model.Offering{CapacityType: l.Chosen.CapacityType, Price: l.Chosen.Price}
-	return solve.Ceiling{Real: l.Chosen.Price, Effective: c.policy.Effective(l.Chosen.Type, &o)}
+	coming := c.launchPrice(&p.plan)
+	return min(portion(c.policy.Effective(l.Chosen.Price), coming, going), least), coming < going
 }
 
 // portion returns one launch's share of what all launches may cost: its price, a part of the remainder in proportion

@@ -41,10 +41,10 @@ func (c *savings) worthIt(victims []*model.Node, saves model.Price) model.Reason
 // hopeless returns why the node stays even if nothing had to replace it.
 func (c *savings) hopeless(n *model.Node) model.Reason {
 	one := []*model.Node{n}
-	if reason := c.smallSaving(one, n.Price); reason.Rule != "" {
+	if reason := c.smallSaving(one, c.effective(n)); reason.Rule != "" {
 		return reason
 	}
-	return c.jobs(one, n.Price)
+	return c.jobs(one, c.effective(n))
 }
 
 // smallSaving reports that less is saved than the nodes' pools ask for; the zero Reason if it is enough.
@@ -134,11 +134,11 @@ func (c *savings) paysBack(p *proposal) model.Reason {
 
 // payback returns the time after which the proposal has saved what it costs.
 func (c *savings) payback(p *proposal) time.Duration {
-	launched, moves := launchPrice(&p.plan), int64(0)
+	launched, moves := c.launchPrice(&p.plan), int64(0)
 	for _, n := range p.victims {
 		moves += movingCost(n) - 1000
 	}
-	return c.policy.Payback(priceOf(p.victims)-launched, launched, moves)
+	return c.policy.Payback(c.priceOf(p.victims)-launched, launched, moves)
 }
 
 // remaining returns how long the node's pods can be expected to keep running.
@@ -185,7 +185,7 @@ func (c *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.key.Namespace, b.key.Namespace),
 			cmp.Compare(a.key.Name, b.key.Name))
 	})
-	launched := max(priceOf(victims)-max(saves, 0), 0)
+	launched := max(c.priceOf(victims)-max(saves, 0), 0)
 	lost := float64(float64(launched) * model.Handover.Seconds())
 	for _, u := range all {
 		lost += u.lost

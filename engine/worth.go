@@ -65,8 +65,3 @@ func (c *consolidation) waste(n *model.Node) float64 {
 	}
 	return out
 }
-
-// effective returns the node's price under the policy.
-func (c *proposals) effective(n *model.Node) model.Price {
-	return c.policy.Effective(n.Type, &model.Offering{CapacityType: n.CapacityType, Price: n.Price})
-}

@@ -127,7 +127,7 @@ func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 			wanted = max(wanted, (share+99)/100)
 		}
 		least += wanted
-		total += n.Price
+		total += j.policy.Effective(n.Price)
 	}
 	if least <= 0 {
 		return
@@ -138,9 +138,9 @@ func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 		if j.pools[l.Pool] == nil {
 			return
 		}
-		most := l.Chosen.Price
+		most := j.policy.Effective(l.Chosen.Price)
 		for _, w := range slices.Concat(j.optionsOf(l)...) {
-			most = max(most, clamp(w.offer.Price))
+			most = max(most, j.policy.Effective(w.offer.Price))
 		}
 		dearest += most
 	}

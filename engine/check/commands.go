@@ -21,7 +21,7 @@ func (j *disruption) command(c *model.Command) {
 			continue
 		}
 		victims = append(victims, n)
-		saves += n.Price
+		saves += j.policy.Effective(n.Price)
 		cost += j.victim(n, c, r)
 		switch c.Method {
 		case model.Drifted, model.Expired, model.CrowdedOut:
@@ -33,7 +33,7 @@ func (j *disruption) command(c *model.Command) {
 		}
 	}
 	for i := range c.Launches {
-		saves -= c.Launches[i].Chosen.Price
+		saves -= j.policy.Effective(c.Launches[i].Chosen.Price)
 	}
 	if saves != c.Saves || cost != c.Cost {
 		j.fail("price", object, "saves %d and costs %d, not %d and %d", saves, cost, c.Saves, c.Cost)

@@ -131,14 +131,6 @@ func TestConstraintsOfPodsAndNodes(t *testing.T) {
 			threeNodes + "pods 1 x cpu=1 require(rack=1, rack=2)",
 			func(b *builder) { b.place("na", "x-1") }, "constraints",
 		},
-		"dearer by the risk of spot": {
-			"type s cpu=4 memory=8Gi pods=30 offers(a spot 0.10, a on-demand 0.11)\npool general\npods 1 x cpu=1\npolicy spot-risk=20",
-			func(b *builder) { b.launch("s", "a", "x-1") }, "",
-		},
-		"the risk of spot makes another offering cheaper": {
-			"type s cpu=4 memory=8Gi pods=30 offers(a spot 0.10, a on-demand 0.11)\npool general\npods 1 x cpu=1\npolicy spot-risk=20",
-			func(b *builder) { b.launch("s", "", "x-1") }, "price",
-		},
 		"the fee of a node counts for the bound": {
 			zones + "pods 1 x cpu=1\npolicy node-fee=0.05",
 			func(b *builder) { b.launch("c4", "a", "x-1").plan.LowerBound = 150_000 }, "",
@@ -146,10 +138,6 @@ func TestConstraintsOfPodsAndNodes(t *testing.T) {
 		"a bound above price and fee": {
 			zones + "pods 1 x cpu=1\npolicy node-fee=0.05",
 			func(b *builder) { b.launch("c4", "a", "x-1").plan.LowerBound = 150_001 }, "lower bound",
-		},
-		"a machine that is too large for the policy": {
-			zones + "pods 1 x cpu=1\npolicy largest(cpu=4)",
-			func(b *builder) { b.launch("c8", "a", "x-1") }, "size",
 		},
 		"a pod below the cut-off uses room that is there": {
 			threeNodes + "pods 1 x cpu=1 priority=-1\npolicy cutoff=0",

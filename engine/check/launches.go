@@ -115,9 +115,6 @@ func (j launches) launchType(l *model.Launch, c *catalog, k *kind, options []*op
 	pods []model.PodKey, load *model.Resources,
 ) (least model.Price, found bool) {
 	object := "launch " + l.ID
-	if !j.policy.Admits(&k.Capacity) {
-		j.fail("size", object, "type %s is larger than the policy wants", k.Name)
-	}
 	for _, w := range options {
 		for _, pod := range pods {
 			constraints, volumes := j.satisfied(j.shape(pod), w.labels, custom)
@@ -134,7 +131,7 @@ func (j launches) launchType(l *model.Launch, c *catalog, k *kind, options []*op
 		if r := total.Shortest(k.Allocatable); r >= 0 {
 			j.fail("fits", object, "type %s: resource %d: %d asked, %d allocatable", k.Name, r, total[r], k.Allocatable[r])
 		}
-		if price := j.policy.Effective(k.Name, w.offer); !found || price < least {
+		if price := j.policy.Effective(w.offer.Price); !found || price < least {
 			least, found = price, true
 		}
 	}
@@ -196,7 +193,7 @@ func (j launches) chosen(l *model.Launch, c *catalog) {
 	var mine *option
 	least := model.Price(-1)
 	for _, w := range j.optionsOf(l)[0] {
-		if price := j.policy.Effective(k.Name, w.offer); least < 0 || price < least {
+		if price := j.policy.Effective(w.offer.Price); least < 0 || price < least {
 			least = price
 		}
 		if mine == nil && w.offer.Zone == l.Chosen.Zone && w.offer.CapacityType == l.Chosen.CapacityType {
@@ -207,7 +204,7 @@ func (j launches) chosen(l *model.Launch, c *catalog) {
 		j.fail("price", object, "chosen offering %v cannot be had", l.Chosen.OfferingKey)
 		return
 	}
-	effective := j.policy.Effective(k.Name, mine.offer)
+	effective := j.policy.Effective(mine.offer.Price)
 	if clamp(mine.offer.Price) != l.Chosen.Price || effective != least {
 		j.fail("price", object, "chosen %v, offering %v counts for %d, the best for %d", l.Chosen, *mine.offer, effective,
 			least)
@@ -230,7 +227,7 @@ func (j launches) offering(x model.Candidate) (model.Price, bool) {
 		for _, w := range k.options {
 			if w.offer.Available && w.offer.Zone == x.Zone && w.offer.CapacityType == x.CapacityType &&
 				clamp(w.offer.Price) == x.Price {
-				return j.policy.Effective(x.Type, w.offer), true
+				return j.policy.Effective(w.offer.Price), true
 			}
 		}
 	}

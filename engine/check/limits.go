@@ -43,9 +43,7 @@ func (j *judge) limits() {
 func (j *judge) lowerBound() {
 	var total model.Price
 	for i := range j.plan.Launches {
-		c := &j.plan.Launches[i].Chosen
-		o := model.Offering{Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price, Available: true}
-		total += j.policy.Effective(c.Type, &o)
+		total += j.policy.Effective(j.plan.Launches[i].Chosen.Price)
 	}
 	if j.plan.LowerBound > total || j.plan.LowerBound < 0 {
 		j.fail("lower bound", "plan", "counts for %d, but is said to cost at least %d", total, j.plan.LowerBound)

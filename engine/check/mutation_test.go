@@ -308,16 +308,6 @@ var mutations = []mutation{
 		"the runner-up is nowhere", "price",
 		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) },
 	},
-	{"the policy counts otherwise", "price", func(p *plan) bool {
-		l, _, t := p.launch()
-		if l == nil || len(l.Types) < 2 || t.Name == "" || l.Chosen.Price < 1000 || p.SpotRisk != 0 ||
-			len(p.Performance) > 0 {
-			return false
-		}
-		family := func(name string) string { f, _, _ := strings.Cut(name, "."); return f }
-		p.Performance = []model.Performance{{Family: family(l.Types[1]), Percent: 1_000_000}}
-		return family(l.Types[0]) != family(l.Types[1])
-	}},
 	{"the type is sold out", "available", func(p *plan) bool {
 		_, _, t := p.launch()
 		for i := 0; t != nil && i < len(t.Offerings); i++ {
@@ -395,14 +385,6 @@ var mutations = []mutation{
 	{"the priority is below the cut-off", "priority", func(p *plan) bool {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, math.MaxInt32
 		return len(p.Launches) > 0
-	}},
-	{"the machine is one millicore too large", "size", func(p *plan) bool {
-		_, _, t := p.launch()
-		if t == nil || t.Capacity[model.CPU] < 2 {
-			return false
-		}
-		p.Largest[model.CPU] = t.Capacity[model.CPU] - 1
-		return true
 	}},
 	{
 		"the pod must wait", "blocked",

@@ -56,7 +56,7 @@ func (j *disruption) goes(r model.Removal) *model.Node {
 		return nil
 	}
 	j.seen[r.Node] = true
-	if n.Claim == "" || n.Claim != r.Claim || n.Pool != r.Pool || n.Price != r.Saves {
+	if n.Claim == "" || n.Claim != r.Claim || n.Pool != r.Pool || j.policy.Effective(n.Price) != r.Saves {
 		j.fail("managed", object, "the removal is not about claim %q of pool %q", n.Claim, n.Pool)
 	}
 	if n.Deleting {

@@ -17,7 +17,7 @@ func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 	var total, dearest model.Price
 	spot := true
 	for _, n := range victims {
-		total += n.Price
+		total += j.policy.Effective(n.Price)
 		spot = spot && n.CapacityType == model.Spot
 	}
 	for i := range c.Launches {
@@ -27,7 +27,7 @@ func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 		}
 		worst, again := model.Price(0), false
 		for _, w := range slices.Concat(j.optionsOf(l)...) {
-			worst = max(worst, clamp(w.offer.Price))
+			worst = max(worst, j.policy.Effective(w.offer.Price))
 			again = again || w.offer.CapacityType == model.Spot
 		}
 		dearest += worst

@@ -26,13 +26,13 @@ func Alternatives(s *Snapshot, policy Policy, l *Launch, limit int) []Candidate 
 		for o := range it.Offerings {
 			f := &it.Offerings[o]
 			if f.Available && allows(zones, f.Zone) && allows(capacities, f.CapacityType) &&
-				(best == nil || policy.Effective(it.Name, f) < policy.Effective(it.Name, best)) {
+				(best == nil || f.Price < best.Price) {
 				best = f
 			}
 		}
 		if best != nil {
 			key := OfferingKey{Type: it.Name, Zone: best.Zone, CapacityType: best.CapacityType}
-			counts[key] = policy.Effective(it.Name, best)
+			counts[key] = best.Price
 			out = append(out, Candidate{OfferingKey: key, Price: best.Price})
 		}
 	}

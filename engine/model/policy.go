@@ -1,10 +1,5 @@
 package model
 
-import (
-	"math"
-	"strings"
-)
-
 // Solver selects the algorithm that searches for a plan.
 type Solver string
 
@@ -71,13 +66,6 @@ type Policy struct {
 	NodeFee Price
 	// WaitPrice is what it costs if a pod is Pending, per hour and pod; 0 = nothing.
 	WaitPrice Price
-	// SpotRisk is the percentage that the risk of interruption adds to spot prices when offerings are compared.
-	SpotRisk int
-	// Largest is the maximum of each resource that one node may have; 0 = unlimited.
-	Largest Resources
-	// Performance gives the relative speed of instance families with the same vCPUs; faster ones count as that much
-	// cheaper. By Family.
-	Performance []Performance
 	// PriorityCutoff: nothing is launched for pods of lower priority; they may use existing capacity.
 	PriorityCutoff    int32
 	HasPriorityCutoff bool
@@ -97,35 +85,9 @@ type Policy struct {
 // drift was complete. The zero value is the beginning.
 type Cursor struct{ Drifted, Underutilized string }
 
-// Performance is the speed of an instance family in percent of the usual: 120 = a fifth faster.
-type Performance struct {
-	Family  string // such as "m8g": the part of a type's name before the dot
-	Percent int
-}
-
-// Effective returns the price by which offerings are compared: the offering's price with the policy's risk, speed and
-// fee. Under the default policy it is the price itself. It is never negative and never above 2^40.
-func (p *Policy) Effective(typeName string, o *Offering) Price {
+// Effective returns what a node of a price costs under the policy, per hour: the price and the fee. It is never
+// negative and never above 2^40.
+func (p *Policy) Effective(price Price) Price {
 	const most = 1 << 40
-	price := min(max(o.Price, 0), most)
-	if o.CapacityType == Spot && p.SpotRisk > 0 {
-		price += price / 100 * Price(min(p.SpotRisk, 10_000))
-	}
-	family, _, _ := strings.Cut(typeName, ".")
-	for _, f := range p.Performance {
-		if f.Family == family && f.Percent > 0 {
-			price = Price(math.Round(float64(price) * 100 / float64(f.Percent)))
-		}
-	}
-	return min(price+min(max(p.NodeFee, 0), most), most)
-}
-
-// Admits reports whether the policy allows nodes of this capacity.
-func (p *Policy) Admits(capacity *Resources) bool {
-	for i, most := range p.Largest {
-		if most > 0 && capacity[i] > most {
-			return false
-		}
-	}
-	return true
+	return min(min(max(price, 0), most)+min(max(p.NodeFee, 0), most), most)
 }

@@ -159,7 +159,7 @@ func unmoved(r model.Reason) string {
 		if r.Best == "" {
 			return "its pods cost as much elsewhere"
 		}
-		return fmt.Sprintf("no cheaper node fits its pods; the cheapest is %s at $%s/h", r.BestOf, r.Best)
+		return fmt.Sprintf("no cheaper node fits its pods; the cheapest is %s at %s", r.BestOf, exact(r.Best))
 	case model.RuleBalanced:
 		return fmt.Sprintf("moving its pods saves too little for consolidationPolicy: Balanced (score %s, required %s)",
 			r.Best, r.Detail)
@@ -216,8 +216,8 @@ func preference(r model.Reason) string {
 	case model.RuleUnclear:
 		return fmt.Sprintf("no node of pool %s is disrupted until this is corrected: %s", r.Object, r.Detail)
 	case model.RuleSmallSaving:
-		return fmt.Sprintf("it would save $%s/h, and pool %s requires $%s/h or more (nodeless.sh/minimum-saving)", r.Best,
-			r.Object, r.Detail)
+		return fmt.Sprintf("it would save %s, and pool %s requires %s or more (nodeless.sh/minimum-saving)", exact(r.Best),
+			r.Object, exact(r.Detail))
 	case model.RuleJob:
 		return fmt.Sprintf("%s of a Job is expected to finish in about %s, before moving it pays off "+
 			"(nodeless.sh/wait-for-jobs)",

@@ -3,6 +3,7 @@ package reason
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -75,6 +76,15 @@ func PerHour(dollars float64) string {
 		text = text[:len(text)-1]
 	}
 	return "$" + text + "/h"
+}
+
+// exact is an exact amount of dollars per hour, as a Reason has it, as people read it.
+func exact(dollars string) string {
+	d, err := strconv.ParseFloat(dollars, 64)
+	if err != nil {
+		return "$" + dollars + "/h"
+	}
+	return PerHour(d)
 }
 
 // Some names the first of a list, and how many more there are.

@@ -69,7 +69,7 @@ func (s *Screen) addView(v *View, room Headroom, policy *model.Policy) {
 	types, largest := NewBits(len(v.Net)), model.Resources{}
 	for t := range v.Net {
 		capacity := &v.Pool.Types[t].Capacity
-		if !v.Eligible.Has(t) || !policy.Admits(capacity) || !room.Allows(&v.Pool.Limits, capacity) ||
+		if !v.Eligible.Has(t) || !room.Allows(&v.Pool.Limits, capacity) ||
 			!slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return f.Available }) {
 			continue
 		}

@@ -71,16 +71,13 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 // says.
 func (v *View) ApplyPolicy(policy *model.Policy) {
 	v.BestEffort = policy.MinValues == model.BestEffort
-	if policy.NodeFee <= 0 && policy.SpotRisk <= 0 && len(policy.Performance) == 0 {
+	if policy.NodeFee <= 0 {
 		return
 	}
 	for t := range v.Offers {
 		for i := range v.Offers[t] {
 			f := &v.Offers[t][i]
-			f.Price = policy.Effective(v.Pool.Types[t].Name, &model.Offering{
-				CapacityType: v.Capacities[f.Capacity],
-				Price:        f.Real,
-			})
+			f.Price = policy.Effective(f.Real)
 		}
 	}
 }

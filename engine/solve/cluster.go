@@ -19,7 +19,7 @@ type Cluster struct {
 	whatIf bool        // the plan in the making is one of which nobody reads the bound
 	cutoff model.Price // of that plan: see WhatIf
 
-	real, effective *priceFloor // nil until they are needed: see CostsAtLeast
+	floor *priceFloor // nil until it is needed: see CostsAtLeast
 }
 
 // NewCluster prepares a cluster without pending pods. The snapshot's Nodes must belong to the caller alone: see

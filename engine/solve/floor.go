@@ -19,6 +19,7 @@ type priceFloor struct {
 // pricedType is an available offering with the allocatable resources that daemons leave; cheapest first in priceFloor.
 type pricedType struct {
 	price        model.Price
+	real         model.Price
 	net          *model.Resources
 	typ          string
 	capacityType string
@@ -43,8 +44,8 @@ func measure(r *model.Resources, m int) float64 {
 	return float64((1-share)*float64(r[model.CPU])) + float64(share*float64(r[model.Memory])/memoryPerMillicore)
 }
 
-// newPriceFloor returns the floor of the views' offerings by the given price.
-func newPriceFloor(views []*rules.View, price func(*rules.Offer) model.Price) *priceFloor {
+// newPriceFloor returns the floor of the views' offerings by effective price.
+func newPriceFloor(views []*rules.View) *priceFloor {
 	f := &priceFloor{}
 	for _, v := range views {
 		if v.Pool.NotReady != "" {
@@ -53,7 +54,9 @@ func newPriceFloor(views []*rules.View, price func(*rules.Offer) model.Price) *p
 		for t := range v.Eligible.All() {
 			for i := range v.Offers[t] {
 				if o := &v.Offers[t][i]; o.Available {
-					f.offers = append(f.offers, pricedType{price(o), &v.Net[t], v.Pool.Types[t].Name, v.Capacities[o.Capacity]})
+					f.offers = append(f.offers, pricedType{
+						o.Price, o.Real, &v.Net[t], v.Pool.Types[t].Name, v.Capacities[o.Capacity],
+					})
 				}
 			}
 		}
@@ -115,16 +118,14 @@ func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
 // CostsAtLeast reports, without making a plan, whether nodes that hold the load together cost the ceiling or more, and
 // returns the cheapest single offering that holds it. If no offering does it reports false: then a plan must find the
 // reason.
-func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling Ceiling, policy *model.Policy) (model.Candidate, bool) {
-	if c.real == nil {
-		views := c.viewsOf(c.pods, policy)
-		c.real = newPriceFloor(views, func(o *rules.Offer) model.Price { return o.Real })
-		c.effective = newPriceFloor(views, func(o *rules.Offer) model.Price { return o.Price })
+func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling model.Price, policy *model.Policy) (model.Candidate, bool) {
+	if c.floor == nil {
+		c.floor = newPriceFloor(c.viewsOf(c.pods, policy))
 	}
-	one := c.real.cheapestHolding(load)
-	if one < 0 || !c.real.reaches(ceiling.Real, load) && !c.effective.reaches(ceiling.Effective, load) {
+	one := c.floor.cheapestHolding(load)
+	if one < 0 || !c.floor.reaches(ceiling, load) {
 		return model.Candidate{}, false
 	}
-	o := &c.real.offers[one]
-	return model.Candidate{OfferingKey: model.OfferingKey{Type: o.typ, CapacityType: o.capacityType}, Price: o.price}, true
+	o := &c.floor.offers[one]
+	return model.Candidate{OfferingKey: model.OfferingKey{Type: o.typ, CapacityType: o.capacityType}, Price: o.real}, true
 }

@@ -36,7 +36,7 @@ func TestPriceFloorIsALowerBound(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	known, tries := 0, 0
 	for range 3000 {
-		f := newPriceFloor(ladderOf(random), func(o *rules.Offer) model.Price { return o.Real })
+		f := newPriceFloor(ladderOf(random))
 		cost, holds := model.Price(0), model.Resources{}
 		nodes := 1 + random.IntN(4)
 		full := 0.9
@@ -75,7 +75,7 @@ func TestPriceFloorIsALowerBound(t *testing.T) {
 // Where one resource is all that is asked for, several small nodes count with what each of them lacks for its
 // daemon.
 func TestPriceFloorWithoutAnOffering(t *testing.T) {
-	f := newPriceFloor(ladderOf(rand.New(rand.NewPCG(1, 1))), func(o *rules.Offer) model.Price { return o.Real })
+	f := newPriceFloor(ladderOf(rand.New(rand.NewPCG(1, 1))))
 	gpus := model.Resources{model.NvidiaGPU: 1}
 	if f.cheapestHolding(&gpus) >= 0 {
 		t.Error("no type has a GPU")
@@ -83,7 +83,7 @@ func TestPriceFloorWithoutAnOffering(t *testing.T) {
 	if !f.reaches(1<<39, &gpus) {
 		t.Error("a GPU cannot be had at any price")
 	}
-	empty := newPriceFloor(nil, nil)
+	empty := newPriceFloor(nil)
 	if !empty.reaches(1, &model.Resources{model.CPU: 1}) || empty.cheapestHolding(&gpus) >= 0 {
 		t.Error("where nothing is offered nothing can be had")
 	}

@@ -7,15 +7,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Ceiling is an exclusive upper bound of a launch's price, in real and in effective prices.
-type Ceiling struct{ Real, Effective model.Price }
-
-// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling: to the zones in
+// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling under the policy: to the zones in
 // which its cheapest type does, and to the types that do in all of these. It names at most types of them, unless
 // minValues need more; minValues are relaxed no further. It returns the launch, the number of types that are cheap
 // enough, and whether a launch is left.
 func (c *Cluster) Narrow(
-	policy *model.Policy, l model.Launch, capacityType string, ceiling Ceiling, types int,
+	policy *model.Policy, l model.Launch, capacityType string, ceiling model.Price, types int,
 ) (model.Launch, int, bool) {
 	pool := slices.IndexFunc(c.pods.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
 	v := *c.viewsOf(c.pods, policy)[pool]
@@ -52,7 +49,7 @@ func (c *Cluster) Narrow(
 // narrowing is the state of one Narrow.
 type narrowing struct {
 	v       *rules.View
-	ceiling Ceiling
+	ceiling model.Price
 	rules.OfferSet
 }
 
@@ -97,7 +94,7 @@ func (n *narrowing) open(f rules.Offer) bool {
 }
 
 func (n *narrowing) less(f rules.Offer) bool {
-	return f.Real < n.ceiling.Real && f.Price < n.ceiling.Effective
+	return f.Price < n.ceiling
 }
 
 // launch returns the launch with the types that are kept.

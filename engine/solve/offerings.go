@@ -51,7 +51,7 @@ func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
 func (b *nodeBuilder) bears(n *plannedNode, t int) bool {
 	v := b.views[n.view]
 	x := &v.Pool.Types[t]
-	if !n.load.Fits(v.Net[t]) || !b.policy.Admits(&x.Capacity) || !b.rooms[n.view].Allows(&v.Pool.Limits, &x.Capacity) {
+	if !n.load.Fits(v.Net[t]) || !b.rooms[n.view].Allows(&v.Pool.Limits, &x.Capacity) {
 		return false
 	}
 	for _, limit := range x.AttachLimits {

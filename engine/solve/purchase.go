@@ -216,7 +216,7 @@ func (x *purchase) appendBins(all []offeredBin, view int) []offeredBin {
 	})
 	for t := range v.Eligible.All() {
 		typ := &v.Pool.Types[t]
-		if !x.policy.Admits(&typ.Capacity) || !x.relaxed && !x.flexible(v, t) {
+		if !x.relaxed && !x.flexible(v, t) {
 			continue
 		}
 		size, charge := x.sizeOfType(v, t), amounts(&typ.Capacity, limited)

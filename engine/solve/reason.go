@@ -92,7 +92,6 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 	if len(options) == 0 && p.blameDaemonPort(g, v, &out) {
 		return out
 	}
-	p.blameLargest(g, v, options, &out)
 	return out
 }
 
@@ -109,30 +108,6 @@ func (p explainer) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdi
 		}
 	}
 	return false
-}
-
-// blameLargest names the resource of the policy's largest node that the group exceeds, if no type that the policy
-// admits fits.
-func (p explainer) blameLargest(g *group, v *rules.View, options []rules.Option, out *model.PoolVerdict) {
-	if p.policy.Largest == (model.Resources{}) {
-		return
-	}
-	for t := range v.Net {
-		if p.policy.Admits(&v.Pool.Types[t].Capacity) && g.request.Fits(v.Net[t]) &&
-			slices.ContainsFunc(options, func(o rules.Option) bool { return o.Types.Has(t) }) {
-			return
-		}
-	}
-	at := -1
-	for r, limit := range p.policy.Largest {
-		if limit > 0 && (at < 0 || g.request[r] > limit && g.request[at] <= p.policy.Largest[at]) {
-			at = r
-		}
-	}
-	name := p.s.ResourceNames[at]
-	out.Object, out.Detail = name, model.Quantity(name, g.request[at])
-	out.Best = model.Quantity(name, p.policy.Largest[at])
-	endFunnel(out, model.RuleResource)
 }
 
 // endFunnel adds a step to the funnel: the rule left none of the pool's types.

@@ -92,8 +92,7 @@ func addLaunches(plan *model.Plan, policy model.Policy, launches []model.Launch)
 	}
 	var price model.Price
 	for i := range launches {
-		c := &launches[i].Chosen
-		price += policy.Effective(c.Type, &model.Offering{CapacityType: c.CapacityType, Price: c.Price})
+		price += policy.Effective(launches[i].Chosen.Price)
 	}
 	if len(plan.Launches) == 0 || plan.LowerBound > 0 { // else the bound is not known
 		plan.LowerBound = min(plan.LowerBound, math.MaxInt64-price) + price

@@ -87,9 +87,6 @@ func (z *zoning) offeredTo(class int) []zonalType {
 	c := z.classes.list[class]
 	for vi, v := range z.views {
 		for t := range v.Net {
-			if !z.policy.Admits(&v.Pool.Types[t].Capacity) {
-				continue
-			}
 			first := len(out)
 			for _, f := range v.Offers[t] {
 				if !f.Available || c.optionFor(vi, t, &f, true) < 0 {

@@ -228,16 +228,6 @@ func Policy(seed uint64) model.Policy {
 		p.NodeFee = pick[model.Price](r, 5_000, 1_000_000, -1, math.MaxInt64)
 	}
 	if r.chance(20) {
-		p.SpotRisk = pick(r, 10, 100, -5, math.MaxInt)
-	}
-	if r.chance(20) {
-		p.Largest[model.CPU] = pick[int64](r, 8_000, 32_000, -1, 1)
-	}
-	if r.chance(20) {
-		p.Performance = []model.Performance{{Family: "c2", Percent: 120}, {Family: "m1", Percent: pick(r, 80, 0, -3,
-			math.MaxInt)}}
-	}
-	if r.chance(20) {
 		p.HasPriorityCutoff, p.PriorityCutoff = true, pick[int32](r, 0, 1, 1000, 1001, math.MinInt32)
 	}
 	if r.chance(30) {

@@ -53,7 +53,7 @@ func DisruptionPolicy(seed uint64) model.Policy {
 		p.After.Underutilized = fmt.Sprintf("machine-%d", r.IntN(9))
 	}
 	if r.chance(20) {
-		p.SpotRisk = r.IntN(60)
+		p.NodeFee = model.Price(r.IntN(60_000))
 	}
 	return p
 }

@@ -126,8 +126,6 @@ func TestParseErrorsNameLineAndField(t *testing.T) {
 		"node n price=NaN":                "NaN",
 		"policy solver=best":              "solver=best",
 		"policy preferences=maybe":        "preferences=maybe",
-		"policy largest(gpus=1)":          "gpus",
-		"policy performance(m8g)":         "performance(m8g)",
 		"policy cutoff=low":               "cutoff=low",
 		"policy verbose":                  `unknown field "verbose"`,
 	} {

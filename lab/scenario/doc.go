@@ -33,7 +33,7 @@
 //	     calc-1 as calc job=5m|10m|12m job-ends=1h)   # a Job's pod: running for 5m; earlier ones ran for 10m and 12m
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
 //
-//	     min-values=best-effort spot-risk=10 largest(cpu=64) performance(m8g=120) cutoff=0 spot-to-spot
+//	     min-values=best-effort cutoff=0 spot-to-spot
 //	     wait-price=0.6 move-price=0.001 max-what-ifs=20 after=n7
 //	     after-drifted=general=2026-01-02T03:04:05Z/n7
 //

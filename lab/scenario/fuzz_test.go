@@ -17,7 +17,7 @@ func FuzzScenario(f *testing.F) {
 	f.Add("type c2 cpu=2 offers(a spot 0.04)\npool p require(arch=arm64@2)\npods 2 web cpu=1 any(zone=a) prefer(1 zone=b)\nnode n type=c2 runs(a)")
 	f.Add("(")
 	f.Add("pods 1 a blocked(\"x\\\"y\") volume(\"a b\" alone: zone=a; rack=\"1 2\")\npod \"x/y\"/z as=a uid=u age=none")
-	f.Add("now 2020-01-01T00:00:00Z\npolicy largest(cpu=1, resource-20=3) performance(c=1) cutoff=-5 solver=first-fit preferences=respect node-fee=1e3")
+	f.Add("now 2020-01-01T00:00:00Z\npolicy cutoff=-5 solver=first-fit preferences=respect node-fee=1e3")
 	for _, pattern := range []string{"../../engine/testdata/*.txt", "../../engine/testdata/pending/*.txt"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {

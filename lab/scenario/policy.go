@@ -1,11 +1,6 @@
 package scenario
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/nodeless/nodeless/engine/model"
-)
+import "github.com/nodeless/nodeless/engine/model"
 
 func policyFields(p *model.Policy) []field {
 	return []field{
@@ -20,7 +15,6 @@ func policyFields(p *model.Policy) []field {
 		money("node-fee", &p.NodeFee),
 		money("wait-price", &p.WaitPrice),
 		money("move-price", &p.MovePrice),
-		number("spot-risk", &p.SpotRisk),
 		word("spot-to-spot", &p.SpotToSpot),
 		number("max-what-ifs", &p.MaxWhatIfs),
 		text("after", &p.After.Underutilized),
@@ -33,14 +27,4 @@ func (p *parser) addPolicy(l *line) {
 	policy := &p.policy
 	l.fields(1, append(policyFields(policy), number("cutoff", &policy.PriorityCutoff))...)
 	_, policy.HasPriorityCutoff = l.value("cutoff")
-	policy.Largest = p.override(l, model.Resources{}, "largest", lists(l.group("largest")))
-	for _, item := range lists(l.group("performance")) {
-		family, text, _ := cut(item, "=")
-		percent, err := whole[int](text)
-		if err != nil {
-			l.failf("performance(%s): want family=percent", item)
-		}
-		policy.Performance = append(policy.Performance, model.Performance{Family: leaf(family), Percent: percent})
-	}
-	slices.SortFunc(policy.Performance, func(a, b model.Performance) int { return strings.Compare(a.Family, b.Family) })
 }

@@ -142,12 +142,11 @@ node n2 type=c2 used(cpu=1) attach(ebs=3) runs(web-2 as web)
 
 func TestParsePolicy(t *testing.T) {
 	_, p, err := Parse(`policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
- spot-risk=10 largest(cpu=64) performance(m8g=120, c7=90) cutoff=0 min-values=best-effort`)
+ wait-price=0.6 move-price=0.001 cutoff=0 min-values=best-effort`)
 	want := model.Policy{
 		MaxTypes: 3, MaxSteps: 100, Solver: model.FirstFit, Preferences: model.Respect, MinValues: model.BestEffort,
 		PreferencePrice: 10_000, NodeFee: 20_000,
-		SpotRisk: 10, Largest: model.Resources{model.CPU: 64_000}, HasPriorityCutoff: true,
-		Performance: []model.Performance{{Family: "c7", Percent: 90}, {Family: "m8g", Percent: 120}},
+		WaitPrice: 600_000, MovePrice: 1_000, HasPriorityCutoff: true,
 	}
 	if err != nil || !reflect.DeepEqual(p, want) {
 		t.Errorf("got %+v, %v, want %+v", p, err, want)

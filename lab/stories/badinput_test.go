@@ -67,7 +67,7 @@ func TestBadInput(t *testing.T) {
 	t.Run("a choice that nobody knows", func(t *testing.T) {
 		for flag, value := range map[string]string{
 			"--preference-policy": "Sometimes", "--node-fee": "-1",
-			"--spot-risk": "1e9",
+			"--move-price": "1e9", "--wait-price": "NaN", "--preference-price": "-0.01",
 		} {
 			if out, err := c.run("run", "--cluster-name", "x", flag, value); err == nil || !strings.Contains(out, flag) {
 				t.Errorf("%s %s: error %v, output %q", flag, value, err, out)

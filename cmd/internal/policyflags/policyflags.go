@@ -18,7 +18,6 @@ type Flags struct {
 	PreferencePolicy string  // Priced, Respect or Ignore; Karpenter knows the last two
 	MinValuesPolicy  string  // Strict or BestEffort
 	PreferencePrice  float64 // dollars per hour for a preference of weight 100, when Priced
-	SpotRisk         int     // percent
 	Prices
 	PriorityCutoff int32 // noCutoff = none
 	featureGates   string
@@ -71,7 +70,6 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 	f.Float64Var(&c.PreferencePrice, "preference-price", model.DefaultPreferencePrice.Dollars(),
 		"dollars per hour that keeping a preference of weight 100 may cost; less for smaller weights")
 	c.Prices.Add(f)
-	f.IntVar(&c.SpotRisk, "spot-risk", 0, "percentage added to spot prices when offerings are compared")
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
 		"pods of lower priority may use existing nodes, but no node is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"
@@ -121,10 +119,6 @@ func (c *Flags) policy() (p model.Policy, err error) {
 	if err = c.Apply(&p); err != nil {
 		return p, err
 	}
-	if c.SpotRisk < 0 || c.SpotRisk > 1000 {
-		return p, fmt.Errorf("--spot-risk %d: use a percentage from 0 to 1000", c.SpotRisk)
-	}
-	p.SpotRisk = c.SpotRisk
 	if c.PriorityCutoff != noCutoff {
 		p.PriorityCutoff, p.HasPriorityCutoff = c.PriorityCutoff, true
 	}

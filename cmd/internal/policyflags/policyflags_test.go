@@ -19,9 +19,9 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 	}{
 		{Flags{PriorityCutoff: noCutoff}, model.Policy{}, ""},
 		{
-			Flags{PreferencePolicy: "Respect", Prices: Prices{0.01, 2, 0.5}, SpotRisk: 10, PriorityCutoff: -10},
+			Flags{PreferencePolicy: "Respect", Prices: Prices{0.01, 2, 0.5}, PriorityCutoff: -10},
 			model.Policy{
-				Preferences: model.Respect, NodeFee: 10_000, WaitPrice: 2_000_000, MovePrice: 500_000, SpotRisk: 10, PriorityCutoff: -10,
+				Preferences: model.Respect, NodeFee: 10_000, WaitPrice: 2_000_000, MovePrice: 500_000, PriorityCutoff: -10,
 				HasPriorityCutoff: true,
 			},
 			"",
@@ -40,7 +40,6 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 		{Flags{Prices: Prices{MovePrice: 1e9}}, model.Policy{}, "--move-price 1e+09: use dollars per evicted pod"},
 		{Flags{Prices: Prices{MovePrice: math.Inf(1)}}, model.Policy{}, "--move-price"},
 		{Flags{PreferencePrice: -1}, model.Policy{}, "--preference-price"},
-		{Flags{SpotRisk: -1}, model.Policy{}, "--spot-risk"},
 	} {
 		got, err := c.choices.policy()
 		if c.wrong != "" {

@@ -71,7 +71,7 @@ func New(
 	least := leastRequest(s)
 	pools := &poolSet{state: state, rooms: slices.Clone(rooms)}
 	for _, v := range views {
-		pools.list = append(pools.list, newPool(v, &policy))
+		pools.list = append(pools.list, newPool(v))
 		soft = soft || rules.HasPreferNoSchedule(v.Pool.Taints)
 	}
 	p := &Packer{s: s, policy: &policy, state: state, nodes: state.WithRoom(slices.Clone(nodes), least)}

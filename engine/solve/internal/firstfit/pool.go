@@ -18,7 +18,7 @@ type pool struct {
 	options    map[string][]*rules.Option // by requirements
 }
 
-func newPool(v *rules.View, policy *model.Policy) *pool {
+func newPool(v *rules.View) *pool {
 	n := len(v.Offers)
 	p := &pool{
 		view: v, available: make([]rules.Bits, n), offers: make([][]rules.Offer, n), admitted: rules.NewBits(n),
@@ -33,7 +33,7 @@ func newPool(v *rules.View, policy *model.Policy) *pool {
 				p.offers[t] = append(p.offers[t], o)
 			}
 		}
-		if v.Eligible.Has(t) && policy.Admits(&v.Pool.Types[t].Capacity) {
+		if v.Eligible.Has(t) {
 			p.admitted.Set(t)
 		}
 	}
