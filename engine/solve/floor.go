@@ -118,7 +118,9 @@ func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
 // CostsAtLeast reports, without making a plan, whether nodes that hold the load together cost the ceiling or more, and
 // returns the cheapest single offering that holds it. If no offering does it reports false: then a plan must find the
 // reason.
-func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling model.Price, policy *model.Policy) (model.Candidate, bool) {
+func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling model.Price,
+	policy *model.Policy,
+) (model.Candidate, bool) {
 	if c.floor == nil {
 		c.floor = newPriceFloor(c.viewsOf(c.pods, policy))
 	}

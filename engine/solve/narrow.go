@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling under the policy: to the zones in
-// which its cheapest type does, and to the types that do in all of these. It names at most types of them, unless
-// minValues need more; minValues are relaxed no further. It returns the launch, the number of types that are cheap
-// enough, and whether a launch is left.
+// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling under the policy: to
+// the zones in which its cheapest type does, and to the types that do in all of these. It names at most types of them,
+// unless minValues need more; minValues are relaxed no further. It returns the launch, the number of types that are
+// cheap enough, and whether a launch is left.
 func (c *Cluster) Narrow(
 	policy *model.Policy, l model.Launch, capacityType string, ceiling model.Price, types int,
 ) (model.Launch, int, bool) {

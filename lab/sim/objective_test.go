@@ -28,12 +28,12 @@ func TestOfPlansWithEqualInstancePricesTheOneWithFewerNodesWins(t *testing.T) {
 		{"a small Deployment", 20, 500, 128, nil, 1, 2},
 		{"examples/inflate.yaml", 100, 1000, 1536, nil, 1, 4},
 		{"pods that want memory", 60, 3000, 8192, nil, 1, 6},
-		{"three replicas that would rather be in three zones", 3, 1700, 512, spread(model.LabelZone), 3, 3},
+		{"two replicas that would rather be in two zones", 2, 1700, 512, spread(model.LabelZone), 2, 2},
 		{"many that would rather be alone", 200, 500, 512, spread(model.LabelHostname), 1, 10},
 	} {
 		s := &model.Snapshot{
 			ResourceNames: model.WellKnownResources[:],
-			Pools:         []model.Pool{{Name: "default", Types: Catalogue{Zones: 3}.Types()}},
+			Pools:         []model.Pool{{Name: "default", Types: Catalogue{Zones: 2}.Types()}},
 			Shapes: []model.Shape{{
 				Key: "web", Namespace: "default", Labels: []model.Label{{Key: "app", Value: "web"}}, Spread: c.spread,
 				Requests: model.Resources{model.CPU: c.cpu, model.Memory: c.memory << 20, model.Pods: 1},
