@@ -96,9 +96,9 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 		group.Go(func() error { return r.buffers.Run(ctx) })
 	}
 	group.Go(func() error {
-		provisioner := engine.NewProvisioner()
+		provisioner, disrupter := engine.NewProvisioner(), engine.NewDisrupter()
 		return cycle.Run(ctx, cycle.Options{
-			Provision: provisioner.Decide, Explain: provisioner.Explain, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue,
+			Provision: provisioner.Decide, Explain: provisioner.Explain, Disrupt: disrupter.Disrupt, StillTrue: engine.StillTrue,
 			Answered: check.Answered,
 			Progress: r.progress,
 			State:    r.state, Applier: r.applier, Recall: r.applier.Resync,

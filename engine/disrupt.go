@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/solve"
 )
 
 // Disrupt names the nodes to remove: those that nobody needs at once, and by a Command, once their pods have
@@ -15,6 +16,28 @@ import (
 // it stays; a node on which a pending pod would be placed does. It looks at a limited number of nodes whose pods have
 // to move, drifted ones first; Plan.After is where it stopped.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan { return NewSearch(s, p).From(p.After) }
+
+// Disrupter is Disrupt of one snapshot after another. What-ifs that it planned for the last one cost little. It must
+// not be used by several goroutines at once.
+type Disrupter struct{ memory *solve.Memory }
+
+// NewDisrupter returns a Disrupter that has planned nothing yet.
+func NewDisrupter() *Disrupter { return &Disrupter{solve.NewMemory()} }
+
+// Disrupt is the function Disrupt.
+func (x *Disrupter) Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
+	return x.NewSearch(s, p).From(p.After)
+}
+
+// NewSearch is the function NewSearch. Only the newest Search of a Disrupter may be used.
+func (x *Disrupter) NewSearch(s *model.Snapshot, p model.Policy) *Search {
+	if p.After == (model.Cursor{}) { // the nodes' turns begin anew
+		x.memory.Forget()
+	}
+	search := NewSearch(s, p)
+	search.memory = x.memory
+	return search
+}
 
 // Search is Disrupt of one snapshot, piece by piece. It computes once what is the same for each piece. It must not be
 // used by several goroutines at once.
@@ -24,6 +47,7 @@ type Search struct {
 	projected *projection // before anything is proposed; nil if it must be made
 	run       *run        // not begun
 	known     known
+	memory    *solve.Memory // of what-ifs; nil = none
 }
 
 // NewSearch starts a search. Policy.After is ignored.
@@ -36,6 +60,7 @@ func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
 func (x *Search) From(after model.Cursor) model.Plan {
 	if x.projected == nil {
 		x.projected = newProjection(x.s, x.policy)
+		x.projected.memory = x.memory
 	}
 	if x.run == nil {
 		x.run = newRun(x.s, x.policy, x.projected)

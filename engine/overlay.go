@@ -13,12 +13,13 @@ type overlay struct {
 	s      *model.Snapshot // its Nodes belong to the overlay
 	places *solve.Cluster  // nil until needed
 	shares *ranking        // see byFreeShare; nil until needed
+	memory *solve.Memory
 }
 
 // look returns the places, computing them first if necessary.
 func (v *overlay) look() *solve.Cluster {
 	if v.places == nil {
-		v.places = solve.NewCluster(v.s)
+		v.places = solve.NewCluster(v.s, v.memory)
 	}
 	return v.places
 }

@@ -20,6 +20,7 @@ type projection struct {
 	closed   map[string]bool // nodes to which no pods may be moved
 	apart    bool            // launches do not influence other plans
 	views    map[destinations]*overlay
+	memory   *solve.Memory // of what-ifs; nil = none
 }
 
 func newProjection(s *model.Snapshot, policy model.Policy) *projection {
@@ -138,7 +139,7 @@ func (w *projection) open(to destinations) *overlay {
 	for i := range out.Nodes {
 		out.Nodes[i].Deleting = w.shut(to, &out.Nodes[i])
 	}
-	w.views[to] = &overlay{s: &out}
+	w.views[to] = &overlay{s: &out, memory: w.memory}
 	return w.views[to]
 }
 

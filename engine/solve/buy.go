@@ -107,7 +107,11 @@ func (x *purchase) serve(first, spill bool) bool {
 			options.Cutoff = int64(c.cutoff)
 		}
 	}
-	found := binpack.Solve(&x.packing, options)
+	solve := binpack.Solve
+	if m := x.cluster.memory; m != nil && x.cluster.whatIf {
+		solve = m.solve
+	}
+	found := solve(&x.packing, options)
 	x.steps -= found.Steps
 	x.partial = x.partial || found.Partial
 	short := slices.ContainsFunc(found.Left, func(n int) bool { return n > 0 })

@@ -18,13 +18,18 @@ type Cluster struct {
 
 	whatIf bool        // the plan in the making is one of which nobody reads the bound
 	cutoff model.Price // of that plan: see WhatIf
+	memory *Memory     // of what-ifs; nil = none
 
 	floor *priceFloor // nil until it is needed: see CostsAtLeast
 }
 
 // NewCluster prepares a cluster without pending pods. The snapshot's Nodes must belong to the caller alone: see
-// ReplaceNode.
-func NewCluster(s *model.Snapshot) *Cluster { return newCluster(s, withoutStaticPools(s)) }
+// ReplaceNode. Its what-ifs use the Memory, unless that is nil.
+func NewCluster(s *model.Snapshot, m *Memory) *Cluster {
+	c := newCluster(s, withoutStaticPools(s))
+	c.memory = m
+	return c
+}
 
 func newCluster(s, pods *model.Snapshot) *Cluster {
 	c := &Cluster{s: s, pods: pods, state: rules.NewState(s)}

@@ -21,7 +21,7 @@ type Decider struct {
 
 // Nodeless decides as the controller does; with Promise set, as it does with the feature gate Nominations.
 func Nodeless(policy model.Policy) Decider {
-	provisioner := engine.NewProvisioner()
+	provisioner, disrupter := engine.NewProvisioner(), engine.NewDisrupter()
 	var at *model.Snapshot
 	var steps int
 	var search interface{ From(model.Cursor) model.Plan }
@@ -29,7 +29,7 @@ func Nodeless(policy model.Policy) Decider {
 		Policy: policy, Provision: provisioner.Decide, Explain: provisioner.Explain, Answered: check.Answered,
 		Disrupt: func(s *model.Snapshot, p model.Policy) model.Plan {
 			if s != at || p.MaxWhatIfs != steps { // else it is another piece of the same search
-				at, steps, search = s, p.MaxWhatIfs, engine.NewSearch(s, p)
+				at, steps, search = s, p.MaxWhatIfs, disrupter.NewSearch(s, p)
 			}
 			return search.From(p.After)
 		},
