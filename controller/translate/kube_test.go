@@ -441,8 +441,11 @@ func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
 		want     int32
 	}{
 		{"", nil, 1000},
-		{"134217728", nil, 2000},
-		{"-2147483648", nil, -10000},
+		{"100", nil, 2000},
+		{"1000", nil, 11_000},
+		{"-100", nil, 0},
+		{"-2147483648", nil, -1_000_000},
+		{"2147483647", nil, 1_000_000},
 		{"much", nil, 1000},
 		{"", priority(1 << 25), 2000},
 		{"", priority(2_000_000_000), 10000},

@@ -120,16 +120,20 @@ func ReadPod(pod *corev1.Pod) Pod {
 	return p
 }
 
-// evictionCost returns 1 plus a share of the pod's deletion cost and priority, in thousandths
-// (sigs.k8s.io/karpenter/pkg/controllers/disruption).
+// maxEvictionCost is that of a thousand ordinary pods: a pod with it is hardly ever worth moving.
+const maxEvictionCost = 1_000_000
+
+// evictionCost returns what evicting the pod costs, in thousandths of an ordinary pod. Each 100 of its deletion cost
+// counts as much as another pod: ReplicaSets compare costs of tens to thousands. Priority adds at most what it does in
+// Karpenter (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 func evictionCost(pod *corev1.Pod, priority int32) int32 {
-	cost := 1000 + 1000*float64(priority)/(1<<25)
+	cost := 1000 + min(1000*float64(priority)/(1<<25), 9000)
 	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); other values are ignored, as in
 	// kube-controller-manager.
 	if deletion, err := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32); err == nil {
-		cost += 1000 * float64(deletion) / (1 << 27)
+		cost += 1000 * float64(deletion) / 100
 	}
-	return int32(min(max(math.Round(cost), -10000), 10000))
+	return int32(min(max(math.Round(cost), -maxEvictionCost), maxEvictionCost))
 }
 
 // lastEvent returns when the pod was bound or, if it is terminal, the last change of any of its conditions.

@@ -181,8 +181,8 @@ type BoundPod struct {
 	// EvictionBlocked says why the pod cannot be evicted now although the pod itself allows it, such as
 	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be.
 	EvictionBlocked string `json:"Held"`
-	// EvictionCost is the cost of moving the pod in thousandths of an ordinary pod, between -10000 and 10000
-	// (sigs.k8s.io/karpenter/pkg/controllers/disruption: deletion cost and priority).
+	// EvictionCost is the cost of moving the pod in thousandths of an ordinary pod, from its deletion cost and priority,
+	// between -1,000,000 and 1,000,000; a negative one counts as 0.
 	EvictionCost int32
 	Job          *JobRun // set for a running pod of a Job
 }
