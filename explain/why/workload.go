@@ -71,6 +71,7 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 	}
 	q.conclude(reason.Count(len(pods), "pod"), worst, "%s", strings.Join(parts, ", "))
 	q.onNodes()
+	q.notCreated(ctx)
 	q.groups(worst)
 	return true, nil
 }
@@ -174,11 +175,7 @@ func belongs(pod *corev1.Pod, of Subject) bool {
 // withoutPods answers about a workload without pods, and reports whether it exists.
 func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	of := q.of
-	object := map[string]client.Object{
-		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
-		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{},
-		"replicationcontroller": &corev1.ReplicationController{},
-	}[of.Kind]
+	object := workloadObject(of.Kind)
 	err := q.c.Get(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, object)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -188,4 +185,45 @@ func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	}
 	q.conclude("0 pods", NotManaged, "it has no pods: it wants none, or its events say why they could not be created")
 	return true, nil
+}
+
+// workloadObject is an empty object of the kind.
+func workloadObject(kind string) client.Object {
+	return map[string]client.Object{
+		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
+		"daemonset": &appsv1.DaemonSet{}, "job": &batchv1.Job{}, "cronjob": &batchv1.CronJob{},
+		"replicationcontroller": &corev1.ReplicationController{},
+	}[kind]
+}
+
+// notCreated says how many pods the workload's controller cannot create, and why: no node waits for them. What cannot
+// be read is left out.
+func (q *workloadQuestion) notCreated(ctx context.Context) {
+	object := workloadObject(q.of.Kind)
+	if q.c.Get(ctx, client.ObjectKey{Namespace: q.of.Namespace, Name: q.of.Name}, object) != nil {
+		return
+	}
+	var wants *int32
+	var have int32
+	why := ""
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		wants, have = o.Spec.Replicas, o.Status.Replicas
+		for i := range o.Status.Conditions {
+			if c := &o.Status.Conditions[i]; c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				why = c.Message
+			}
+		}
+	case *appsv1.ReplicaSet:
+		wants, have = o.Spec.Replicas, o.Status.Replicas
+		for i := range o.Status.Conditions {
+			if c := &o.Status.Conditions[i]; c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue {
+				why = c.Message
+			}
+		}
+	}
+	if why == "" || wants == nil || have >= *wants {
+		return
+	}
+	q.sayf("not created", "%d of %s, and no node waits for them: %s", *wants-have, reason.Count(int(*wants), "pod"), why)
 }
