@@ -249,7 +249,8 @@ var commandMutations = []mutation{
 				n := &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == r.Node })]
 				n.Price = 0
 			}
-			p.victim(c).Price = c.Launches[0].Chosen.Price
+			fees := p.NodeFee * model.Price(len(c.Removals)-len(c.Launches))
+			p.victim(c).Price = c.Launches[0].Chosen.Price - fees
 			return true
 		}),
 	},

@@ -107,8 +107,8 @@ func (o *paretoFlags) print(sizes string) error {
 	if err := t.print(os.Stdout); err != nil {
 		return err
 	}
-	fmt.Printf("\n%d seeds, 95 %% confidence. Of %d rows the default dominates the baseline in %d, and halves its moves at no "+
-		"more cost in %d.\n", o.seeds, rows, cheaper, halved)
+	fmt.Printf("\n%d seeds, 95 %% confidence. Of %d rows the default dominates the baseline in %d, and halves its "+
+		"moves at no more cost in %d.\n", o.seeds, rows, cheaper, halved)
 	return nil
 }
 
