@@ -32,6 +32,7 @@ type cluster struct {
 	session    process.Session
 	config     *rest.Config
 	client     kubernetes.Interface
+	pools      dynamic.ResourceInterface // NodePools
 	up         *process.Process
 	controller *process.Process
 }
@@ -65,9 +66,9 @@ func (o *options) startCluster(ctx context.Context, dir string, s *side) (*clust
 	if err != nil {
 		return c, err
 	}
-	pools := objects.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"})
+	c.pools = objects.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"})
 	err = process.Await(ctx, "NodePool general-purpose to be Ready", c.controller, func(ctx context.Context) error {
-		pool, err := pools.Get(ctx, "general-purpose", metav1.GetOptions{})
+		pool, err := c.pools.Get(ctx, poolName, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -78,6 +79,9 @@ func (o *options) startCluster(ctx context.Context, dir string, s *side) (*clust
 	}
 	return c, process.Await(ctx, "CoreDNS to run", c.controller, c.addonsRun)
 }
+
+// poolName is the NodePool of `nodeless up`.
+const poolName = "general-purpose"
 
 // ready is nil if an object's condition Ready is True.
 func ready(u *unstructured.Unstructured) error {

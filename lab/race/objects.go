@@ -1,33 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
-
-// apply is one `kubectl apply` of several objects.
-func apply(objects ...runtime.Object) action {
-	return func(ctx context.Context, d *driver) error { return d.apply(ctx, objects...) }
-}
-
-// create creates a pod by one call.
-func create(p *corev1.Pod) action {
-	return func(ctx context.Context, d *driver) error {
-		_, err := d.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
-		return err
-	}
-}
-
-// scale sets the replicas of a Deployment.
-func scale(name string, replicas int) action {
-	return func(ctx context.Context, d *driver) error { return d.scale(ctx, name, replicas) }
-}
 
 // deployment is one whose pods request CPU and memory; "" is nothing.
 func deployment(name string, replicas int32, cpu, memory string) *appsv1.Deployment {
@@ -79,4 +63,77 @@ func six() []runtime.Object {
 		out = append(out, deployment(fmt.Sprintf("app-%d", i+1), 60, size[0], size[1]))
 	}
 	return out
+}
+
+// updated is a Deployment with another pod template and the surge that Kubernetes gives by default.
+func updated(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Spec.Template.Annotations = map[string]string{"version": "2"}
+	return d
+}
+
+// wave are Jobs of one to five minutes, evenly spread, by their numbers.
+func wave(from, to int) []runtime.Object {
+	var out []runtime.Object
+	for i := from; i < to; i++ {
+		spec := podSpec("500m", "1Gi")
+		spec.RestartPolicy = corev1.RestartPolicyNever
+		// 37 is prime to 241: each length of 60 to 300 s comes as often, and no wave has the long ones.
+		spec.Containers[0].Command = []string{"sleep", fmt.Sprint(60 + i*37%241)}
+		out = append(out, &batchv1.Job{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("job-%d", i), Namespace: corev1.NamespaceDefault},
+			Spec:       batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: spec}},
+		})
+	}
+	return out
+}
+
+// spread are Deployments with constraints between their pods.
+func spread() []runtime.Object {
+	zones := deployment("zones", 40, "500m", "1Gi")
+	zones.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: zones.Spec.Selector,
+	}}
+	return []runtime.Object{
+		zones, apart(deployment("hosts", 12, "1", "2Gi"), corev1.LabelHostname),
+		apart(deployment("quorum", 3, "1", "4Gi"), corev1.LabelTopologyZone),
+	}
+}
+
+// apart is a Deployment of which no two pods share a domain.
+func apart(d *appsv1.Deployment, key string) *appsv1.Deployment {
+	d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: key, LabelSelector: d.Spec.Selector,
+		}},
+	}}
+	return d
+}
+
+// budgets are Deployments with the usual PodDisruptionBudgets.
+func budgets() []runtime.Object {
+	out := []runtime.Object{deployment("free", 15, "1", "2Gi")}
+	for _, b := range []struct {
+		name    string
+		missing intstr.IntOrString
+	}{{"one", intstr.FromInt32(1)}, {"half", intstr.FromString("50%")}, {"none", intstr.FromInt32(0)}} {
+		d := deployment(b.name, 15, "1", "2Gi")
+		out = append(out, d, &policyv1.PodDisruptionBudget{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+			ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: d.Namespace},
+			Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: &b.missing, Selector: d.Spec.Selector},
+		})
+	}
+	return out
+}
+
+// daemonSet is one whose pods preempt others.
+func daemonSet(name, cpu, memory string) *appsv1.DaemonSet {
+	d := deployment(name, 1, cpu, memory)
+	d.Spec.Template.Spec.PriorityClassName = "system-node-critical"
+	return &appsv1.DaemonSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}, ObjectMeta: d.ObjectMeta,
+		Spec: appsv1.DaemonSetSpec{Selector: d.Spec.Selector, Template: d.Spec.Template},
+	}
 }
