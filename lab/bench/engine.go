@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/table"
 )
 
 // contest is one comparison: the same pods, the same offerings, both sides.
@@ -57,7 +58,7 @@ func benchEngine(args []string) error {
 
 func (c *catalogue) contests(counts, preferences []int, o contestFlags) error {
 	fmt.Printf("\n%s: %d types, daemons %s\n", c.about, len(c.types), c.overhead().Amounts(model.WellKnownResources))
-	t := newTable("pods", "", "CPU s", "less CPU", "wall s", "MiB", "machines", "$/h", "against it", "above bound",
+	t := table.New(2, "pods", "", "CPU s", "less CPU", "wall s", "MiB", "machines", "$/h", "against it", "above bound",
 		"unplaced", "faults")
 	for _, n := range counts {
 		if err := c.contest(t, contest{
@@ -78,10 +79,10 @@ func (c *catalogue) contests(counts, preferences []int, o contestFlags) error {
 			}
 		}
 	}
-	return t.print(os.Stdout)
+	return t.Print(os.Stdout)
 }
 
-func (c *catalogue) contest(t *table, k contest, o contestFlags) error {
+func (c *catalogue) contest(t *table.Table, k contest, o contestFlags) error {
 	named := byName(k.pods)
 	var base *outcome
 	add := func(out *outcome, what string) {
@@ -133,7 +134,7 @@ func (c *catalogue) bestOf(runs int, pods []*corev1.Pod, p model.Policy, judged 
 	return out
 }
 
-func row(t *table, name, what string, o, base *outcome) {
+func row(t *table.Table, name, what string, o, base *outcome) {
 	less, against := "", ""
 	if base != nil && base != o {
 		less = fmt.Sprintf("%.0f ×", base.usage.cpu.Seconds()/max(o.usage.cpu.Seconds(), 1e-6))
@@ -143,6 +144,6 @@ func row(t *table, name, what string, o, base *outcome) {
 	if len(o.faults) > 0 {
 		progress("%s: %s: %d faults, first: %s", name, what, len(o.faults), o.faults[0])
 	}
-	t.add(name, what, seconds(o.usage.cpu), less, seconds(o.usage.wall), mib(o.usage.bytes), fmt.Sprint(len(o.machines)),
+	t.Add(name, what, seconds(o.usage.cpu), less, seconds(o.usage.wall), mib(o.usage.bytes), fmt.Sprint(len(o.machines)),
 		fmt.Sprintf("%.2f", o.cost.Dollars()), against, above(o), fmt.Sprint(o.unplaced), faults)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/table"
 )
 
 func benchGrowth(args []string) error {
@@ -31,7 +32,7 @@ func benchGrowth(args []string) error {
 			return err
 		}
 		fmt.Printf("%s, %d CPUs, %d types. Provision alone.\n", runtime.Version(), runtime.NumCPU(), len(c.types))
-		t := newTable("what", "", "shapes", "wall s", "CPU s", "MiB allocated", "objects", "placed", "machines",
+		t := table.New(2, "what", "", "shapes", "wall s", "CPU s", "MiB allocated", "objects", "placed", "machines",
 			"above bound", "unplaced")
 		for _, n := range *podCounts {
 			growthRow(t, "pods", fmt.Sprint(n), c.plain(n, *shapes), *runs)
@@ -62,11 +63,11 @@ func benchGrowth(args []string) error {
 				}
 			}
 		}
-		return t.print(os.Stdout)
+		return t.Print(os.Stdout)
 	})
 }
 
-func growthRow(t *table, what, n string, s *model.Snapshot, runs int) {
+func growthRow(t *table.Table, what, n string, s *model.Snapshot, runs int) {
 	progress("%s %s …", what, n)
 	var plan model.Plan
 	u := best(runs, func() { plan = engine.Provision(s, model.Policy{}) })
@@ -74,7 +75,7 @@ func growthRow(t *table, what, n string, s *model.Snapshot, runs int) {
 	for i := range plan.Launches {
 		cost += plan.Launches[i].Chosen.Price
 	}
-	t.add(what, n, fmt.Sprint(len(s.Shapes)), seconds(u.wall), seconds(u.cpu), mib(u.bytes), fmt.Sprint(u.objects),
+	t.Add(what, n, fmt.Sprint(len(s.Shapes)), seconds(u.wall), seconds(u.cpu), mib(u.bytes), fmt.Sprint(u.objects),
 		fmt.Sprint(len(plan.Placements)),
 		fmt.Sprint(len(plan.Launches)), aboveBound(cost, plan.LowerBound), fmt.Sprint(len(plan.Unplaced)))
 }

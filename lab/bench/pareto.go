@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	replay "github.com/nodeless/nodeless/lab/sim/trace"
+	"github.com/nodeless/nodeless/lab/table"
 )
 
 // curve is one line of bench pareto: a trace with one catalogue, and what came of it by policy and seed.
@@ -84,7 +85,7 @@ func benchPareto(args []string) error {
 
 // print simulates every curve and prints the table, then what the default does in each row.
 func (o *paretoFlags) print(sizes string) error {
-	t := newTable("trace", "types", "move price", "$", "cost against the baseline", "moves", "moves against it", "wait s",
+	t := table.New(2, "trace", "types", "move price", "$", "cost against the baseline", "moves", "moves against it", "wait s",
 		"launched", "CPU s")
 	var rows, cheaper, halved int
 	for name := range strings.SplitSeq(o.traces, ",") {
@@ -104,7 +105,7 @@ func (o *paretoFlags) print(sizes string) error {
 			}
 		}
 	}
-	if err := t.print(os.Stdout); err != nil {
+	if err := t.Print(os.Stdout); err != nil {
 		return err
 	}
 	fmt.Printf("\n%d seeds, 95 %% confidence. Of %d rows the default dominates the baseline in %d, and halves its "+
@@ -191,14 +192,14 @@ func (c *curve) run(policy int, tr *replay.Trace, seed uint64) (sim.Result, floa
 	return r, (processCPU() - before).Seconds(), err
 }
 
-func (c *curve) rows(t *table) {
+func (c *curve) rows(t *table.Table) {
 	for i := range c.policies {
 		against, moved := "", ""
 		if i > 0 {
 			against, moved = c.against(i, cost).String(), c.against(i, moves).String()
 		}
 		s := side{results: c.results[i]}
-		t.add(c.name, c.types, c.policies[i].name, fmt.Sprintf("%.2f", s.mean(cost)), against,
+		t.Add(c.name, c.types, c.policies[i].name, fmt.Sprintf("%.2f", s.mean(cost)), against,
 			fmt.Sprintf("%.0f", s.mean(moves)), moved, s.waits(), fmt.Sprintf("%.0f", s.mean(launched)),
 			fmt.Sprintf("%.1f", c.cpu[i]))
 	}

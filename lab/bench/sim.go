@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim"
 	replay "github.com/nodeless/nodeless/lab/sim/trace"
+	"github.com/nodeless/nodeless/lab/table"
 )
 
 // simulated is one line of bench sim: a trace, or a part of it.
@@ -72,7 +73,7 @@ func benchSim(args []string) error {
 	return profiled(*profile, func() error {
 		fmt.Printf("%s. Simulated on virtual time; the compatible baseline provisions and consolidates as Karpenter does.\n",
 			runtime.Version())
-		t := newTable("trace", "types", "pods", "hours", "bound $", "compatible", "nodeless", "cost against it", "moves",
+		t := table.New(2, "trace", "types", "pods", "hours", "bound $", "compatible", "nodeless", "cost against it", "moves",
 			"moves, nodeless",
 			"waits s, mean/p99", "nodeless", "launched", "nodeless", "CPU s", "nodeless")
 		for _, x := range all {
@@ -83,15 +84,15 @@ func benchSim(args []string) error {
 				return err
 			}
 		}
-		if len(t.rows) == 1 {
+		if t.Len() == 0 {
 			return nil
 		}
-		return t.print(os.Stdout)
+		return t.Print(os.Stdout)
 	})
 }
 
 // rows simulates one trace with each of the catalogues. A trace that is not there is skipped if it is one of several.
-func (o *simFlags) rows(t *table, x simulated, folder, sizes string, several bool) error {
+func (o *simFlags) rows(t *table.Table, x simulated, folder, sizes string, several bool) error {
 	tr, err := replay.Open(x.file, folder)
 	if errors.Is(err, fs.ErrNotExist) && several {
 		fmt.Printf("%s is skipped: %v; say where the traces are with -folder or %s\n", x.name, err, tracesVariable)
@@ -116,7 +117,7 @@ func (o *simFlags) rows(t *table, x simulated, folder, sizes string, several boo
 }
 
 // row simulates one trace with one catalogue.
-func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) error {
+func (o *simFlags) row(t *table.Table, x simulated, tr *replay.Trace, size string) error {
 	var vcpu int
 	if _, err := fmt.Sscan(size, &vcpu); err != nil || vcpu < 0 {
 		return fmt.Errorf("-max-vcpu %q: want numbers from 0 on", size)
@@ -146,7 +147,7 @@ func (o *simFlags) row(t *table, x simulated, tr *replay.Trace, size string) err
 		}
 	}
 	base, ours := sides[0], sides[1]
-	t.add(x.name, types, fmt.Sprint(base.results[0].Pods), fmt.Sprintf("%.1f", base.mean(hours)),
+	t.Add(x.name, types, fmt.Sprint(base.results[0].Pods), fmt.Sprintf("%.1f", base.mean(hours)),
 		fmt.Sprintf("%.2f", bound),
 		base.dollars(bound), ours.dollars(bound), ours.against(base),
 		fmt.Sprintf("%.0f", base.mean(moves)), fmt.Sprintf("%.0f", ours.mean(moves)), base.waits(), ours.waits(),

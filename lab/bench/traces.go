@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/table"
 )
 
 const tracesVariable = "NODELESS_TRACES"
@@ -33,7 +34,7 @@ func benchTraces(args []string) error {
 	return profiled(*profile, func() error {
 		fmt.Printf("%s, %d CPUs. Cost above Plan.LowerBound, machines priced by one function.\n", runtime.Version(),
 			runtime.NumCPU())
-		t := newTable("trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "Karpenter",
+		t := table.New(2, "trace", "pods", "shapes", "machines", "$/h", "bound $/h", "above", "FirstFit", "Karpenter",
 			"CPU s", "wall s", "FirstFit CPU s", "unplaced", "faults")
 		for _, tr := range traces {
 			if !strings.Contains(tr.name, *only) {
@@ -66,10 +67,10 @@ func benchTraces(args []string) error {
 				}
 			}
 		}
-		if len(t.rows) == 1 {
+		if t.Len() == 0 {
 			return nil
 		}
-		return t.print(os.Stdout)
+		return t.Print(os.Stdout)
 	})
 }
 
@@ -81,7 +82,7 @@ func folderOfTraces() string {
 	return "../shared/data/traces"
 }
 
-func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, o traceFlags) error {
+func (c *catalogue) traceRow(t *table.Table, name string, pods []*corev1.Pod, o traceFlags) error {
 	progress("%s: %d pods …", name, len(pods))
 	s, named := c.snapshot(pods), byName(pods)
 	out := provision(s, model.Policy{}, len(pods) <= o.checkMax)
@@ -107,7 +108,7 @@ func (c *catalogue) traceRow(t *table, name string, pods []*corev1.Pod, o traceF
 	if out.partial {
 		cut = " (cut)"
 	}
-	t.add(name, fmt.Sprint(len(pods)), fmt.Sprint(len(s.Shapes)), fmt.Sprint(len(out.machines)),
+	t.Add(name, fmt.Sprint(len(pods)), fmt.Sprint(len(s.Shapes)), fmt.Sprint(len(out.machines)),
 		fmt.Sprintf("%.2f", out.cost.Dollars()),
 		fmt.Sprintf("%.2f", out.bound.Dollars()), above(&out)+cut, firstFit, karp, seconds(out.usage.cpu),
 		seconds(out.usage.wall), firstFitCPU,

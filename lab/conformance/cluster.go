@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,24 +15,18 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-)
 
-// session is what `nodeless up` says about itself in its data directory.
-type session struct {
-	Kubeconfig string `json:"kubeconfig"`
-	RegionURL  string `json:"regionEndpoint"`
-	Region     string `json:"region"`
-}
+	"github.com/nodeless/nodeless/lab/process"
+)
 
 // podName is the controller's pod: the holder of the lease is named after it, and the suite looks for it.
 const podName = "karpenter-0"
 
 // startUp starts control plane, region and node simulator.
 func (c *cluster) startUp(ctx context.Context) error {
-	data := filepath.Join(c.o.Dir, "data")
 	args := []string{
 		// the suite counts nodes
-		"up", "--controller=false", "--merge-kubeconfig=false", "--data-dir", data, "--boot-time", "500ms", "--addons=false",
+		"--controller=false", "--boot-time", "500ms", "--addons=false",
 		"--ready-timeout", startLimit.String(), "--audit-log", filepath.Join(c.o.Dir, "audit.log"),
 	}
 	if !c.o.EC2 {
@@ -43,17 +36,8 @@ func (c *cluster) startUp(ctx context.Context) error {
 		args = append(args, "--types", c.typesFile())
 	}
 	var err error
-	c.up, err = c.start("up", []string{"NO_COLOR=1"}, append([]string{c.o.Nodeless}, args...)...)
-	if err != nil {
-		return err
-	}
-	return await(ctx, "the control plane", c.up, func(context.Context) error {
-		raw, err := os.ReadFile(filepath.Join(data, "session.json"))
-		if err != nil {
-			return err
-		}
-		return json.Unmarshal(raw, &c.session)
-	})
+	c.up, c.session, err = process.Up(ctx, c.o.Dir, c.o.Nodeless, args...)
+	return err
 }
 
 // startController starts the controller under test with the settings of Karpenter's own CI, as its Helm chart gives
@@ -61,7 +45,7 @@ func (c *cluster) startUp(ctx context.Context) error {
 func (c *cluster) startController(ctx context.Context) error {
 	var err error
 	metrics := net.JoinHostPort(controllerIP.String(), strconv.Itoa(c.suite.metrics))
-	c.controller, err = c.start("controller", append(slices.Clone(c.suite.settings),
+	c.controller, err = process.Start(c.o.Dir, "controller", append(slices.Clone(c.suite.settings),
 		"AWS_ENDPOINT_URL="+c.session.RegionURL, "AWS_REGION="+c.session.Region,
 		"AWS_ACCESS_KEY_ID=conformance", "AWS_SECRET_ACCESS_KEY=conformance", "AWS_EC2_METADATA_DISABLED=true",
 		"FEATURE_GATES=StaticCapacity=true,SpotToSpotConsolidation=false,NodeRepair=true,CapacityBuffer=true",
@@ -77,7 +61,7 @@ func (c *cluster) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return await(ctx, "the controller", c.controller, func(ctx context.Context) error {
+	return process.Await(ctx, "the controller", c.controller, func(ctx context.Context) error {
 		return get(ctx, "http://127.0.0.1:8081/readyz")
 	})
 }

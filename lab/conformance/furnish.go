@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/lab/process"
 )
 
 // furnish makes the cluster what the suites expect: Karpenter's own definitions, no pools, and one node that is not for
@@ -96,7 +98,7 @@ func (c *cluster) served(ctx context.Context, objects dynamic.Interface, definit
 		}
 		name, _ := version["name"].(string)
 		kind := objects.Resource(schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
-		err := await(ctx, plural+" to be served", c.up, func(ctx context.Context) error {
+		err := process.Await(ctx, plural+" to be served", c.up, func(ctx context.Context) error {
 			_, err := kind.List(ctx, metav1.ListOptions{Limit: 1})
 			return err
 		})
@@ -152,7 +154,7 @@ func (c *cluster) seat(ctx context.Context, client kubernetes.Interface) error {
 	}
 	var pod *corev1.Pod
 	// its ServiceAccount may not be there yet
-	err := await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) {
+	err := process.Await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) {
 		pod, err = client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, controllerPod(), metav1.CreateOptions{})
 		return err
 	})

@@ -3,6 +3,7 @@ module github.com/nodeless/nodeless/lab/conformance
 go 1.26.6
 
 require (
+	github.com/nodeless/nodeless v0.0.0
 	github.com/onsi/ginkgo/v2 v2.28.3
 	github.com/onsi/gomega v1.40.0
 	golang.org/x/sys v0.46.0
@@ -110,3 +111,5 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2 // indirect
 )
+
+replace github.com/nodeless/nodeless => ../../

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nodeless/nodeless/lab/process"
 )
 
 // insideCommand is how this program calls itself for a cluster.
@@ -28,9 +30,9 @@ type insideOptions struct {
 type cluster struct {
 	o          insideOptions
 	suite      suite
-	session    session
-	up         *process
-	controller *process
+	session    process.Session
+	up         *process.Process
+	controller *process.Process
 }
 
 // inside brings a cluster up and runs the specs that arrive on standard input until that ends.
@@ -101,9 +103,9 @@ func (c *cluster) begin(ctx context.Context) error {
 
 // stop ends the controller first, so that it does not see the cluster vanish.
 func (c *cluster) stop() {
-	for _, p := range []*process{c.controller, c.up} {
+	for _, p := range []*process.Process{c.controller, c.up} {
 		if p != nil {
-			p.stop(10 * time.Second)
+			p.Stop(10 * time.Second)
 		}
 	}
 	_ = os.RemoveAll(filepath.Join(c.o.Dir, "data")) // logs stay, gigabytes of etcd do not
@@ -195,10 +197,10 @@ func (c *cluster) wait(ctx context.Context, test *exec.Cmd) error {
 		return nil
 	case <-late:
 		err = fmt.Errorf("no result after %s", c.o.Limit)
-	case <-c.controller.done:
-		err = c.controller.ended()
-	case <-c.up.done:
-		err = c.up.ended()
+	case <-c.controller.Done():
+		err = c.controller.Exited()
+	case <-c.up.Done():
+		err = c.up.Exited()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

@@ -20,6 +20,9 @@ func New(texts int, head ...string) *Table { return &Table{texts: texts, rows: [
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// Len is the number of rows, without the head.
+func (t *Table) Len() int { return len(t.rows) - 1 }
+
 // Print writes the table after an empty line.
 func (t *Table) Print(w io.Writer) error {
 	width := make([]int, len(t.rows[0]))
