@@ -8,5 +8,5 @@
 //
 // The control plane, region and node simulator are `nodeless up --controller=false` for both sides; the controllers
 // are programs of their own with the same environment variables. It is a module of its own, so that Karpenter's
-// dependencies stay out of the product.
+// dependencies stay out of the product. docs/how-does-it-do-against-karpenter.md has results.
 package main

@@ -23,6 +23,7 @@ type options struct {
 	boot      time.Duration
 	bin       string // folder of the programs; results go to its folder race
 	json      bool
+	saved     bool // run nothing, take the results of earlier runs
 }
 
 func main() {
@@ -40,7 +41,12 @@ func race(ctx context.Context, args []string) error {
 	if err != nil || o == nil {
 		return err
 	}
-	results, err := o.runAll(ctx)
+	var results []result
+	if o.saved {
+		results, err = o.savedResults()
+	} else {
+		results, err = o.runAll(ctx)
+	}
 	if len(results) == 0 {
 		return err
 	}
@@ -60,6 +66,8 @@ func parse(args []string) (*options, error) {
 		"workloads by name, several with commas between them; default; all; list = say which there are")
 	who := f.String("side", "", "nodeless or karpenter (default: both)")
 	output := f.String("o", "table", "table or json, with each run's figures")
+	f.BoolVar(&o.saved, "saved", false,
+		"run nothing: take what earlier runs of these workloads left in the folder race of -bin")
 	f.IntVar(&o.runs, "runs", 1, "runs of each workload and side, of which the table shows medians")
 	f.DurationVar(&o.boot, "boot-time", 40*time.Second, "median time from an instance's launch to its registered node")
 	f.StringVar(&o.bin, "bin", "bin", "folder of nodeless, nodeless-controller and karpenter")

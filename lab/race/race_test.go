@@ -196,3 +196,23 @@ func TestWorkloadsAreChosenByName(t *testing.T) {
 		}
 	}
 }
+
+func TestSavedResultsAreReadAgain(t *testing.T) {
+	bin := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(bin, "race"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := result{Workload: "lone-pods", Side: "nodeless", Run: 1, BootTime: "2s"}
+	r.P50, r.Audit.Calls = 2.5, map[string]int{"list pods": 3}
+	if err := r.save(filepath.Join(bin, "race", "lone-pods-nodeless-1.json")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse([]string{"-saved", "-bin", bin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := o.savedResults()
+	if err != nil || len(all) != 1 || all[0].P50 != 2.5 || sum(all[0].Audit.Calls) != 3 {
+		t.Errorf("read %+v and error %v", all, err)
+	}
+}

@@ -130,6 +130,34 @@ func (r *result) save(path string) error {
 	return os.WriteFile(path, append(out, '\n'), 0o600)
 }
 
+// savedResults reads what runs left, in the order of the workloads.
+func (o *options) savedResults() ([]result, error) {
+	var all []result
+	for _, w := range o.workloads {
+		for _, s := range o.sides {
+			files, err := filepath.Glob(filepath.Join(o.bin, "race", w.name+"-"+s.name+"-*.json"))
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range files {
+				raw, err := os.ReadFile(name)
+				if err != nil {
+					return nil, err
+				}
+				var r result
+				if err := json.Unmarshal(raw, &r); err != nil {
+					return nil, fmt.Errorf("%s: %w", name, err)
+				}
+				all = append(all, r)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no results in %s", filepath.Join(o.bin, "race"))
+	}
+	return all, nil
+}
+
 // progress says on standard error what is going on.
 type progress struct {
 	name  string
