@@ -85,8 +85,8 @@ func benchPareto(args []string) error {
 
 // print simulates every curve and prints the table, then what the default does in each row.
 func (o *paretoFlags) print(sizes string) error {
-	t := table.New(2, "trace", "types", "move price", "$", "cost against the baseline", "moves", "moves against it", "wait s",
-		"launched", "CPU s")
+	t := table.New(2, "trace", "types", "move price", "$", "cost against the baseline", "moves", "moves against it",
+		"wait s", "launched", "CPU s")
 	var rows, cheaper, halved int
 	for name := range strings.SplitSeq(o.traces, ",") {
 		for size := range strings.SplitSeq(sizes, ",") {
