@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/nodeless/nodeless/controller/ahead"
 	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/controller/buffers"
 	"github.com/nodeless/nodeless/controller/cluster"
@@ -36,8 +35,7 @@ type components struct {
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
 	buffers    *buffers.Controller // nil if the gate is closed
-	ahead      *ahead.Controller
-	fargate    *fargateComponents // nil if Options.Fargate is
+	fargate    *fargateComponents  // nil if Options.Fargate is
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }
@@ -81,9 +79,6 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 			return fmt.Errorf("controller: %w", err)
 		}
 	}
-	if err := r.ahead.Prime(ctx); err != nil {
-		return fmt.Errorf("controller: %w", err)
-	}
 	m, err := r.observe(ctx, o)
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -100,7 +95,6 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 	if r.buffers != nil {
 		group.Go(func() error { return r.buffers.Run(ctx) })
 	}
-	group.Go(func() error { return r.ahead.Run(ctx) })
 	group.Go(func() error {
 		provisioner, disrupter := engine.NewProvisioner(), engine.NewDisrupter()
 		return cycle.Run(ctx, cycle.Options{
@@ -116,7 +110,6 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 				r.records.Decided(recordOf(d, o.Policy))
 				r.nodeClaims.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				r.status.Decided()
-				r.ahead.Decided(d.Snapshot, &d.Plan)
 				if r.buffers != nil {
 					r.buffers.Decided(d.Snapshot, &d.Plan)
 				}

@@ -37,8 +37,6 @@ type pods struct {
 	owners      *owners
 	nominations *nominations
 
-	placeholders *placeholders
-
 	all     map[types.NamespacedName]*pod
 	waiting []*pod            // by Created, Namespace, Name
 	places  map[string]*place // by node name, also of nodes not known yet
@@ -74,9 +72,6 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	if sameSpec && old.Pod == info {
 		ps.budgets.readiness(old, o)
 		return
-	}
-	if before == nil || before.UID != o.UID {
-		ps.placeholders.arrived(o)
 	}
 	next := &pod{Pod: info, generation: o.Generation, unready: unready(o)}
 	if info.Waiting || info.Node != "" {

@@ -103,10 +103,6 @@ func New(o Options) *State {
 	nominations := &nominations{hub: h, objects: objects, nodes: nodes, nominees: map[string]time.Time{}}
 	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
 	pods.owners, pods.nominations = owners, nominations
-	placeholders := &placeholders{
-		hub: h, pods: pods, byOwner: map[types.NamespacedName]*virtual{}, awaited: map[types.NamespacedName]*virtual{},
-	}
-	pods.placeholders = placeholders
 	return &State{
 		owners: owners, quotas: &quotas{objects: objects},
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
@@ -117,7 +113,7 @@ func New(o Options) *State {
 			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
 		},
 		nominations:  nominations,
-		placeholders: placeholders,
+		placeholders: &placeholders{hub: h, pods: pods, byOwner: map[types.NamespacedName]*virtual{}},
 		daemons:      &daemons{hub: h, objects: objects, nodes: nodes, names: o.Names},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Annotations on a NodePool. All but AnnotationAhead extend spec.disruption.
+// Annotations on a NodePool that extend spec.disruption.
 const (
 	ownPrefix = "nodeless.sh/"
 	// AnnotationTimeZone is the IANA time zone of budgets[].schedule and of AnnotationWindows.
@@ -33,8 +33,6 @@ const (
 	AnnotationMakeRoom = ownPrefix + "make-room-for-daemonsets"
 	// AnnotationWaitForJobs has consolidation wait for pods of Jobs that will end before moving them pays.
 	AnnotationWaitForJobs = ownPrefix + "wait-for-jobs"
-	// AnnotationAhead says whether nodes of the pool may be launched for pods that are yet to be created; default "true".
-	AnnotationAhead = ownPrefix + "ahead"
 )
 
 // minExpiry is the shortest AnnotationSoftExpireAfter: below it nodes would hardly do anything but start and stop.
@@ -50,7 +48,6 @@ type DisruptionAnnotations struct {
 	softExpireAfter  time.Duration
 	makeRoom         bool
 	waitForJobs      bool
-	notAhead         bool
 }
 
 // reader reads the value of one annotation of a pool.
@@ -81,11 +78,6 @@ var readers = map[string]reader{
 		w.waitForJobs, err = readYes(value)
 		return err
 	},
-	AnnotationAhead: func(w *DisruptionAnnotations, _ *karpv1.NodePool, value string) error {
-		yes, err := readYes(value)
-		w.notAhead = err == nil && !yes
-		return err
-	},
 }
 
 // ReadDisruptionAnnotations reads the annotations of a pool. The error names each one that cannot be read, its value
@@ -112,12 +104,6 @@ func ReadDisruptionAnnotations(np *karpv1.NodePool) (DisruptionAnnotations, erro
 		return w, errors.New(strings.Join(problems, "; "))
 	}
 	return w, nil
-}
-
-// Ahead reports whether nodes of the pool may be launched for pods that are yet to be created.
-func Ahead(np *karpv1.NodePool) bool {
-	w, _ := ReadDisruptionAnnotations(np) // the pool says what cannot be read
-	return !w.notAhead
 }
 
 // HasDisruptionAnnotations reports whether the pool has annotations of ours.
