@@ -298,7 +298,7 @@ func TestAClaimMadeTogetherWithItsClassWaitsForIt(t *testing.T) {
 }
 
 func TestAClaimWhoseClassStaysUnreadyIsDeleted(t *testing.T) {
-	s := tellAt(t, clock.NewVirtual(time.Now().Add(nodeclaim.ClassGrace+time.Second)))
+	s := tellAt(t, clock.NewVirtual(time.Now().Add(nodeclaim.ClassGrace+time.Hour)))
 	s.region.set(func() { s.region.fail = cloud.ErrClassNotReady })
 	s.untilGone(s.claim("noclass"))
 	s.started(0, 0)
