@@ -352,6 +352,9 @@ const lookStep = 100 * time.Millisecond
 
 func TestAClaimThatSurelyWasNotLaunchedGoesAtOnce(t *testing.T) {
 	s := tellQuickly(t)
+	// What is there when the controller takes the lead, an earlier process may have launched.
+	s.claim("shows-that-it-leads")
+	s.until("shows-that-it-leads", karpv1.ConditionTypeLaunched)
 	s.region.set(func() { s.region.fail = fmt.Errorf("no permission: %w", cloud.ErrUnauthorized) })
 	claim := s.claim("refused")
 	s.untilLaunchFailed(claim)

@@ -14,7 +14,7 @@ import (
 type Screen struct {
 	views     []*View
 	open      Bits              // by view: it is ready and has a launchable type
-	types     []Bits            // by view: launchable types: eligible, in stock, within limits and policy
+	types     []Bits            // by view: launchable types: eligible, in stock, within limits
 	largest   []model.Resources // by view: the maximum of each resource among launchable types
 	most      model.Resources   // maximum of largest
 	front     [][]int           // by view: see frontOf; nil until needed
@@ -38,14 +38,14 @@ type wanted struct {
 }
 
 // NewScreen prepares views for what they may launch within the headroom of their pools.
-func NewScreen(views []*View, rooms []Headroom, policy *model.Policy) *Screen {
+func NewScreen(views []*View, rooms []Headroom) *Screen {
 	s := &Screen{
 		views: views, open: NewBits(len(views)), front: make([][]int, len(views)),
 		custom: map[string]*labelIndex{}, wanted: map[string]*wanted{}, tolerated: map[string]Bits{},
 	}
 	known := map[*model.InstanceType]int{}
 	for i, v := range views {
-		s.addView(v, rooms[i], policy)
+		s.addView(v, rooms[i])
 		if !s.types[i].Empty() && v.Pool.NotReady == "" {
 			s.open.Set(i)
 			s.most = s.most.Max(s.largest[i])
@@ -65,7 +65,7 @@ func NewScreen(views []*View, rooms []Headroom, policy *model.Policy) *Screen {
 	return s
 }
 
-func (s *Screen) addView(v *View, room Headroom, policy *model.Policy) {
+func (s *Screen) addView(v *View, room Headroom) {
 	types, largest := NewBits(len(v.Net)), model.Resources{}
 	for t := range v.Net {
 		capacity := &v.Pool.Types[t].Capacity

@@ -12,14 +12,14 @@ import (
 func TestScreenKeepsLaunchablePools(t *testing.T) {
 	could, stopped, couldNot := 0, 0, 0
 	for seed := range uint64(400) {
-		s, policy := gen.Random(seed), model.Policy{}
+		s := gen.Random(seed)
 		var views []*rules.View
 		var rooms []rules.Headroom
 		for i := range s.Pools {
 			v := rules.NewView(&s.Pools[i], s.Daemons)
 			views, rooms = append(views, v), append(rooms, v.Headroom())
 		}
-		screen := rules.NewScreen(views, rooms, &policy)
+		screen := rules.NewScreen(views, rooms)
 		for i := range s.Shapes {
 			shape := s.Shapes[i]
 			shape.Requests = shape.Requests.NonNegative()

@@ -92,7 +92,7 @@ func (c *Cluster) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View
 // screenOf returns the screen of the views before anything is planned.
 func (c *Cluster) screenOf(m *market) *rules.Screen {
 	if c.screen == nil {
-		c.screen = rules.NewScreen(m.views, m.rooms, m.policy)
+		c.screen = rules.NewScreen(m.views, m.rooms)
 	}
 	return c.screen
 }

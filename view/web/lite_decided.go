@@ -24,7 +24,7 @@ func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 		m.table("When", "Decision", "Reason", "Pods", "What", "Outcome")
 		for i := range list.Items {
 			d := &list.Items[i]
-			m.row(moment(d.Time), d.Kind, string(d.Method)+string(d.Rule), d.Count, d.Why, d.Became)
+			m.row(moment(d.Time), d.Kind, d.Method+d.Rule, d.Count, d.Why, d.Became)
 		}
 		m.endTable()
 	})
