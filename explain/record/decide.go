@@ -42,6 +42,7 @@ type writer struct {
 	Cycle
 	digest   string
 	nodes    map[string]*model.Node // by claim
+	expected map[model.PodKey]bool  // pods of Snapshot.Expected; nil until needed
 	compared int
 }
 
@@ -69,9 +70,22 @@ func (w *writer) node(claim string) *model.Node {
 // launch records a node for pending pods.
 func (w *writer) launch(l *model.Launch, claim string) *Decision {
 	d := w.decision(Launch, reason.Launch(w.Snapshot, *l), claim)
-	d.Pods, d.PodUIDs, d.PodsMore = named(l.Pods, maxPods)
+	created := w.created(l.Pods)
+	d.Pods, d.PodUIDs, d.PodsMore = named(created, maxPods)
+	d.PodsMore += len(l.Pods) - len(created)
 	d.Launched = []LaunchedNode{w.launched(l, claim)}
 	return d
+}
+
+// created returns those of pods that exist: the others are planned for, and nobody knows their names yet.
+func (w *writer) created(pods []model.PodKey) []model.PodKey {
+	if w.expected == nil {
+		w.expected = make(map[model.PodKey]bool, len(w.Snapshot.Expected))
+		for i := range w.Snapshot.Expected {
+			w.expected[w.Snapshot.Expected[i].PodKey] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p model.PodKey) bool { return w.expected[p] })
 }
 
 func (w *writer) launched(l *model.Launch, claim string) LaunchedNode {

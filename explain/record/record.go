@@ -40,7 +40,8 @@ type Decision struct {
 	Rule    string `json:"rule,omitempty"`    // of Unschedulable: the rule that no node satisfies
 	// of Unschedulable for lack of capacity: what the cloud is asked for again, and when
 	Again string `json:"again,omitempty"`
-	// Pods are the pending pods it is about, as namespace/name. PodsMore counts those that are not named.
+	// Pods are the pending pods it is about, as namespace/name. PodsMore counts those that are not named or not created
+	// yet.
 	Pods         []string       `json:"pods,omitempty"`
 	PodUIDs      []string       `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore     int            `json:"podsMore,omitempty"`

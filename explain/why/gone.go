@@ -179,8 +179,12 @@ func pods(names []string, more int) string {
 	if len(names)+more == 0 {
 		return "the replicas of its pool"
 	}
-	text := reason.Count(len(names)+more, "pod") + ": " + strings.Join(names[:min(len(names), maxDecisions)], ", ")
-	if left := len(names) + more - maxDecisions; left > 0 {
+	shown := names[:min(len(names), maxDecisions)]
+	if len(shown) == 0 {
+		return reason.Count(more, "pod") + " not created yet"
+	}
+	text := reason.Count(len(names)+more, "pod") + ": " + strings.Join(shown, ", ")
+	if left := len(names) + more - len(shown); left > 0 {
 		text += fmt.Sprintf(" and %d more", left)
 	}
 	return text
