@@ -76,7 +76,7 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 		}
 		return nil
 	}
-	c.eventually(240*time.Second, happened)
+	c.eventually(480*time.Second, happened)
 	if t.Failed() {
 		return
 	}
