@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,17 @@ $(BIN): $(SOURCES) $(PAGE)
 bin/nodeless-controller: $(SOURCES) $(PAGE)
 	@scripts/guest-agent
 	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
+
+# release is a module of its own: it compiles Helm.
+bin/release: FORCE
+	@$(GO) build -C release -o $(CURDIR)/$@ .
+
+image: bin/release $(PAGE) ## the controller's OCI image for amd64 and arm64 in bin/dist/image, with SBOM and provenance (ARGS="-arch amd64")
+	@scripts/guest-agent
+	@bin/release image $(ARGS)
+
+chart: bin/release ## package the Helm charts nodeless and nodeless-crd into bin/dist
+	@bin/release chart $(ARGS)
 
 test: test-deps build bin/golangci-lint bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test

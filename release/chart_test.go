@@ -1,0 +1,328 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	"helm.sh/helm/v4/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+var testOptions = options{root: "..", version: "1.2.3", say: io.Discard}
+
+// render renders a chart with values and returns the objects, which must have no fields that the API does not know.
+// A ServiceMonitor is left out: its kind is not one of client-go's.
+func render(t *testing.T, c *chart.Chart, values string) []runtime.Object {
+	t.Helper()
+	files, err := tryRender(c, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict := serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	var out []runtime.Object
+	for name, text := range files {
+		for _, document := range strings.Split(text, "\n---\n") {
+			if strings.HasSuffix(name, ".txt") || !strings.Contains(document, "kind:") ||
+				strings.Contains(document, "kind: ServiceMonitor") {
+				continue
+			}
+			o, _, err := strict.Decode([]byte(document), nil, nil)
+			if err != nil {
+				t.Errorf("%s: %v\n%s", name, err, document)
+				continue
+			}
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+func tryRender(c *chart.Chart, values string) (map[string]string, error) {
+	var v map[string]any
+	if err := yaml.Unmarshal([]byte(values), &v); err != nil {
+		return nil, err
+	}
+	caps := common.DefaultCapabilities.Copy()
+	caps.APIVersions = append(caps.APIVersions, "monitoring.coreos.com/v1")
+	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{
+		Name: "nodeless", Namespace: "kube-system", IsInstall: true, Revision: 1,
+	}, caps)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(c, all)
+}
+
+// find returns the only object of its type.
+func find[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+	t.Helper()
+	var found []T
+	for _, o := range objects {
+		if x, ok := o.(T); ok {
+			found = append(found, x)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d objects of type %T, want 1", len(found), *new(T))
+	}
+	return found[0]
+}
+
+func controllerChartForTest(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := controllerChart(testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// environment is what a container gets, by name.
+func environment(d *appsv1.Deployment) map[string]string {
+	out := map[string]string{}
+	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+		out[e.Name] = e.Value
+	}
+	return out
+}
+
+// karpentersValues is values.yaml of the chart in the module of Karpenter's AWS provider.
+func karpentersValues(t *testing.T) string {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/aws/karpenter-provider-aws").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "charts", "karpenter", "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTheChartTakesKarpentersValuesFile(t *testing.T) {
+	values := strings.Replace(karpentersValues(t), `clusterName: ""`, `clusterName: prod`, 1)
+	values = strings.Replace(values, `interruptionQueue: ""`, `interruptionQueue: prod-queue`, 1)
+	objects := render(t, controllerChartForTest(t), values)
+	d := find[*appsv1.Deployment](t, objects)
+	pod := d.Spec.Template.Spec
+	if got := pod.Containers[0].Image; got != "ghcr.io/nodeless/controller:1.2.3" {
+		t.Errorf("Karpenter's image became %s", got)
+	}
+	got := environment(d)
+	for name, want := range map[string]string{
+		"CLUSTER_NAME": "prod", "INTERRUPTION_QUEUE": "prod-queue", "BATCH_MAX_DURATION": "10s",
+		"BATCH_IDLE_DURATION": "1s", "PREFERENCE_POLICY": "Respect", "RESERVED_ENIS": "0", "METRICS_PORT": "8080",
+		"VM_MEMORY_OVERHEAD_PERCENT": "0.075", "LEADER_ELECTION_NAMESPACE": "kube-system",
+	} {
+		if got[name] != want {
+			t.Errorf("%s=%q, want %q", name, got[name], want)
+		}
+	}
+	if gates := got["FEATURE_GATES"]; !strings.Contains(gates, "ReservedCapacity=true") ||
+		!strings.Contains(gates, "SpotToSpotConsolidation=false") {
+		t.Errorf("FEATURE_GATES=%s", gates)
+	}
+	own := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector
+	if own == nil || own.MatchLabels["app.kubernetes.io/instance"] != "nodeless" {
+		t.Errorf("the anti-affinity is with %v, not with the controller's own pods", own)
+	}
+	if s := pod.TopologySpreadConstraints[0].LabelSelector; s == nil {
+		t.Error("the spread counts no pods")
+	}
+	if name := find[*corev1.ServiceAccount](t, objects).Name; name != pod.ServiceAccountName {
+		t.Errorf("the pod runs as %s, the account is %s", pod.ServiceAccountName, name)
+	}
+}
+
+// Each value changes what it says. The words are looked for in all that is rendered.
+func TestEachValueOfTheChart(t *testing.T) {
+	c := controllerChartForTest(t)
+	for values, want := range map[string][]string{
+		"serviceAccount: {name: karpenter, annotations: {eks.amazonaws.com/role-arn: arn:aws:iam::1:role/k}}": {
+			"serviceAccountName: karpenter", "eks.amazonaws.com/role-arn: arn:aws:iam::1:role/k",
+		},
+		"controller: {image: {repository: r.example/c, tag: v9, digest: 'sha256:" + strings.Repeat("a", 64) + "'}}": {
+			"image: r.example/c:v9@sha256:" + strings.Repeat("a", 64),
+		},
+		"controller: {env: [{name: AWS_REGION, value: eu-west-1}]}":            {"name: AWS_REGION"},
+		"controller: {envFrom: [{configMapRef: {name: more}}]}":                {"envFrom:"},
+		"controller: {resources: {limits: {memory: 1Gi}}}":                     {"memory: 1Gi"},
+		"controller: {securityContext: {seLinuxOptions: {level: s0}}}":         {"level: s0"},
+		"controller: {extraVolumeMounts: [{name: v, mountPath: /v}]}":          {"mountPath: /v"},
+		"controller: {sidecarContainer: [{name: side, image: s}]}":             {"name: side"},
+		"controller: {containerName: karpenter}":                               {"containerName: karpenter"},
+		"controller: {metrics: {port: 9090}}":                                  {"containerPort: 9090", `value: "9090"`},
+		"extraVolumes: [{name: v, emptyDir: {}}]":                              {"name: v"},
+		"{nameOverride: karpenter, fullnameOverride: karp}":                    {"app.kubernetes.io/name: karpenter", "name: karp"},
+		"{additionalLabels: {team: a}, additionalAnnotations: {x: z}}":         {"team: a", "x: z"},
+		"{podLabels: {p: q}, podAnnotations: {r: s}}":                          {"p: q", "r: s"},
+		"imagePullSecrets: [{name: pull}]":                                     {"imagePullSecrets:"},
+		"imagePullPolicy: Always":                                              {"imagePullPolicy: Always"},
+		"service: {annotations: {a: b}}":                                       {"a: b"},
+		"additionalClusterRoleRules: [{apiGroups: [x.example], verbs: [get]}]": {"x.example"},
+		"{replicas: 1, revisionHistoryLimit: 3}":                               {"replicas: 1", "revisionHistoryLimit: 3"},
+		"podDisruptionBudget: {name: karpenter, maxUnavailable: 2}":            {"maxUnavailable: 2"},
+		"priorityClassName: high":                                              {"priorityClassName: high"},
+		"terminationGracePeriodSeconds: 60":                                    {"terminationGracePeriodSeconds: 60"},
+		"hostNetwork: true":                                                    {"hostNetwork: true"},
+		"schedulerName: mine":                                                  {"schedulerName: mine"},
+		"{dnsPolicy: Default, dnsConfig: {options: [{name: ndots}]}}":          {"dnsPolicy: Default", "name: ndots"},
+		"initContainers: [{name: first, image: i}]":                            {"initContainers:"},
+		"nodeSelector: {disk: fast}":                                           {"disk: fast"},
+		"tolerations: [{key: only, operator: Exists}]":                         {"key: only"},
+		"{logLevel: debug, logOutputPaths: [stdout, /tmp/log]}":                {"LOG_LEVEL", `"debug"`, `"stdout,/tmp/log"`},
+		"settings: {waitPrice: 1.5, movePrice: 0, nodeFee: 0.02}":              {`NODELESS_WAIT_PRICE, value: "1.5"`, `NODELESS_MOVE_PRICE, value: "0"`, `NODELESS_NODE_FEE, value: "0.02"`},
+		"settings: {priorityCutoff: -10, preferencePrice: 0.1}":                {`NODELESS_PRIORITY_CUTOFF, value: "-10"`},
+		"settings: {clusterName: '{{ .Release.Name }}-x'}":                     {`CLUSTER_NAME, value: "nodeless-x"`},
+		"settings: {featureGates: {nodeRepair: true}}":                         {"NodeRepair=true"},
+		"leaderElection: {namespace: karpenter}":                               {"namespace: karpenter", `LEADER_ELECTION_NAMESPACE, value: "karpenter"`},
+		"page: {enabled: true, tlsSecretName: cert}":                           {"0.0.0.0:8082", "/etc/nodeless/page/tls.crt", "tokenreviews"},
+		"fargate: {enabled: true}":                                             {"https://nodeless.kube-system.svc", "kubernetes.io/kubelet-serving"},
+		"rbac: {surge: true}":                                                  {"deployments"},
+		"serviceMonitor: {enabled: true, additionalLabels: {release: p}, sampleLimit: 9, endpointConfig: {interval: 5s}}": {
+			"kind: ServiceMonitor", "release: p", "sampleLimit: 9", "interval: 5s",
+		},
+	} {
+		values = withCluster(t, values)
+		files, err := tryRender(c, values)
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		render(t, c, values)
+		var all strings.Builder
+		for _, text := range files {
+			all.WriteString(text)
+		}
+		for _, w := range want {
+			if !strings.Contains(all.String(), w) {
+				t.Errorf("%s: %q is nowhere", values, w)
+			}
+		}
+	}
+}
+
+// withCluster gives values the only setting that has no default.
+func withCluster(t *testing.T, values string) string {
+	t.Helper()
+	var v map[string]any
+	if err := yaml.Unmarshal([]byte(values), &v); err != nil {
+		t.Fatal(err)
+	}
+	settings, _ := v["settings"].(map[string]any)
+	if settings == nil {
+		settings = map[string]any{}
+		v["settings"] = settings
+	}
+	if settings["clusterName"] == nil {
+		settings["clusterName"] = "prod"
+	}
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWhatTheChartRefuses(t *testing.T) {
+	c := controllerChartForTest(t)
+	for values, want := range map[string]string{
+		"{}":                                 "settings.clusterName is empty",
+		"settings: {clusterNam: x}":          "clusterNam",
+		"replicas: two":                      "replicas",
+		"settings: {waitPrice: -1}":          "waitPrice",
+		"logLevel: loud":                     "logLevel",
+		"controller: {image: {digest: abc}}": "digest",
+		"settings: {batchIdleDuration: 5}":   "batchIdleDuration",
+	} {
+		if _, err := tryRender(c, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error about %s", values, err, want)
+		}
+	}
+}
+
+// The roles are those that the program prints, and the test of the program under them holds for the chart.
+func TestTheChartGivesThePermissionsOfTheProgram(t *testing.T) {
+	objects := render(t, controllerChartForTest(t), "settings: {clusterName: prod}")
+	var roles []string
+	for _, o := range objects {
+		if r, ok := o.(*rbacv1.Role); ok {
+			roles = append(roles, r.Namespace)
+			for _, rule := range r.Rules {
+				if slices.Contains(rule.ResourceNames, leaseName) {
+					t.Errorf("role in %s: the lease has no name", r.Namespace)
+				}
+			}
+		}
+		if r, ok := o.(*rbacv1.ClusterRole); ok && r.Name == "nodeless" {
+			if len(r.Rules) != len(permissions()["cluster"]) {
+				t.Errorf("%d rules, the program needs %d", len(r.Rules), len(permissions()["cluster"]))
+			}
+		}
+	}
+	slices.Sort(roles)
+	if want := []string{"kube-node-lease", "kube-system"}; !slices.Equal(roles, want) {
+		t.Errorf("roles in %v, want %v", roles, want)
+	}
+}
+
+func TestTheChartsAreClean(t *testing.T) {
+	o := testOptions
+	o.out = t.TempDir()
+	if err := writeCharts(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nodeless", "nodeless-crd"} {
+		file, err := os.ReadFile(filepath.Join(o.out, name+"-1.2.3.tgz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := chartutil.Expand(o.out, bytes.NewReader(file)); err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]any{"settings": map[string]any{"clusterName": "prod"}}
+		if name == "nodeless-crd" {
+			values = nil
+		}
+		for _, m := range lint.RunAll(filepath.Join(o.out, name), values, "kube-system").Messages {
+			if m.Severity > 1 { // an icon is recommended
+				t.Errorf("%s: %v", name, m)
+			}
+		}
+	}
+	crds, err := crdChart(testOptions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := tryRender(crds, "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 9 {
+		t.Errorf("%d definitions", len(files))
+	}
+	for name, text := range files {
+		if !strings.Contains(text, "helm.sh/resource-policy: keep") {
+			t.Errorf("%s goes when the chart is uninstalled, and all objects of the kind with it", name)
+		}
+	}
+}
