@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os/exec"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,10 +40,11 @@ func kindOf(instanceType, capacityType string) string {
 // inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait; of DaemonSets only
 // those that wait.
 type inPool struct {
-	nodes   map[string]string
-	pods    map[string]bool
-	waiting int
-	agents  int
+	nodes    map[string]string
+	pods     map[string]bool
+	waiting  int
+	agents   int
+	youngest time.Time // when the last pod was created
 }
 
 func (c *cluster) inPool(name string) (inPool, error) {
@@ -61,6 +63,9 @@ func (c *cluster) inPool(name string) (inPool, error) {
 		if pods.Items[i].DeletionTimestamp == nil {
 			if out.pods[name+"/"+pods.Items[i].Name] = true; pods.Items[i].Spec.NodeName == "" {
 				out.waiting++
+			}
+			if at := pods.Items[i].CreationTimestamp.Time; at.After(out.youngest) {
+				out.youngest = at
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 	}
 	before := map[string]inPool{}
 	// DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
-	c.eventually(2*time.Minute, func() error {
+	c.eventually(4*time.Minute, func() error {
 		for _, ns := range []string{"d-gone", "d-other"} {
 			if n := c.ready(ns, "agent"); n != 1 {
 				return fmt.Errorf("%s: %d agents are ready", ns, n)
@@ -129,6 +129,11 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 			}
 			if n := c.phases(x.name, "filler"); len(in.nodes) != x.nodes() || len(n) > 0 {
 				return fmt.Errorf("%s: %d machines, want %d; fillers by phase: %v", x.name, len(in.nodes), x.nodes(), n)
+			}
+			// A pod younger than its move takes to pay back stays: of two like it, the older one's node goes first. The change
+			// is made later than it is planned, so all are to be old enough for both.
+			if age := time.Since(in.youngest); x.replicas > 0 && age < time.Minute {
+				return fmt.Errorf("%s: its youngest pod is %s old", x.name, age.Round(time.Second))
 			}
 			for _, kind := range in.nodes {
 				if x.name == "o-gone" && kind != "m5.4xlarge" {
