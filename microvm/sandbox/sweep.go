@@ -65,13 +65,13 @@ func stopAll(ctx context.Context, dir string) (int, error) {
 
 // stopWithin ends the pod within its grace period, and then the VM.
 func (vm *VM) stopWithin(ctx context.Context) {
-	reaching, cancel := context.WithTimeout(ctx, reachLimit)
+	reaching, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
 	defer cancel()
 	conn, err := vm.connected(reaching)
 	if err != nil {
 		return
 	}
-	stopping, cancel := context.WithTimeout(ctx, vm.record.Grace+reachLimit)
+	stopping, cancel := context.WithTimeout(ctx, vm.record.Grace+vm.host.config.HangLimit)
 	defer cancel()
 	vm.stopPod(stopping, conn, vm.record.Grace)
 	vm.process.Kill()

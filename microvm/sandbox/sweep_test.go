@@ -48,7 +48,7 @@ func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	if got := log(t, vm, logOptions{Container: "c"}); got != "ready\nfarewell\n" {
 		t.Errorf("log %q", got)
 	}
-	if s, _ := vm.Status(); s.Failure != "" || s.Pod.Containers[0].Exit.Code != 0 {
+	if s, _ := vm.Status(); s.Failure != "" || len(s.Pod.Containers) != 1 || s.Pod.Containers[0].Exit.Code != 0 {
 		t.Errorf("%+v", s)
 	}
 }

@@ -154,9 +154,6 @@ func (vm *VM) end(failure string) {
 	})
 }
 
-// reachLimit is how long Stop waits for a session with a guest that was adopted a moment ago.
-const reachLimit = 10 * time.Second
-
 // Stop ends the pod within the grace period (negative: the pod's own), and then the VM. The VM keeps its status and
 // logs until it is removed. If ctx ends first, the VM is left as it is, and its pod continues to end.
 func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
@@ -172,7 +169,7 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	}
 	conn := vm.current()
 	if conn == nil && started && grace > 0 {
-		reaching, cancel := context.WithTimeout(ctx, reachLimit)
+		reaching, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit) // adopted a moment ago
 		conn, _ = vm.connected(reaching)
 		cancel()
 	}

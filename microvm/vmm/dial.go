@@ -14,8 +14,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Time limits of an attempt to begin a session. The first attempt may have to wait for a boot. Later ones assume that a
-// killed host left half a frame behind.
+// Time limits of an attempt to begin a session. The first attempt with a VM that this process started may have to wait
+// for a boot. With any other one a host that has gone may have left half a frame behind: the attempt that completes it
+// is repeated, with a longer limit each time, since the guest may lose what it is sent while hosts come and go.
 const (
 	bootTime   = 30 * time.Second
 	answerTime = 5 * time.Second
@@ -33,8 +34,12 @@ func (p *Process) Dial(ctx context.Context) (*wire.Conn, error) {
 		case <-ctx.Done():
 		}
 	}()
-	limit := bootTime
-	for stale := false; ; stale = true {
+	stale, limit := !p.fresh, bootTime
+	if stale {
+		limit = answerTime
+	}
+	p.fresh = false
+	for ; ; stale, limit = true, min(2*limit, bootTime) {
 		c, err := p.dialOnce(ctx, stale, limit)
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			return nil, fmt.Errorf("VM %s: %w", p.record.ID, cause)
@@ -42,7 +47,6 @@ func (p *Process) Dial(ctx context.Context) (*wire.Conn, error) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return c, err
 		}
-		limit = answerTime
 	}
 }
 

@@ -42,6 +42,7 @@ type Process struct {
 	dir    string
 	pidfd  int
 	group  group
+	fresh  bool // started by this host process, and not dialed yet
 	done   chan struct{}
 	mu     sync.Mutex // keeps pidfd open while it is used
 	ended  bool
@@ -62,7 +63,9 @@ func spawn(cmd *exec.Cmd, id, dir string, g group) (*Process, error) {
 	if err == nil {
 		p, err = newProcess(r, dir, g, cmd.Process)
 	}
-	if err != nil {
+	if err == nil {
+		p.fresh = true
+	} else {
 		_ = cmd.Process.Kill()
 		_, _ = cmd.Process.Wait()
 		g.remove()
