@@ -54,10 +54,15 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request, pod *corev1.Pod) {
 	}
 	err = crilogs.ReadLogs(r.Context(), file.Path, container, readOptions(&o, time.Now()), state{running: file.Running},
 		stdout, stderr)
-	if err != nil && r.Context().Err() == nil && !out.begun && !o.Follow {
-		http.Error(w, fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err),
-			http.StatusInternalServerError)
+	if err == nil || r.Context().Err() != nil {
+		return
 	}
+	failure := fmt.Sprintf("logs of container %q in pod %q: %v", container, pod.Namespace+"/"+pod.Name, err)
+	if o.Follow || out.begun {
+		_, _ = fmt.Fprintln(out, failure) // as a kubelet does: the status code has been sent
+		return
+	}
+	http.Error(w, failure, http.StatusInternalServerError)
 }
 
 func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
@@ -73,7 +78,7 @@ func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
 	return read
 }
 
-// body remembers whether an answer has begun: after that, no error can be sent.
+// body remembers whether an answer has begun: after that, no status code can be sent.
 type body struct {
 	to    io.Writer
 	begun bool

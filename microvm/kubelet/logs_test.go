@@ -60,3 +60,12 @@ func TestLogsFollow(t *testing.T) {
 		t.Errorf("kubectl logs -f: %v", err)
 	}
 }
+
+// A follower is told why its log ends early.
+func TestLogsFollowFails(t *testing.T) {
+	c := newCluster(t)
+	c.serve(t, "web")
+	c.log(t, "web", "main", "1.log", "no line of a log\n")
+	c.says(t, "logs of container \"main\" in pod \""+c.namespace+"/web\": failed to get parse function: unsupported log format: "+
+		"\"no line of a log\\n\"\n", "logs", "-f", "web", "-c", "main")
+}
