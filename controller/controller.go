@@ -86,7 +86,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	}
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.state = cluster.New(cluster.Options{
-		Clock: o.Clock, Overlays: r.gates.NodeOverlay,
+		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay,
 		NoStatic: !r.gates.StaticCapacity, Readable: readable(api, o.Log),
 	})
 	r.counters = metrics.New(r.registry)

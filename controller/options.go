@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -26,10 +27,11 @@ type Options struct {
 	// ClassKinds are kinds of node classes besides EC2NodeClass. Kinds that the cluster does not serve when Run begins are
 	// not watched.
 	ClassKinds []status.Kind
-	Policy     model.Policy // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
-	Gates      gates.Gates  // which optional parts are on
-	Clock      clock.Clock  // default the real one
-	Log        *slog.Logger // default slog.Default
+	Policy     model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
+	Gates      gates.Gates               // which optional parts are on
+	Scheduler  translate.SchedulerConfig // of the cluster's kube-scheduler
+	Clock      clock.Clock               // default the real one
+	Log        *slog.Logger              // default slog.Default
 	// OnDecision is called after each decision cycle; may be nil.
 	OnDecision func(cycle.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.

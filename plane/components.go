@@ -11,8 +11,6 @@ import (
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 	cmapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
-	schedapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	schedoptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
 )
@@ -157,29 +155,4 @@ func (p *Plane) startControllerManager() error {
 		return cmapp.Run(ctx, c.Complete())
 	})
 	return nil
-}
-
-// startScheduler returns a channel that is closed when the scheduler's caches have synced.
-func (p *Plane) startScheduler() (synced <-chan struct{}, err error) {
-	s := schedoptions.NewOptions()
-	if err := parse(scheduler, *s.Flags, p.clientFlags(scheduler)); err != nil {
-		return nil, err
-	}
-	ready := make(chan struct{})
-	p.run(scheduler, func(ctx context.Context) error {
-		c, sched, err := schedapp.Setup(ctx, s)
-		if err != nil {
-			return err
-		}
-		go func() {
-			c.InformerFactory.Start(ctx.Done())
-			c.InformerFactory.WaitForCacheSync(ctx.Done())
-			if sched.WaitForHandlersSync(ctx) == nil {
-				close(ready)
-			}
-		}()
-		configz.Delete("componentconfig") // the scheduler's, of an earlier control plane in this process
-		return schedapp.Run(ctx, c, sched)
-	})
-	return ready, nil
 }

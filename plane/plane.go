@@ -32,6 +32,9 @@ type Options struct {
 	ClientQPS int
 	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range it was made with.
 	ServiceCIDR string
+	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON, of which the client's settings and leader election
+	// are replaced; nil = kube-scheduler's defaults.
+	SchedulerConfig []byte
 	// Port fixes kube-apiserver's port; if another process listens there, Start fails and names it. With 0 a free port is
 	// chosen once and kept; if another process takes it between two starts, a new one is chosen and the kubeconfig
 	// follows.

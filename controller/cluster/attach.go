@@ -21,7 +21,11 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	}
 	var synced []toolscache.InformerSynced
 	watched := slices.Clone(kinds)
-	for _, kind := range owning {
+	optional := owning
+	if s.storage.spread.config.Spreads() {
+		optional = slices.Concat(owning, spreading)
+	}
+	for _, kind := range optional {
 		if s.readable != nil && s.readable(ctx, kind.object) {
 			watched = append(watched, kind)
 		}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -63,18 +64,24 @@ var kinds = []kind{
 
 // owning are the kinds that say how many pods are to come. A State that may not read them expects none.
 var owning = []kind{
-	kindOf(&appsv1.ReplicaSet{}, func(s *State, o *appsv1.ReplicaSet, now time.Time) { s.owners.updateReplicaSet(o, now) },
-		func(s *State, o *appsv1.ReplicaSet, _ time.Time) { s.owners.forget(o) }),
-	kindOf(&appsv1.StatefulSet{},
-		func(s *State, o *appsv1.StatefulSet, now time.Time) { s.owners.updateStatefulSet(o, now) },
-		func(s *State, o *appsv1.StatefulSet, _ time.Time) { s.owners.forget(o) }),
-	kindOf(&batchv1.Job{}, func(s *State, o *batchv1.Job, now time.Time) { s.owners.updateJob(o, now) },
-		func(s *State, o *batchv1.Job, _ time.Time) { s.owners.forget(o) }),
-	kindOf(&corev1.ReplicationController{}, func(s *State, o *corev1.ReplicationController, now time.Time) {
-		s.owners.updateReplicationController(o, now)
-	}, func(s *State, o *corev1.ReplicationController, _ time.Time) { s.owners.forget(o) }),
+	ownerOf(&appsv1.ReplicaSet{}, (*owners).updateReplicaSet,
+		func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }),
+	ownerOf(&appsv1.StatefulSet{}, (*owners).updateStatefulSet,
+		func(o *appsv1.StatefulSet) *metav1.LabelSelector { return o.Spec.Selector }),
+	ownerOf(&batchv1.Job{}, (*owners).updateJob, func(*batchv1.Job) *metav1.LabelSelector { return nil }),
+	ownerOf(&corev1.ReplicationController{}, (*owners).updateReplicationController,
+		func(o *corev1.ReplicationController) *metav1.LabelSelector {
+			return &metav1.LabelSelector{MatchLabels: o.Spec.Selector}
+		}),
 	tableOf(&corev1.ResourceQuota{}, func(s *State) *table[*corev1.ResourceQuota] { return &s.quotas.known },
 		otherQuota, func(s *State, _ *corev1.ResourceQuota) { s.poke() }),
+}
+
+// spreading are the kinds by which kube-scheduler selects the pods that default topology spread constraints count. They
+// are watched only if there are any.
+var spreading = []kind{
+	tableOf(&corev1.Service{}, func(s *State) *table[*corev1.Service] { return &s.storage.spread.services }, otherSelector,
+		(*State).serviceChanged),
 }
 
 // otherQuota reports whether a quota allows something else: its status changes with every pod.
@@ -85,11 +92,25 @@ func otherQuota(a, b *corev1.ResourceQuota) bool {
 // kindByType finds the kind of an object.
 var kindByType = func() map[reflect.Type]kind {
 	out := map[reflect.Type]kind{}
-	for _, k := range slices.Concat(kinds, owning) {
+	for _, k := range slices.Concat(kinds, owning, spreading) {
 		out[reflect.TypeOf(k.object)] = k
 	}
 	return out
 }()
+
+// ownerOf is a kind of controllers of pods.
+func ownerOf[T client.Object](object T, update func(*owners, T, time.Time), selector func(T) *metav1.LabelSelector,
+) kind {
+	return kindOf(object, func(s *State, o T, now time.Time) {
+		if !s.noExpected {
+			update(s.owners, o, now)
+		}
+		s.controls(o.GetUID(), selector(o))
+	}, func(s *State, o T, _ time.Time) {
+		s.owners.forget(o)
+		s.controls(o.GetUID(), nil)
+	})
+}
 
 // kindOf is a kind whose objects are taken in by functions of their own.
 func kindOf[T client.Object](object T, update, remove func(*State, T, time.Time)) kind {
@@ -125,7 +146,7 @@ func otherGeneration[T client.Object](a, b T) bool {
 
 // Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
 // LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass,
-// CSINode, and what says how many pods are to come: ReplicaSet, StatefulSet, Job, ReplicationController and
+// CSINode, Service, and what says how many pods are to come: ReplicaSet, StatefulSet, Job, ReplicationController and
 // ResourceQuota. The object is kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()

@@ -65,7 +65,7 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 		return
 	}
 	ps.owners.recount(before, o)
-	old, info := ps.all[key], translate.ReadPod(o)
+	old, info := ps.all[key], ps.storage.spread.config.ReadPod(o)
 	ps.missing.noteLacking(key, info.WaitsFor(), &info)
 	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key &&
 		maps.Equal(before.Labels, o.Labels) && !old.Resizing && !info.Resizing

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -25,11 +26,14 @@ type Options struct {
 	Clock clock.Clock      // default the real one
 	Names *translate.Names // default an own table
 	// Overlays has Attach watch NodeOverlays too.
-	Overlays bool
+	Overlays  bool
+	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
 	// Readable reports whether a kind may be read: Attach watches what says how many pods are to come only then. nil = no.
 	Readable func(context.Context, client.Object) bool
 	// NoStatic leaves pools with spec.replicas alone: they neither gain nor lose nodes.
 	NoStatic bool
+	// NoExpected expects no pods that their controllers have yet to create, for a State of what is there.
+	NoExpected bool
 	// ReadFailures reads failing launches from the status of NodePools, for a State that launches nothing itself.
 	ReadFailures bool
 }
@@ -58,6 +62,7 @@ type State struct {
 
 	names         *translate.Names
 	watchOverlays bool
+	noExpected    bool
 	readable      func(context.Context, client.Object) bool
 
 	out   rendered
@@ -84,7 +89,13 @@ func New(o Options) *State {
 	successors := &successors{hub: h, nodes: nodes, shapes: shapes, pods: byPod}
 	pods := &pods{
 		hub: h, objects: objects, nodes: nodes, shapes: shapes, successors: successors,
-		storage: &storage{hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{}},
+		storage: &storage{
+			hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{},
+			spread: &defaultSpread{
+				config: o.Scheduler, selectors: map[types.UID]*metav1.LabelSelector{},
+				in: map[string]map[string]*corev1.Service{},
+			},
+		},
 		budgets: &budgets{hub: h, objects: objects, nodes: nodes, in: map[string]map[string]*budget{}},
 		jobs:    &jobs{nodes: nodes, by: map[string]*job{}, sweep: maxJobs},
 		missing: &missingDaemons{
@@ -107,7 +118,7 @@ func New(o Options) *State {
 		owners: owners, quotas: &quotas{objects: objects},
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
 		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
-		readable: o.Readable,
+		readable: o.Readable, noExpected: o.NoExpected,
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
@@ -136,6 +147,9 @@ func (h *hub) poke() {
 	default:
 	}
 }
+
+// ReadPod translates a pod, except for its shape, by the cluster's scheduler configuration.
+func (s *State) ReadPod(pod *corev1.Pod) translate.Pod { return s.storage.spread.config.ReadPod(pod) }
 
 // Names is the table of resource names that snapshots use.
 func (s *State) Names() *translate.Names { return s.names }

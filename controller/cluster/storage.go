@@ -12,11 +12,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// storage holds the objects behind volumes.
+// storage holds the objects behind volumes, and makes the shapes of pods.
 type storage struct {
 	*hub
-	nodes *nodes
-	names *translate.Names
+	nodes  *nodes
+	names  *translate.Names
+	spread *defaultSpread
 
 	claims   table[*corev1.PersistentVolumeClaim]
 	volumes  table[*corev1.PersistentVolume]
@@ -87,7 +88,7 @@ func (l *lookup) DefaultClass() *storagev1.StorageClass {
 // shapeOf translates a pod, and says which objects its shape depends on.
 func (st *storage) shapeOf(o *corev1.Pod) (model.Shape, []need) {
 	l := lookup{in: st}
-	return st.names.Shape(o, &l), l.needs
+	return st.names.Shape(st.spread.apply(o, l.note), &l), l.needs
 }
 
 // use notes which objects a pod's shape depends on; unuse forgets it.

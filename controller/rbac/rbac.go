@@ -30,6 +30,8 @@ func Rules() []rbacv1.PolicyRule {
 		// How many pods are to come.
 		rule("batch", []string{"jobs"}, read),
 		rule("", []string{"replicationcontrollers", "resourcequotas"}, read),
+		// Which pods default topology spread constraints count, beside those of the controllers above.
+		rule("", []string{"services"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
 		// Machines: taints, labels, finalizers, and their end.
@@ -111,10 +113,10 @@ func ViewRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("", []string{
 			"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
-			"events",
+			"events", "services", "replicationcontrollers",
 		}, read),
 		// what pods are made from: a change is a patch of it
-		rule("apps", []string{"daemonsets", "deployments", "statefulsets"}, read),
+		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),

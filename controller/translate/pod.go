@@ -79,8 +79,11 @@ func onlyNode(pod *corev1.Pod) string {
 	return ""
 }
 
+// ReadPod translates a pod of a cluster whose kube-scheduler is not configured, except for the pod's shape.
+func ReadPod(pod *corev1.Pod) Pod { return SchedulerConfig{}.ReadPod(pod) }
+
 // ReadPod translates a pod except for its shape.
-func ReadPod(pod *corev1.Pod) Pod {
+func (c SchedulerConfig) ReadPod(pod *corev1.Pod) Pod {
 	p := Pod{
 		Key:     model.PodKey{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)},
 		Created: pod.CreationTimestamp.Time, Node: pod.Spec.NodeName,
@@ -110,10 +113,9 @@ func ReadPod(pod *corev1.Pod) Pod {
 		p.Owner = ""
 	}
 	p.EvictionCost = evictionCost(pod, p.Priority)
-	scheduler := pod.Spec.SchedulerName
-	p.Apart = scheduler == v1alpha1.FargateScheduler
+	p.Apart = pod.Spec.SchedulerName == v1alpha1.FargateScheduler
 	p.Waiting = p.Node == "" && !p.Terminal && !p.Deleting && !p.Daemon() && len(pod.Spec.SchedulingGates) == 0 &&
-		(scheduler == "" || scheduler == corev1.DefaultSchedulerName)
+		c.Schedules(pod.Spec.SchedulerName)
 	if p.Node != "" && !p.Daemon() {
 		p.Event = lastEvent(pod, p.Terminal)
 	}

@@ -113,8 +113,7 @@ func labelSelector(sel *metav1.LabelSelector) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// addSpread translates topology spread constraints. The default constraints of kube-scheduler, which apply to pods
-// without any, are not known here; they are preferences.
+// addSpread translates topology spread constraints.
 func addSpread(s *model.Shape, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		c := &pod.Spec.TopologySpreadConstraints[i]

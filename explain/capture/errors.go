@@ -45,9 +45,9 @@ func (l *MissingKind) Essential() bool {
 func rank(err error) int {
 	var lacks *MissingKind
 	if !asMissingKind(err, &lacks) {
-		return len(kinds)
+		return len(kinds) + len(spreadKinds)
 	}
-	return slices.IndexFunc(kinds, func(k kind) bool { return k.name() == lacks.Kind })
+	return slices.IndexFunc(slices.Concat(kinds, spreadKinds), func(k kind) bool { return k.name() == lacks.Kind })
 }
 
 // combine merges errors into one: all kinds to which access is denied or, if there are none, all that the cluster

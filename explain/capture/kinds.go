@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"golang.org/x/sync/errgroup"
@@ -61,6 +62,22 @@ var kinds = []kind{
 	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}},
 }
 
+// spreadKinds say which pods kube-scheduler's default topology spread constraints count.
+var spreadKinds = []kind{
+	{"", "services", wanted, &corev1.Service{}},
+	{"apps", "replicasets", wanted, &appsv1.ReplicaSet{}},
+	{"apps", "statefulsets", wanted, &appsv1.StatefulSet{}},
+	{"", "replicationcontrollers", wanted, &corev1.ReplicationController{}},
+}
+
+// kinds are those that this cluster's decisions depend on.
+func (c *Cluster) kinds() []kind {
+	if c.o.Scheduler.Spreads() {
+		return slices.Concat(kinds, spreadKinds)
+	}
+	return kinds
+}
+
 // extraKinds are kinds that no decision depends on, but that forecasts of changes need.
 var extraKinds = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}},
@@ -90,10 +107,11 @@ func (k kind) name() string {
 
 // readAll lists every kind. The error names all kinds that cannot be read.
 func (c *Cluster) readAll(ctx context.Context) error {
-	lacking := make([]*MissingKind, len(kinds))
+	read := c.kinds()
+	lacking := make([]*MissingKind, len(read))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallelReads)
-	for i, k := range kinds {
+	for i, k := range read {
 		group.Go(func() error {
 			if err := c.tolerate(k, c.readKind(ctx, k, page, c.update)); !asMissingKind(err, &lacking[i]) {
 				return err

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -48,7 +49,8 @@ type Options struct {
 	Region, DefaultRegion string
 	// Partial continues without kinds that may not be read or are not served, which Gaps then names. Pods and Nodes are
 	// always needed.
-	Partial bool
+	Partial   bool
+	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
 	// Keep retains every object for Objects.
 	Keep bool
 	// MaxDump bounds the size of a dump's objects in bytes; 0 = 1 GiB.
@@ -130,7 +132,9 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 
 func newCluster(o Options) *Cluster {
 	return &Cluster{
-		State: cluster.New(cluster.Options{Clock: o.Clock, ReadFailures: true}), o: o,
+		State: cluster.New(cluster.Options{
+			Clock: o.Clock, Scheduler: o.Scheduler, ReadFailures: true, NoExpected: true,
+		}), o: o,
 		built: map[string]built{}, classes: map[string]*ec2v1.EC2NodeClass{}, assumed: map[string]string{},
 		regions: map[string]bool{},
 	}
@@ -151,6 +155,9 @@ func (c *Cluster) Snapshot() *model.Snapshot { return c.State.Snapshot() }
 
 // Changed receives a value after changes that matter to decisions; never after Read.
 func (c *Cluster) Changed() <-chan struct{} { return c.State.Changed() }
+
+// Scheduler is the configuration of the cluster's kube-scheduler, as Options say.
+func (c *Cluster) Scheduler() translate.SchedulerConfig { return c.o.Scheduler }
 
 // Server is the address of the API server.
 func (c *Cluster) Server() string { return c.server }

@@ -29,7 +29,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	var watched []kind
-	for _, k := range kinds {
+	for _, k := range c.kinds() {
 		err := c.mayWatch(ctx, k)
 		if err == nil {
 			watched = append(watched, k)

@@ -82,7 +82,9 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		inFlight: map[string]*inFlight{}, terminating: map[string]time.Time{}, draining: map[string]bool{},
 		initial: map[string]Node{},
 	}
-	r.cluster = cluster.New(cluster.Options{Clock: r.clock, NoStatic: !in.Gates.StaticCapacity})
+	r.cluster = cluster.New(cluster.Options{
+		Clock: r.clock, Scheduler: in.Cluster.Scheduler(), NoStatic: !in.Gates.StaticCapacity, NoExpected: true,
+	})
 	r.driver = cycle.NewDriver(cycle.Options{
 		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,
 		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: checkPlan,

@@ -33,7 +33,7 @@ func (q *question) aboutPod(ctx context.Context, of Subject) bool {
 	if pod == nil {
 		return false
 	}
-	(&podQuestion{q, of, pod, translate.ReadPod(pod)}).answer(ctx)
+	(&podQuestion{q, of, pod, q.c.State.ReadPod(pod)}).answer(ctx)
 	return true
 }
 
@@ -62,7 +62,7 @@ func (q *podQuestion) answer(ctx context.Context) {
 		q.daemon()
 	case !info.Waiting:
 		q.conclude(waited, NotManaged, "it uses scheduler %q; nodes are launched only for pods of %s",
-			pod.Spec.SchedulerName, corev1.DefaultSchedulerName)
+			pod.Spec.SchedulerName, strings.Join(q.c.Scheduler().Names(), ", "))
 	default:
 		q.pending(ctx)
 	}

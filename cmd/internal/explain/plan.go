@@ -113,6 +113,9 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if err := o.policy.Scheduler(&o.cluster.Scheduler); err != nil {
+		return false, err
+	}
 	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
 		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete " +
 			"and --scale; see: nodeless plan --help")

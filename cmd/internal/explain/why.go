@@ -99,6 +99,9 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 	if _, err := answers.Parse("", args...); err != nil {
 		return err // before anything is asked of the cluster
 	}
+	if err := o.policy.Scheduler(&o.cluster.Scheduler); err != nil {
+		return err
+	}
 	c, t, err := o.cluster.Open(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(),
 		func(l *capture.Options) { l.Partial = o.partial })
 	if err != nil {

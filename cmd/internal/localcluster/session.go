@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
@@ -72,6 +73,24 @@ func LoadSession(dir string) (Session, error) {
 
 // TypesFile keeps the types of one's own that a cluster of `nodeless up` was made with.
 func TypesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
+
+// Scheduler returns the configuration of kube-scheduler in a cluster of `nodeless up`, of which its control plane keeps
+// the file.
+func Scheduler(dir string) (translate.SchedulerConfig, error) {
+	file := filepath.Join(dir, "pki", "kube-scheduler.yaml")
+	document, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return translate.SchedulerConfig{}, nil
+	}
+	if err != nil {
+		return translate.SchedulerConfig{}, fmt.Errorf("configuration of kube-scheduler: %w", err)
+	}
+	config, err := translate.ParseSchedulerConfig(document)
+	if err != nil {
+		return config, fmt.Errorf("%s: %w", file, err)
+	}
+	return config, nil
+}
 
 // EKSName is what the simulated region calls its cluster: in tags, user data and EKS.
 const EKSName = "nodeless"

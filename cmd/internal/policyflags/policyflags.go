@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -21,6 +23,7 @@ type Flags struct {
 	Prices
 	PriorityCutoff int32 // noCutoff = none
 	featureGates   string
+	scheduler      string // --scheduler-config
 }
 
 // Prices are the parts of the objective that users may set, in dollars.
@@ -73,6 +76,10 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
 		"pods of lower priority may use existing nodes, but no node is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"
+	f.StringVar(&c.scheduler, "scheduler-config", "",
+		"configuration of the cluster's kube-scheduler, or the file that has it: a KubeSchedulerConfiguration, or "+
+			"podTopologySpread.defaultConstraints as Karpenter takes it. Pods of its profiles get nodes, by its default "+
+			"topology spread constraints")
 	f.StringVar(&c.featureGates, "feature-gates", gates.Default().String(),
 		"optional features to turn on or off; ReservedCapacity has no effect yet: capacity reservations are not used")
 }
@@ -92,6 +99,30 @@ func (c *Flags) Resolve() (model.Policy, gates.Gates, error) {
 	}
 	policy.SpotToSpot = on.SpotToSpotConsolidation
 	return policy, on, nil
+}
+
+// SchedulerDocument returns the document that --scheduler-config is or names; an empty one if it is not given.
+func (c *Flags) SchedulerDocument() ([]byte, error) {
+	if c.scheduler == "" || strings.ContainsAny(c.scheduler, "\n{") || strings.Contains(c.scheduler, ": ") {
+		return []byte(c.scheduler), nil
+	}
+	document, err := os.ReadFile(c.scheduler)
+	if err != nil {
+		return nil, fmt.Errorf("--scheduler-config: it is neither a document nor a file that can be read: %w", err)
+	}
+	return document, nil
+}
+
+// Scheduler sets what --scheduler-config says, if it is given. The error names the flag and the field.
+func (c *Flags) Scheduler(to *translate.SchedulerConfig) error {
+	document, err := c.SchedulerDocument()
+	if err != nil || len(document) == 0 {
+		return err
+	}
+	if *to, err = translate.ParseSchedulerConfig(document); err != nil {
+		return fmt.Errorf("--scheduler-config: %w", err)
+	}
+	return nil
 }
 
 func (c *Flags) policy() (p model.Policy, err error) {

@@ -33,7 +33,7 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 	o.Log.Info("the page shows the cluster", "address", url)
 	t := &target.Cluster{
 		REST: o.REST, Of: s.clusterName,
-		Options: capture.Options{Prices: "AWS, as the controller has them"},
+		Options: capture.Options{Prices: "AWS, as the controller has them", Scheduler: o.Scheduler},
 	}
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		version string,

@@ -20,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -163,9 +164,14 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 // controllerOptions are those that the settings decide.
 func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, error) {
 	policy, on, err := s.policy.Resolve()
+	if err != nil {
+		return controller.Options{}, err
+	}
+	var scheduler translate.SchedulerConfig
+	err = s.policy.Scheduler(&scheduler)
 	host, _ := os.Hostname()
 	return controller.Options{
-		Policy: policy, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
+		Policy: policy, Scheduler: scheduler, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,

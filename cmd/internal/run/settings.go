@@ -61,7 +61,7 @@ type settings struct {
 
 // inert are settings of Karpenter that change nothing here unless they ask for what is not there: then that is said.
 type inert struct {
-	service, schedulerConfig, awsGates        string
+	service, awsGates                         string
 	noWarmup, ignoreDRA, zonalShift, noDryRun bool
 }
 
@@ -190,8 +190,6 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 
 func (i *inert) add(f *pflag.FlagSet) {
 	f.StringVar(&i.service, "karpenter-service", "", "Karpenter's; has no effect")
-	f.StringVar(&i.schedulerConfig, "scheduler-config", "",
-		"Karpenter's; default topology spread constraints are not read from it yet")
 	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true,
 		"Karpenter's; a standby always knows the state of the cluster")
 	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true,
@@ -207,7 +205,7 @@ func (i *inert) add(f *pflag.FlagSet) {
 func (i *inert) wanted() []string {
 	var out []string
 	for flag, wants := range map[string]bool{
-		"scheduler-config": i.schedulerConfig != "", "ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
+		"ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
 		"aws-feature-gates": strings.Contains(i.awsGates, "=true"),
 	} {
 		if wants {

@@ -75,7 +75,11 @@ func TestKarpentersSettings(t *testing.T) {
 			[]string{"NodeRepair=true,StaticCapacity=true", "Unknown=true"},
 			[]string{"NodeRepair", "NodeRepair=on?"},
 		},
-		"scheduler-config":    {[]string{"apiVersion: v1"}, nil},
+		"scheduler-config": {
+			[]string{`{"podTopologySpread": {"defaultConstraints": [` +
+				`{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]}}`},
+			[]string{"podTopologySpread: {}\nx: 1", "no/such/file", "apiVersion: v1\n"},
+		},
 		"ignore-dra-requests": {[]string{"true"}, truth},
 	} {
 		if !slices.Contains(karpenterNames, flag) {
@@ -161,12 +165,12 @@ func TestSettingsReachTheController(t *testing.T) {
 }
 
 func TestWhatIsNotCarriedOutIsSaid(t *testing.T) {
-	s, _, err := parsed("--enable-zonal-shift", "--scheduler-config", "x", "--karpenter-service", "karpenter",
+	s, _, err := parsed("--enable-zonal-shift", "--karpenter-service", "karpenter",
 		"--disable-dry-run")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.inert.wanted(); !slices.Equal(got, []string{"enable-zonal-shift", "scheduler-config"}) {
+	if got := s.inert.wanted(); !slices.Equal(got, []string{"enable-zonal-shift"}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -84,8 +84,13 @@ func (c *Flags) Open(ctx context.Context, stdin io.Reader, notes io.Writer,
 	if c.Kubeconfig != "" || c.Context != "" || c.As != "" || c.Prices == "aws" {
 		return nil, nil, fmt.Errorf("--from reads a file: leave --kubeconfig, --context, --as and --prices aws away")
 	}
+	if c.Scheduler.Spreads() {
+		return nil, nil, fmt.Errorf("--scheduler-config: default topology spread constraints count pods by their Services " +
+			"and controllers, which the file of --from does not have")
+	}
 	t := &Cluster{Namespace: cmp.Or(c.Namespace, "default"), Of: c.From, Options: capture.Options{
-		Region: c.region, DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		Region: c.region, Scheduler: c.Scheduler,
+		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 	}}
 	change(&t.Options)
 	cluster, err := loadDump(ctx, stdin, notes, c.From, t.Options)

@@ -20,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -29,7 +30,8 @@ type Flags struct {
 	Kubeconfig, Context, Namespace, As string
 	region, Prices                     string
 	localcluster.Selector
-	From string // a dump instead of a cluster
+	From      string                    // a dump instead of a cluster
+	Scheduler translate.SchedulerConfig // of its kube-scheduler, if a flag says it
 }
 
 // Add declares the flags of a command that reads a cluster.
@@ -74,7 +76,7 @@ func (c *Flags) Find() (*Cluster, error) {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.Prices)
 	}
 	t := &Cluster{Options: capture.Options{
-		Region:        c.region,
+		Region: c.region, Scheduler: c.Scheduler,
 		DefaultRegion: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 	}}
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.Context}
@@ -87,6 +89,11 @@ func (c *Flags) Find() (*Cluster, error) {
 		t.Of = "the cluster of \"nodeless up\""
 		if c.Prices == "" {
 			t.PricesOfSession(s, dir)
+		}
+		if c.Scheduler.Default() {
+			if t.Options.Scheduler, err = localcluster.Scheduler(dir); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if c.Prices == "aws" {

@@ -79,7 +79,8 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{
-		REST: l.restConfig("nodeless-controller"), Policy: l.o.policy, Gates: l.o.gates, Version: program.Version, Log: l.log,
+		REST: l.restConfig("nodeless-controller"), Policy: l.o.policy, Gates: l.o.gates, Scheduler: l.o.scheduler,
+		Version: program.Version, Log: l.log,
 		Clock: clock.Real{}, DataDir: l.o.DataDir, OnReady: ready,
 		OnDecision: func(d cycle.Decision) {
 			if l.o.demo {

@@ -126,7 +126,7 @@ func (l *local) startPlane(run, start context.Context) error {
 	l.plane, err = plane.Start(start,
 		plane.Options{
 			DataDir: l.o.DataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
-			DialKubelet: l.kubelets.DialContext,
+			DialKubelet: l.kubelets.DialContext, SchedulerConfig: l.o.schedulerDocument,
 		})
 	if err != nil {
 		return err
@@ -228,6 +228,7 @@ func (l *local) startPage(run, start context.Context) error {
 	}
 	l.pageLink = web.Link(listener.Addr().String(), l.pageToken)
 	t := &target.Cluster{REST: l.restConfig("nodeless-page"), Of: `the cluster of "nodeless up"`}
+	t.Options.Scheduler = l.o.scheduler
 	t.PricesOfSession(&localcluster.Session{Region: l.o.region, RegionURL: l.regionURL}, l.o.DataDir)
 	l.spawn(run, "page", func(ctx context.Context) error {
 		return (&webpage.Page{Cluster: t, Policy: l.o.policy, Gates: l.o.gates, Token: l.pageToken}).Run(ctx, listener)

@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/policyflags"
 	"github.com/nodeless/nodeless/cmd/internal/progress"
 	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/host"
@@ -48,6 +49,8 @@ type upOptions struct {
 	policyFlags           policyflags.Flags
 	policy                model.Policy
 	gates                 gates.Gates
+	scheduler             translate.SchedulerConfig
+	schedulerDocument     []byte // nil = kube-scheduler's defaults
 	auditLog              string
 	typesFile             string
 	page                  string
@@ -190,8 +193,23 @@ func (o *upOptions) validate() error {
 		return fmt.Errorf("--registry-mirror: %w", err)
 	}
 	var err error
-	o.policy, o.gates, err = o.policyFlags.Resolve()
-	return err
+	if o.policy, o.gates, err = o.policyFlags.Resolve(); err != nil {
+		return err
+	}
+	return o.settleScheduler()
+}
+
+// settleScheduler reads --scheduler-config, with which kube-scheduler starts, too.
+func (o *upOptions) settleScheduler() error {
+	document, err := o.policyFlags.SchedulerDocument()
+	if err != nil || len(document) == 0 {
+		return err
+	}
+	if err := plane.CheckSchedulerConfig(document); err != nil {
+		return fmt.Errorf("--scheduler-config: kube-scheduler would not start with it: %w", err)
+	}
+	o.schedulerDocument = document
+	return o.policyFlags.Scheduler(&o.scheduler)
 }
 
 // up runs the cluster until ctx is done or a part of it fails.

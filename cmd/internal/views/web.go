@@ -76,6 +76,9 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	if err != nil {
 		return err
 	}
+	if err := o.policy.Scheduler(&o.cluster.Scheduler); err != nil {
+		return err
+	}
 	m, err := view.New(list(o.resources))
 	if err != nil {
 		return fmt.Errorf("--resources: %w", err)

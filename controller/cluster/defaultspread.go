@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/controller/translate"
+)
+
+// defaultSpread adds to pods the topology spread constraints that kube-scheduler adds to those without any.
+type defaultSpread struct {
+	config    translate.SchedulerConfig
+	selectors map[types.UID]*metav1.LabelSelector // of ReplicaSets, StatefulSets and ReplicationControllers
+	services  table[*corev1.Service]
+	in        map[string]map[string]*corev1.Service // by namespace and name
+}
+
+// Shapes depend on all Services of their namespace, whose key has no name, and on their controller, whose key is its
+// UID.
+const (
+	serviceKind    = "Service"
+	controllerKind = "controller"
+)
+
+// apply returns the pod with the default constraints that it gets. It notes what that depends on.
+func (d *defaultSpread) apply(pod *corev1.Pod, note func(kind string, key types.NamespacedName)) *corev1.Pod {
+	constraints := d.config.DefaultSpread(pod)
+	if len(constraints) == 0 {
+		return pod
+	}
+	note(serviceKind, types.NamespacedName{Namespace: pod.Namespace})
+	var controller *metav1.LabelSelector
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
+		note(controllerKind, clusterKey(string(ref.UID)))
+		controller = d.selectors[ref.UID]
+	}
+	selector := translate.DefaultSelector(pod, maps.Values(d.in[pod.Namespace]), controller)
+	if selector == nil {
+		return pod
+	}
+	return translate.WithSpread(pod, constraints, selector)
+}
+
+// controls notes the selector of a controller of pods; nil forgets it.
+func (s *State) controls(uid types.UID, selector *metav1.LabelSelector) {
+	d := s.storage.spread
+	if !d.config.Spreads() {
+		return
+	}
+	if selector == nil {
+		delete(d.selectors, uid)
+		return
+	}
+	_, known := d.selectors[uid]
+	d.selectors[uid] = selector
+	if !known { // its pods may have come first; it never changes, except in a ReplicationController
+		s.pods.reshapeUsers(controllerKind, clusterKey(string(uid)))
+	}
+}
+
+// serviceChanged translates the pods of a Service's namespace again.
+func (s *State) serviceChanged(o *corev1.Service) {
+	d := s.storage.spread
+	if d.in[o.Namespace] == nil {
+		d.in[o.Namespace] = map[string]*corev1.Service{}
+	}
+	if now, ok := d.services.live[keyOf(o)]; ok {
+		d.in[o.Namespace][o.Name] = now
+	} else {
+		delete(d.in[o.Namespace], o.Name)
+	}
+	s.pods.reshapeUsers(serviceKind, types.NamespacedName{Namespace: o.Namespace})
+}
+
+func otherSelector(a, b *corev1.Service) bool {
+	return a.UID != b.UID || !maps.Equal(a.Spec.Selector, b.Spec.Selector)
+}

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// Pods without topology spread constraints get kube-scheduler's default ones, whatever order the objects come in that
+// say which pods these count.
+func TestPodsGetDefaultTopologySpread(t *testing.T) {
+	config, err := translate.ParseSchedulerConfig([]byte("podTopologySpread: {defaultConstraints: [" +
+		"{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Scheduler: config})
+	spread := func() []model.Spread {
+		t.Helper()
+		snapshot := s.Snapshot()
+		if len(snapshot.Pending) != 1 {
+			t.Fatalf("pending: %v", snapshot.Pending)
+		}
+		return snapshot.Shapes[snapshot.Pending[0].Shape].Spread
+	}
+	pod := ownedBy("ReplicaSet", "web", "web-1", "", 1)
+	pod.Labels = map[string]string{"app": "web", "tier": "front"}
+	s.Update(pod)
+	if got := spread(); len(got) != 0 {
+		t.Fatalf("a pod that nothing selects has the constraints %v", got)
+	}
+
+	set := replicaSet(1, false, 1)
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	s.Update(set)
+	got := spread()
+	if len(got) != 1 || !got[0].Hard || got[0].MaxSkew != 1 || len(got[0].Pods.Labels) != 1 {
+		t.Fatalf("a pod of a ReplicaSet has the constraints %v", got)
+	}
+
+	service := &corev1.Service{
+		ObjectMeta: meta("front", 1), Spec: corev1.ServiceSpec{Selector: map[string]string{"tier": "front"}},
+	}
+	service.Namespace = "default"
+	s.Update(service)
+	if got := spread(); len(got) != 1 || len(got[0].Pods.Labels) != 2 {
+		t.Errorf("with a Service, it counts %v", got)
+	}
+	s.Delete(service)
+	if got := spread(); len(got) != 1 || len(got[0].Pods.Labels) != 1 {
+		t.Errorf("without the Service, it counts %v", got)
+	}
+}
+
+// Pods of other schedulers wait for nobody here, unless kube-scheduler has a profile of that name.
+func TestProfilesOfKubeSchedulerHavePods(t *testing.T) {
+	config, err := translate.ParseSchedulerConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\n" +
+		"kind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: batch}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Scheduler: config})
+	for version, scheduler := range []string{"batch", "other", corev1.DefaultSchedulerName, ""} {
+		pod := podOf("of-"+scheduler, "", "1", version+1)
+		pod.Spec.SchedulerName = scheduler
+		s.Update(pod)
+	}
+	if pending := s.Snapshot().Pending; len(pending) != 1 || pending[0].Name != "of-batch" {
+		t.Errorf("pending: %v", pending)
+	}
+}

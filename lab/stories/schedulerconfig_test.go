@@ -1,0 +1,72 @@
+package stories
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kube-scheduler and Nodeless share a configuration: pods get its default topology spread, and its profiles have pods.
+func TestSchedulerConfig(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: PodTopologySpread
+    args:
+      defaultingType: List
+      defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
+- schedulerName: batch
+`
+	write(strings.Replace(config, "maxSkew: 1", "maxSkew: 0", 1))
+	c := newCluster(t, "--addons=false", "--scheduler-config", file)
+	if err := c.tryStart(); err == nil || !strings.Contains(c.log(), "--scheduler-config") ||
+		!strings.Contains(c.log(), "maxSkew") {
+		t.Fatalf("up with a bad configuration: %v\n%s", err, c.log())
+	}
+	write(config)
+	c.start()
+	c.apply(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: nginx, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: job, labels: {app: job}}
+spec:
+  schedulerName: batch
+  containers: [{name: app, image: nginx, resources: {requests: {cpu: "8"}}}]
+`)
+	c.wantPods(time.Minute, "default", "web", 3)
+	c.wantPods(time.Minute, "default", "job", 1)
+	zones := map[string]bool{}
+	for _, n := range c.nodes() {
+		zones[n.Labels["topology.kubernetes.io/zone"]] = true
+	}
+	if len(zones) != 3 {
+		t.Errorf("three pods that spread over zones have nodes in %v", zones)
+	}
+	if out, err := c.run("why", "pod/job"); err != nil || strings.Contains(out, "it uses scheduler") {
+		t.Errorf("why of a pod of the profile batch: %v\n%s", err, out)
+	}
+	c.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: foreign}\n" +
+		"spec: {schedulerName: other, containers: [{name: app, image: nginx}]}\n")
+	if out, err := c.run("why", "pod/foreign"); err != nil || !strings.Contains(out, "batch, default-scheduler") {
+		t.Errorf("why of a pod of another scheduler: %v\n%s", err, out)
+	}
+}
