@@ -9,8 +9,22 @@ func readTSC() uint64
 // measure it by, and a distribution kernel that is not told hangs in the attempt.
 func tscKHz() uint64 {
 	const during = 200 * time.Millisecond
-	began, from := time.Now(), readTSC()
+	began, from := readTSCAt(readTSC, time.Now)
 	time.Sleep(during) //nolint:forbidigo // time is what is measured
-	to, took := readTSC(), time.Since(began)
-	return uint64(float64(to-from) / took.Seconds() / 1000)
+	ended, to := readTSCAt(readTSC, time.Now)
+	return uint64(float64(to-from) / ended.Sub(began).Seconds() / 1000)
+}
+
+// readTSCAt reads the counter and the clock at the same moment. On a busy machine minutes of guests' clocks depend on
+// it: a process may lose its processor between the two, for as long as a tenth of what is measured. So it takes the best
+// of several readings, the one during which the counter advanced the least.
+func readTSCAt(counter func() uint64, clock func() time.Time) (at time.Time, tsc uint64) {
+	least := ^uint64(0)
+	for range 16 {
+		before, now, after := counter(), clock(), counter()
+		if took := after - before; took < least {
+			at, tsc, least = now, before+took/2, took
+		}
+	}
+	return at, tsc
 }
