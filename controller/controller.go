@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -49,26 +50,30 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer stopServers()
 	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates, o.Fargate != nil)); err != nil {
-		return stopped(ctx, err)
+		return stopped(ctx, o.Log, err)
 	}
 	life, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	r, err := build(life, o, kube)
 	if err != nil {
-		return stopped(ctx, err)
+		return stopped(ctx, o.Log, err)
 	}
 	defer r.events.Shutdown()
 	h.registry.Store(r.registry)
 	r.progress = h.progressed
-	return stopped(ctx, r.run(life, end, o, h))
+	return stopped(ctx, o.Log, r.run(life, end, o, h))
 }
 
-// stopped returns nil for an error that only says that ctx is done.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
-		return nil
+// stopped returns why a run ended. Once ctx is done that is no error: what fails then, such as an informer that refuses
+// another handler, fails because of it, and is only logged.
+func stopped(ctx context.Context, log *slog.Logger, err error) error {
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	if err != nil && !errors.Is(err, context.Canceled) {
+		log.Warn("failed while it was being stopped", "error", err)
+	}
+	return nil
 }
 
 func build(ctx context.Context, o Options, kube kubernetes.Interface) (*components, error) {
