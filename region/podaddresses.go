@@ -83,6 +83,23 @@ func (s *podAddresses) PodAddresses() map[string]PodAddress {
 	return maps.Clone(s.byPod)
 }
 
+// HolderOf returns the instance that holds an address, itself or for one of its pods; "" if none does.
+func (s *podAddresses) HolderOf(ip netip.Addr) (instanceID string, isPod bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.byPod {
+		if p.IP == ip {
+			return p.InstanceID, true
+		}
+	}
+	for id, i := range s.instances.byID {
+		if i.PrivateIP == ip && i.active() {
+			return id, false
+		}
+	}
+	return "", false
+}
+
 func (s *podAddresses) hold(uid string, p PodAddress) {
 	s.byPod[uid] = p
 	if i := s.instances.byID[p.InstanceID]; i != nil {

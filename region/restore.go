@@ -40,6 +40,10 @@ func (r *Region) restore() error {
 		{bucketProfiles, into(r.profiles.byName)},
 		{bucketFaults, into(r.admission.faults)},
 		{bucketRules, into(r.securityGroups.added)},
+		{bucketLoadBalancers, into(r.loadBalancing.balancers)},
+		{bucketListeners, into(r.loadBalancing.listeners)},
+		{bucketListenerRules, into(r.loadBalancing.rules)},
+		{bucketTargetGroups, into(r.loadBalancing.groups)},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {

@@ -28,11 +28,17 @@ const (
 	bucketFaults    = "faults"
 	bucketUserData  = "user-data"
 	bucketRules     = "rules"
+
+	bucketLoadBalancers = "load-balancers"
+	bucketListeners     = "listeners"
+	bucketListenerRules = "listener-rules"
+	bucketTargetGroups  = "target-groups"
 )
 
 var buckets = []string{
 	bucketMeta, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
 	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
+	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
 }
 
 // Keys of bucketMeta.

@@ -29,3 +29,5 @@ func TestBoto3FindsTypesByFilterAndPage(t *testing.T) { tellBoto3(t, "types") }
 func TestBoto3ReadsThePriceList(t *testing.T) { tellBoto3(t, "prices") }
 
 func TestBoto3LaunchesFleetsAndReadsTheQueue(t *testing.T) { tellBoto3(t, "launches") }
+
+func TestBoto3MakesALoadBalancer(t *testing.T) { tellBoto3(t, "balancers") }

@@ -114,6 +114,29 @@ var required = map[string][]string{
 	"RunInstancesInput":                  {"MinCount", "MaxCount"},
 	"TagInstanceProfileInput":            {"InstanceProfileName"},
 	"TerminateInstancesInput":            {"InstanceId"},
+
+	"AddTagsInput":                        {"ResourceArns", "Tags"},
+	"CreateListenerInput":                 {"LoadBalancerArn", "DefaultActions"},
+	"CreateLoadBalancerInput":             {"Name"},
+	"CreateRuleInput":                     {"ListenerArn", "Conditions", "Priority", "Actions"},
+	"CreateTargetGroupInput":              {"Name"},
+	"DeleteListenerInput":                 {"ListenerArn"},
+	"DeleteLoadBalancerInput":             {"LoadBalancerArn"},
+	"DeleteRuleInput":                     {"RuleArn"},
+	"DeleteTargetGroupInput":              {"TargetGroupArn"},
+	"DeregisterTargetsInput":              {"TargetGroupArn", "Targets"},
+	"DescribeLoadBalancerAttributesInput": {"LoadBalancerArn"},
+	"DescribeTargetGroupAttributesInput":  {"TargetGroupArn"},
+	"DescribeTargetHealthInput":           {"TargetGroupArn"},
+	"ModifyListenerInput":                 {"ListenerArn"},
+	"ModifyLoadBalancerAttributesInput":   {"LoadBalancerArn", "Attributes"},
+	"ModifyRuleInput":                     {"RuleArn"},
+	"ModifyTargetGroupInput":              {"TargetGroupArn"},
+	"ModifyTargetGroupAttributesInput":    {"TargetGroupArn", "Attributes"},
+	"RegisterTargetsInput":                {"TargetGroupArn", "Targets"},
+	"RemoveTagsInput":                     {"ResourceArns", "TagKeys"},
+	"LoadBalancerAttribute":               {"Key"},
+	"TargetGroupAttribute":                {"Key"},
 }
 
 // decode sets v, part of an SDK input, from the parameter and those below it. Parameters without a field are ignored.
@@ -166,7 +189,7 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 
 // missing is the error of a service, which the input's type tells, about a parameter that is required.
 func missing(input reflect.Type, path string) error {
-	if strings.HasSuffix(input.PkgPath(), "/"+serviceIAM) {
+	if p := input.PkgPath(); strings.HasSuffix(p, "/"+serviceIAM) || strings.Contains(p, "/elasticloadbalancingv2") {
 		return failure(http.StatusBadRequest, "ValidationError",
 			"1 validation error detected: Value at '"+path+"' failed to satisfy constraint: Member must not be null")
 	}

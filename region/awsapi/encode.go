@@ -203,6 +203,7 @@ var namespaces = map[string]string{
 	serviceIAM: "https://iam.amazonaws.com/doc/2010-05-08/",
 	serviceSTS: "https://sts.amazonaws.com/doc/2011-06-15/",
 	serviceSQS: "http://queue.amazonaws.com/doc/2012-11-05/",
+	serviceELB: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/",
 }
 
 // writeXML answers a call of a query protocol. EC2 puts the members into the response, and true if the call has none;
@@ -214,7 +215,7 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, output a
 	switch {
 	case service == serviceEC2 && returnsNothing:
 		inner = "<return>true</return>"
-	case service != serviceEC2 && !returnsNothing:
+	case service != serviceEC2 && (!returnsNothing || service == serviceELB): // ELB sends an empty result, too
 		inner = "<" + action + "Result>" + inner + "</" + action + "Result>"
 	}
 	id := "<requestId>" + requestID + "</requestId>"

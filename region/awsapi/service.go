@@ -14,6 +14,7 @@ const (
 	serviceSSM     = "ssm"
 	serviceSQS     = "sqs"
 	serviceEKS     = "eks"
+	serviceELB     = "elasticloadbalancing" // version 2 alone
 	servicePricing = "pricing"
 )
 
@@ -65,6 +66,7 @@ var versions = map[string]string{
 	"2010-05-08": serviceIAM,
 	"2011-06-15": serviceSTS,
 	"2012-11-05": serviceSQS,
+	"2015-12-01": serviceELB,
 }
 
 // guessService returns the service of a request without a credential, by target, form version, path or host; "" if none
@@ -81,7 +83,7 @@ func guessService(req *http.Request, values url.Values) string {
 	}
 	first, _, _ := strings.Cut(req.Host, ".")
 	switch first {
-	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, servicePricing:
+	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, servicePricing:
 		return first
 	}
 	return ""

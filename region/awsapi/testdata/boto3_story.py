@@ -270,6 +270,36 @@ def ssm_parameters():
     fails("ParameterNotFound", ssm.get_parameter, Name="/no/such")
 
 
+def balancers():
+    """A load balancer from its creation to its end, as the AWS Load Balancer Controller makes it."""
+    elb = client("elbv2")
+    subnets = [s["SubnetId"] for s in the_place()[:2]]
+    made = elb.create_load_balancer(Name="game", Subnets=subnets, Tags=[{"Key": "a", "Value": "b"}])["LoadBalancers"][0]
+    assert made["State"]["Code"] == "provisioning" and made["DNSName"].endswith(".elb.localhost"), made
+    advance(60)
+    elb.get_waiter("load_balancer_available").wait(Names=["game"])
+    group = elb.create_target_group(Name="pods", Protocol="HTTP", Port=80, TargetType="ip", HealthCheckPath="/up",
+                                    Matcher={"HttpCode": "200"})["TargetGroups"][0]
+    action = {"Type": "forward", "TargetGroupArn": group["TargetGroupArn"]}
+    listener = elb.create_listener(LoadBalancerArn=made["LoadBalancerArn"], Port=80, Protocol="HTTP",
+                                   DefaultActions=[action])["Listeners"][0]
+    host = {"Field": "host-header", "HostHeaderConfig": {"Values": ["game.example.com"]}}
+    elb.create_rule(ListenerArn=listener["ListenerArn"], Priority=7, Conditions=[host], Actions=[action])
+    rules = elb.describe_rules(ListenerArn=listener["ListenerArn"])["Rules"]
+    assert [r["Priority"] for r in rules] == ["7", "default"], rules
+    assert rules[0]["Conditions"][0]["HostHeaderConfig"] == {"Values": ["game.example.com"]}, rules
+    elb.register_targets(TargetGroupArn=group["TargetGroupArn"], Targets=[{"Id": "10.0.0.9", "Port": 8080}])
+    health = elb.describe_target_health(TargetGroupArn=group["TargetGroupArn"])["TargetHealthDescriptions"][0]
+    assert health["TargetHealth"]["State"] == "initial" and health["HealthCheckPort"] == "8080", health
+    fails("ResourceInUse", elb.delete_target_group, TargetGroupArn=group["TargetGroupArn"])
+    fails("LoadBalancerNotFound", elb.describe_load_balancers, Names=["nobody"])
+    tags = elb.describe_tags(ResourceArns=[made["LoadBalancerArn"]])["TagDescriptions"][0]["Tags"]
+    assert tags == [{"Key": "a", "Value": "b"}], tags
+    elb.delete_load_balancer(LoadBalancerArn=made["LoadBalancerArn"])
+    elb.delete_target_group(TargetGroupArn=group["TargetGroupArn"])
+    assert elb.describe_listeners(ListenerArns=[])["Listeners"] == []
+
+
 for story in sys.argv[5:]:
-    {"types": types, "prices": prices, "launches": launches, "accounts": accounts}[story]()
+    {"types": types, "prices": prices, "launches": launches, "accounts": accounts, "balancers": balancers}[story]()
 print("ok")
