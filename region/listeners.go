@@ -164,7 +164,7 @@ func (s *loadBalancing) checkForward(b *LoadBalancer, a ListenerAction) error {
 		return apiError("ValidationError", "A forward action needs between 1 and 5 target groups, not %d", len(to))
 	}
 	for _, t := range to {
-		g, err := s.group(t.TargetGroupARN)
+		g, err := s.groups.group(t.TargetGroupARN)
 		switch {
 		case err != nil:
 			return err
@@ -357,4 +357,32 @@ func (s *loadBalancing) DeleteRule(arn string) error {
 	delete(s.rules, arn)
 	s.store.remove(bucketListenerRules, arn)
 	return s.commitChange()
+}
+
+// balancersOf returns the ARNs of the load balancers that forward to a target group.
+func (s *loadBalancing) balancersOf(group string) []string {
+	found := map[string]bool{}
+	uses := func(listener string, actions []ListenerAction) {
+		for _, a := range actions {
+			for _, t := range a.Forwards() {
+				if t.TargetGroupARN == group {
+					found[s.listeners[listener].LoadBalancerARN] = true
+				}
+			}
+		}
+	}
+	for arn, l := range s.listeners {
+		uses(arn, l.DefaultActions)
+	}
+	for _, r := range s.rules {
+		uses(r.ListenerARN, r.Actions)
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// LoadBalancersOf returns the ARNs of the load balancers that forward to a target group.
+func (s *loadBalancing) LoadBalancersOf(group string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.balancersOf(group)
 }

@@ -41,28 +41,29 @@ const (
 	maxTargets       = 1000 // of a target group
 )
 
-// loadBalancing is Elastic Load Balancing v2: load balancers, their listeners and rules, target groups and their
-// targets. It carries no packets: package region/elb does, and reports the health of targets.
+// loadBalancing is Elastic Load Balancing v2: load balancers, their listeners and rules. It carries no packets: package
+// region/elb does, and reports the health of targets.
 type loadBalancing struct {
 	*core
 	network        *network
 	securityGroups *securityGroups
-	instances      *instances
+	groups         *targetGroups
 
 	balancers map[string]*LoadBalancer // all by ARN
 	listeners map[string]*Listener
 	rules     map[string]*ListenerRule
-	groups    map[string]*TargetGroup
-	health    map[targetKey]TargetHealth // as last reported; kept in memory only
-	changed   chan struct{}              // closed at the next change
+	changed   chan struct{} // closed at the next change
 }
 
 func newLoadBalancing(c *core, n *network, s *securityGroups, i *instances) *loadBalancing {
-	return &loadBalancing{
-		core: c, network: n, securityGroups: s, instances: i,
-		balancers: map[string]*LoadBalancer{}, listeners: map[string]*Listener{}, rules: map[string]*ListenerRule{},
-		groups: map[string]*TargetGroup{}, health: map[targetKey]TargetHealth{}, changed: make(chan struct{}),
+	b := &loadBalancing{
+		core: c, network: n, securityGroups: s, balancers: map[string]*LoadBalancer{},
+		listeners: map[string]*Listener{}, rules: map[string]*ListenerRule{}, changed: make(chan struct{}),
 	}
+	b.groups = &targetGroups{
+		core: c, balancing: b, instances: i, byARN: map[string]*TargetGroup{}, health: map[targetKey]TargetHealth{},
+	}
+	return b
 }
 
 // LoadBalancingChanged returns a channel that is closed at the next change of what the data path serves, or of a
@@ -141,7 +142,7 @@ func (s *loadBalancing) CreateLoadBalancer(want LoadBalancer) (LoadBalancer, err
 	return s.shown(&want), s.commitChange()
 }
 
-// dnsName returns the name of a load balancer. AWS's ends in amazonaws.com; this one ends in localhost, which stands for
+// dnsName returns the name of a load balancer. AWS's ends in amazonaws.com; this one ends in localhost, which means
 // this machine (RFC 6761, section 6.3).
 func (s *loadBalancing) dnsName(b LoadBalancer, id string) string {
 	name := strings.ToLower(b.Name) + "-" + id
@@ -304,8 +305,8 @@ func (s *loadBalancing) elbTags(arn string) (tags *map[string]string, save func(
 	case s.rules[arn] != nil:
 		r := s.rules[arn]
 		return &r.Tags, func() { s.store.put(bucketListenerRules, arn, r) }, nil
-	case s.groups[arn] != nil:
-		g := s.groups[arn]
+	case s.groups.byARN[arn] != nil:
+		g := s.groups.byARN[arn]
 		return &g.Tags, func() { s.store.put(bucketTargetGroups, arn, g) }, nil
 	}
 	for part, code := range map[string]string{

@@ -1,9 +1,9 @@
 // Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with a finite number of addresses, boot times, throttling and errors.
 //
-// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS and ELB calls whose names they bear,
-// and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the stage (SetCluster,
-// SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary). Package
+// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS and ELB calls whose names they
+// bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the stage
+// (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary). Package
 // region/awsapi serves a Region over AWS's wire protocols.
 //
 // A region is deterministic: the same seed and the same calls at the same times give the same instances, addresses,
@@ -80,7 +80,8 @@ type Region struct {
 	*profiles       // IAM: Role, InstanceProfile, InstanceProfiles and the calls that change them
 	*cluster        // EKS: Cluster, Clusters; SetCluster
 	*tagger         // CreateTags, DeleteTags
-	*loadBalancing  // ELBv2: CreateLoadBalancer, CreateListener, CreateRule, CreateTargetGroup, RegisterTargets, …
+	*loadBalancing  // ELBv2: load balancers, listeners, rules
+	*targetGroups   // ELBv2: target groups, targets and their health
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -155,6 +156,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances)
 	r.tagger = newTagger(c, r.instances)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
+	r.targetGroups = r.loadBalancing.groups
 	return r
 }
 

@@ -43,7 +43,7 @@ func (r *Region) restore() error {
 		{bucketLoadBalancers, into(r.loadBalancing.balancers)},
 		{bucketListeners, into(r.loadBalancing.listeners)},
 		{bucketListenerRules, into(r.loadBalancing.rules)},
-		{bucketTargetGroups, into(r.loadBalancing.groups)},
+		{bucketTargetGroups, into(r.targetGroups.byARN)},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {

@@ -62,6 +62,15 @@ type targetKey struct {
 	port      int
 }
 
+// targetGroups keeps the target groups and their targets.
+type targetGroups struct {
+	*core
+	balancing *loadBalancing
+	instances *instances
+	byARN     map[string]*TargetGroup
+	health    map[targetKey]TargetHealth // as last reported; kept in memory only
+}
+
 // groupAttributes are the attributes of target groups by protocol with their defaults (the Elastic Load Balancing API
 // reference, TargetGroupAttribute).
 var groupAttributes = map[string]map[string]string{
@@ -81,7 +90,7 @@ var groupAttributes = map[string]map[string]string{
 
 // CreateTargetGroup creates a target group. Empty fields get AWS's defaults; a request that repeats an earlier one
 // returns what that made.
-func (s *loadBalancing) CreateTargetGroup(want TargetGroup) (TargetGroup, error) {
+func (s *targetGroups) CreateTargetGroup(want TargetGroup) (TargetGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	want.TargetType, want.VPCID = cmp.Or(want.TargetType, "instance"), cmp.Or(want.VPCID, VPCID)
@@ -92,7 +101,7 @@ func (s *loadBalancing) CreateTargetGroup(want TargetGroup) (TargetGroup, error)
 	if err := s.checkGroup(want); err != nil {
 		return TargetGroup{}, err
 	}
-	for _, g := range s.groups {
+	for _, g := range s.byARN {
 		if g.TargetGroupName != want.TargetGroupName {
 			continue
 		}
@@ -103,15 +112,15 @@ func (s *loadBalancing) CreateTargetGroup(want TargetGroup) (TargetGroup, error)
 		}
 		return s.shownGroup(g), nil
 	}
-	if len(s.groups) >= maxTargetGroups {
+	if len(s.byARN) >= maxTargetGroups {
 		return TargetGroup{}, apiError("TooManyTargetGroups",
 			"The maximum number of target groups has been reached: %d", maxTargetGroups)
 	}
-	want.TargetGroupARN = s.elbARN("targetgroup/" + want.TargetGroupName + "/" + s.shortID())
+	want.TargetGroupARN = s.balancing.elbARN("targetgroup/" + want.TargetGroupName + "/" + s.balancing.shortID())
 	want.Attributes, want.Targets = map[string]string{}, nil
-	s.groups[want.TargetGroupARN] = &want
+	s.byARN[want.TargetGroupARN] = &want
 	s.store.put(bucketTargetGroups, want.TargetGroupARN, want)
-	return s.shownGroup(&want), s.commitChange()
+	return s.shownGroup(&want), s.balancing.commitChange()
 }
 
 // complete fills in the defaults of a health check (API reference, CreateTargetGroup).
@@ -129,14 +138,14 @@ func (h *HealthCheck) complete(protocol string) {
 	h.HealthCheckTimeoutSeconds = cmp.Or(h.HealthCheckTimeoutSeconds, 10)
 }
 
-func (s *loadBalancing) checkGroup(g TargetGroup) error {
+func (s *targetGroups) checkGroup(g TargetGroup) error {
 	if err := checkELBName("Target group", g.TargetGroupName); err != nil {
 		return err
 	}
 	switch {
 	case g.Protocol != "HTTP" && g.Protocol != "TCP":
-		return apiError("ValidationError", "The simulated region serves target groups of the protocols HTTP and TCP, not '%s'",
-			g.Protocol)
+		return apiError("ValidationError",
+			"The simulated region serves target groups of the protocols HTTP and TCP, not '%s'", g.Protocol)
 	case g.Port < 1 || g.Port > 65535:
 		return apiError("ValidationError", "Target group port '%d' must be between 1 and 65535", g.Port)
 	case g.TargetType != "ip" && g.TargetType != "instance":
@@ -213,7 +222,7 @@ func (h HealthCheck) Matches(status int) bool {
 }
 
 // shownGroup returns a target group as callers see it, without the targets that have drained.
-func (s *loadBalancing) shownGroup(g *TargetGroup) TargetGroup {
+func (s *targetGroups) shownGroup(g *TargetGroup) TargetGroup {
 	out := *g
 	out.Attributes = merged(groupAttributes[g.Protocol], g.Attributes)
 	out.Targets = slices.DeleteFunc(slices.Clone(g.Targets), func(t Target) bool {
@@ -229,25 +238,25 @@ func (g TargetGroup) DeregistrationDelay() time.Duration {
 }
 
 // TargetGroups returns all target groups with their targets, by ARN.
-func (s *loadBalancing) TargetGroups() []TargetGroup {
+func (s *targetGroups) TargetGroups() []TargetGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make([]TargetGroup, 0, len(s.groups))
-	for _, arn := range slices.Sorted(maps.Keys(s.groups)) {
-		out = append(out, s.shownGroup(s.groups[arn]))
+	out := make([]TargetGroup, 0, len(s.byARN))
+	for _, arn := range slices.Sorted(maps.Keys(s.byARN)) {
+		out = append(out, s.shownGroup(s.byARN[arn]))
 	}
 	return out
 }
 
-func (s *loadBalancing) group(arn string) (*TargetGroup, error) {
-	if g := s.groups[arn]; g != nil {
+func (s *targetGroups) group(arn string) (*TargetGroup, error) {
+	if g := s.byARN[arn]; g != nil {
 		return g, nil
 	}
 	return nil, apiError("TargetGroupNotFound", "Target group '%s' not found", arn)
 }
 
 // editGroup changes a target group and saves it.
-func (s *loadBalancing) editGroup(arn string, change func(*TargetGroup) error) (TargetGroup, error) {
+func (s *targetGroups) editGroup(arn string, change func(*TargetGroup) error) (TargetGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.group(arn)
@@ -258,11 +267,11 @@ func (s *loadBalancing) editGroup(arn string, change func(*TargetGroup) error) (
 		return TargetGroup{}, err
 	}
 	s.store.put(bucketTargetGroups, arn, g)
-	return s.shownGroup(g), s.commitChange()
+	return s.shownGroup(g), s.balancing.commitChange()
 }
 
 // ModifyTargetGroup replaces the fields of a health check that the change has.
-func (s *loadBalancing) ModifyTargetGroup(arn string, change HealthCheck) (TargetGroup, error) {
+func (s *targetGroups) ModifyTargetGroup(arn string, change HealthCheck) (TargetGroup, error) {
 	return s.editGroup(arn, func(g *TargetGroup) error {
 		h := g.HealthCheck
 		want := HealthCheck{
@@ -285,7 +294,7 @@ func (s *loadBalancing) ModifyTargetGroup(arn string, change HealthCheck) (Targe
 }
 
 // ModifyTargetGroupAttributes sets attributes and returns all.
-func (s *loadBalancing) ModifyTargetGroupAttributes(arn string, set map[string]string) (map[string]string, error) {
+func (s *targetGroups) ModifyTargetGroupAttributes(arn string, set map[string]string) (map[string]string, error) {
 	g, err := s.editGroup(arn, func(g *TargetGroup) error {
 		if err := checkAttributes("Target group", set, groupAttributes[g.Protocol]); err != nil {
 			return err
@@ -300,56 +309,28 @@ func (s *loadBalancing) ModifyTargetGroupAttributes(arn string, set map[string]s
 	return g.Attributes, err
 }
 
-// balancersOf returns the ARNs of the load balancers that forward to a target group.
-func (s *loadBalancing) balancersOf(group string) []string {
-	found := map[string]bool{}
-	uses := func(listener string, actions []ListenerAction) {
-		for _, a := range actions {
-			for _, t := range a.Forwards() {
-				if t.TargetGroupARN == group {
-					found[s.listeners[listener].LoadBalancerARN] = true
-				}
-			}
-		}
-	}
-	for arn, l := range s.listeners {
-		uses(arn, l.DefaultActions)
-	}
-	for _, r := range s.rules {
-		uses(r.ListenerARN, r.Actions)
-	}
-	return slices.Sorted(maps.Keys(found))
-}
-
-// LoadBalancersOf returns the ARNs of the load balancers that forward to a target group.
-func (s *loadBalancing) LoadBalancersOf(group string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.balancersOf(group)
-}
-
 // DeleteTargetGroup deletes a target group that nothing forwards to.
-func (s *loadBalancing) DeleteTargetGroup(arn string) error {
+func (s *targetGroups) DeleteTargetGroup(arn string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.group(arn)
 	switch {
 	case err != nil:
 		return err
-	case len(s.balancersOf(arn)) > 0:
+	case len(s.balancing.balancersOf(arn)) > 0:
 		return apiError("ResourceInUse", "Target group '%s' is currently in use by a listener or a rule", arn)
 	}
 	for _, t := range g.Targets {
 		delete(s.health, targetKey{arn, t.ID, t.Port})
 	}
-	delete(s.groups, arn)
+	delete(s.byARN, arn)
 	s.store.remove(bucketTargetGroups, arn)
-	return s.commitChange()
+	return s.balancing.commitChange()
 }
 
 // RegisterTargets adds targets, all or none; the port of the group is theirs where they have none. One that drains is
 // in service again.
-func (s *loadBalancing) RegisterTargets(arn string, targets []Target) error {
+func (s *targetGroups) RegisterTargets(arn string, targets []Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
 		have := s.shownGroup(g).Targets
 		for _, t := range targets {
@@ -378,7 +359,7 @@ func (s *loadBalancing) RegisterTargets(arn string, targets []Target) error {
 func (t Target) is(o Target) bool { return t.ID == o.ID && t.Port == o.Port }
 
 // checkTarget applies the rules of RegisterTargets: instances run, addresses are the VPC's or private ones.
-func (s *loadBalancing) checkTarget(g *TargetGroup, t Target) error {
+func (s *targetGroups) checkTarget(g *TargetGroup, t Target) error {
 	if t.Port < 1 || t.Port > 65535 {
 		return apiError("ValidationError", "Target port '%d' must be between 1 and 65535", t.Port)
 	}
@@ -401,7 +382,7 @@ func (s *loadBalancing) checkTarget(g *TargetGroup, t Target) error {
 
 // DeregisterTargets lets targets drain. A target without a port stands for those of its ID; unknown ones are ignored,
 // as on AWS.
-func (s *loadBalancing) DeregisterTargets(arn string, targets []Target) error {
+func (s *targetGroups) DeregisterTargets(arn string, targets []Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
 		for i := range g.Targets {
 			t := &g.Targets[i]
@@ -418,7 +399,7 @@ func (s *loadBalancing) DeregisterTargets(arn string, targets []Target) error {
 }
 
 // FinishDeregistration removes a draining target whose requests have ended before its delay: AWS does not wait either.
-func (s *loadBalancing) FinishDeregistration(arn string, t Target) error {
+func (s *targetGroups) FinishDeregistration(arn string, t Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
 		g.Targets = slices.DeleteFunc(g.Targets, func(o Target) bool { return o.is(t) && !o.DeregisteredAt.IsZero() })
 		delete(s.health, targetKey{arn, t.ID, t.Port})
@@ -428,17 +409,17 @@ func (s *loadBalancing) FinishDeregistration(arn string, t Target) error {
 }
 
 // SetTargetHealth keeps what the data path has found out about a registered target.
-func (s *loadBalancing) SetTargetHealth(arn string, t Target, h TargetHealth) {
+func (s *targetGroups) SetTargetHealth(arn string, t Target, h TargetHealth) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.groups[arn]; g != nil && slices.ContainsFunc(g.Targets, t.is) {
+	if g := s.byARN[arn]; g != nil && slices.ContainsFunc(g.Targets, t.is) {
 		s.health[targetKey{arn, t.ID, t.Port}] = h
-		s.tell()
+		s.balancing.tell()
 	}
 }
 
 // TargetHealth returns the state of a target of a group.
-func (s *loadBalancing) TargetHealth(arn string, of Target) (TargetHealth, error) {
+func (s *targetGroups) TargetHealth(arn string, of Target) (TargetHealth, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.group(arn)
@@ -455,7 +436,7 @@ func (s *loadBalancing) TargetHealth(arn string, of Target) (TargetHealth, error
 		return TargetHealth{
 			TargetDraining, "Target.DeregistrationInProgress", "Target deregistration is in progress",
 		}, nil
-	case len(s.balancersOf(arn)) == 0:
+	case len(s.balancing.balancersOf(arn)) == 0:
 		return TargetHealth{
 			TargetUnused, "Target.NotInUse", "Target group is not configured to receive traffic from the load balancer",
 		}, nil

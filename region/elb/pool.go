@@ -1,0 +1,194 @@
+package elb
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nodeless/nodeless/region"
+)
+
+// pool holds the targets of a target group. A target's life:
+//
+//	registered → initial → healthy ⇄ unhealthy → (deregistered) draining → gone
+//
+// A draining target gets no new request and is gone when its last one has ended, or when the deregistration delay is
+// over, which ends those that are left.
+type pool struct {
+	data *DataPath
+	arn  string
+
+	mu      sync.Mutex
+	group   region.TargetGroup
+	targets []*target
+	next    int // where the search for a target begins: round robin
+}
+
+// target is a registered target. Its pool's lock guards what changes.
+type target struct {
+	region.Target
+	address   string
+	transport *http.Transport
+	ctx       context.Context // done when it is gone
+	cancel    context.CancelFunc
+
+	health   region.TargetHealth
+	pretends string // why nothing answers here, of simulated pods and instances
+	inFlight int
+	draining bool
+	pool     *pool
+}
+
+// set takes over what the region says about the group; nil if it is gone.
+func (p *pool) set(g *region.TargetGroup) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g == nil {
+		g = &region.TargetGroup{}
+	}
+	p.group = *g
+	kept := p.targets[:0]
+	for _, t := range p.targets {
+		i := slices.IndexFunc(g.Targets, func(o region.Target) bool { return o.ID == t.ID && o.Port == t.Port })
+		if i < 0 {
+			t.end()
+			continue
+		}
+		if t.draining && g.Targets[i].DeregisteredAt.IsZero() {
+			t.end() // registered again: begin anew
+			continue
+		}
+		kept = append(kept, t)
+	}
+	clear(p.targets[len(kept):])
+	p.targets = kept
+	for _, want := range g.Targets {
+		i := slices.IndexFunc(p.targets, func(t *target) bool { return want.ID == t.ID && want.Port == t.Port })
+		if i < 0 {
+			p.targets = append(p.targets, p.add(want))
+			i = len(p.targets) - 1
+		}
+		t := p.targets[i]
+		if !want.DeregisteredAt.IsZero() && !t.draining {
+			t.draining = true
+			p.finish(t)
+		}
+	}
+}
+
+// add makes a target and begins to check its health.
+func (p *pool) add(want region.Target) *target {
+	t := &target{Target: want, pool: p, address: p.address(want)}
+	t.ctx, t.cancel = context.WithCancel(p.data.ctx)
+	t.transport = &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			defer cancel()
+			return p.data.Dial(ctx, network, t.address)
+		},
+		ResponseHeaderTimeout: answerTimeout, MaxIdleConnsPerHost: 64, IdleConnTimeout: clientIdle, DisableCompression: true,
+	}
+	t.health = region.TargetHealth{
+		State: region.TargetInitial, Reason: "Elb.InitialHealthChecking", Description: "Initial health checks in progress",
+	}
+	p.data.Region.SetTargetHealth(p.arn, t.Target, t.health)
+	go p.data.check(t)
+	return t
+}
+
+// address returns where a target listens; an instance does at its private address.
+func (p *pool) address(t region.Target) string {
+	host := t.ID
+	if strings.HasPrefix(host, "i-") {
+		if i, ok := p.data.Region.Instance(t.ID); ok {
+			host = i.PrivateIP.String()
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(t.Port))
+}
+
+// end ends what a target still does.
+func (t *target) end() {
+	t.cancel()
+	t.transport.CloseIdleConnections()
+}
+
+// finish lets the region forget a draining target that has nothing left to do. p.mu is held.
+func (p *pool) finish(t *target) {
+	if !t.draining || t.inFlight > 0 {
+		return
+	}
+	go func() { // the region's change calls set, which takes the lock
+		if err := p.data.Region.FinishDeregistration(p.arn, t.Target); err != nil {
+			p.data.Log.Debug("deregistration not finished", "target", t.address, "error", err)
+		}
+	}()
+}
+
+// take returns the next healthy target for one request, which ends with done. If all are unhealthy, each is as good as
+// any (ALB's documentation, "Health checks for your target groups"). If there is none, it returns why.
+func (p *pool) take() (t *target, none string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, state := range []string{region.TargetHealthy, region.TargetUnhealthy} {
+		for i := range p.targets {
+			at := (p.next + i) % len(p.targets)
+			if t := p.targets[at]; t.health.State == state && !t.draining {
+				p.next, t.inFlight = at+1, t.inFlight+1
+				return t, ""
+			}
+		}
+	}
+	if len(p.targets) == 0 {
+		return nil, fmt.Sprintf("target group %s has no registered targets", p.group.TargetGroupName)
+	}
+	var states []string
+	for _, t := range p.targets {
+		state := t.health.State
+		if t.draining {
+			state = region.TargetDraining
+		}
+		states = append(states, t.address+" is "+state)
+	}
+	return nil, fmt.Sprintf("target group %s has no healthy target: %s", p.group.TargetGroupName,
+		strings.Join(states[:min(len(states), 10)], ", "))
+}
+
+// done ends a request that take began.
+func (p *pool) done(t *target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.inFlight--
+	p.finish(t)
+}
+
+// simulated returns why nothing answers at a target, or "".
+func (t *target) simulated() string {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	return t.pretends
+}
+
+// pretence returns why nothing answers at an address, or "" if something may.
+func (d *DataPath) pretence(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return ""
+	}
+	instance, isPod := d.Region.HolderOf(at.Addr())
+	switch {
+	case isPod:
+		return fmt.Sprintf("%s is a simulated pod on instance %s: it pretends to run, so nothing answers. "+
+			"Pods of a FargateProfile really run, each in a microVM.", at, instance)
+	case instance != "":
+		return fmt.Sprintf("%s is the simulated instance %s: nothing answers at its node ports. "+
+			"Pods of a FargateProfile really run, each in a microVM; they are targets of the type ip.", at, instance)
+	}
+	return ""
+}
