@@ -319,6 +319,8 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 		return nil
 	})
 
+	c.opensTheGame()
+
 	c.eventually(patience, second.hasAll(pods))
 	c.kubectl("delete", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.eventually(patience, c.nothingOfMicroVMs)

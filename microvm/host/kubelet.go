@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -198,6 +199,22 @@ func (k Kubelet) PortForward(ctx context.Context, pod *corev1.Pod, port int32, s
 		return err
 	}
 	return vm.PortForward(ctx, int(port), stream)
+}
+
+// DialPod connects to a TCP port of the microVM that has an address, as port-forward does: in user mode there is no
+// other way in. The connection ends with ctx or with Close.
+func (k Kubelet) DialPod(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+	m := k.h.find(func(m *microVM) bool { return m.record.address() == at.Addr() })
+	if m == nil || m.machine() == nil {
+		return nil, fmt.Errorf("connect to %s: no microVM of this host has the address", at)
+	}
+	vm := m.machine()
+	ours, theirs := net.Pipe()
+	go func() {
+		defer func() { _ = theirs.Close() }()
+		_ = vm.PortForward(ctx, int(at.Port()), theirs) // whoever reads finds the end
+	}()
+	return ours, nil
 }
 
 // Nodes implements metricsapi.Source.

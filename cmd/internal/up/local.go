@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -47,8 +48,11 @@ type local struct {
 	pageToken, regionToken string
 	client                 client.Client
 	microVMs               *host.Host // nil if this machine runs none
-	log                    *slog.Logger
-	session                localcluster.Session // of what runs
+	// dialPod connects to microVMs in user mode; nil where their addresses are this machine's to reach.
+	dialPod func(ctx context.Context, network, address string) (net.Conn, error)
+
+	log     *slog.Logger
+	session localcluster.Session // of what runs
 
 	stops  []func()   // in order of starting; run backwards
 	failed chan error // the first part that failed while running
@@ -62,7 +66,7 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 	}
 	for _, part := range []func(run, start context.Context) error{
 		l.startPlane, l.startRegion, l.installObjects, l.installAddons, l.startNodes, l.startMicroVMs, l.startController,
-		l.startPage, l.publish,
+		l.startLoadBalancers, l.startPage, l.publish,
 	} {
 		if err := part(runCtx, startCtx); err != nil {
 			return err

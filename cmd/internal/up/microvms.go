@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"regexp"
@@ -49,6 +50,15 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 		return err
 	}
 	l.stops = append(l.stops, l.leaveMicroVMs)
+	if network == nil {
+		l.dialPod = func(_ context.Context, _, address string) (net.Conn, error) {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return nil, err
+			}
+			return l.microVMs.Kubelet().DialPod(run, at)
+		}
+	}
 	if network != nil {
 		l.spawn(run, "network of microVMs", func(ctx context.Context) error { return l.runNetwork(ctx, network) })
 	}

@@ -1,0 +1,298 @@
+package loadbalancer
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/awsapi"
+)
+
+// game is the 2048 game of AWS's guides: a Service, its pods' addresses and an Ingress.
+const game = `
+kind: Service
+metadata: {name: service-2048, namespace: study-aews}
+spec:
+  ports: [{port: 80, targetPort: 80, protocol: TCP}]
+---
+kind: EndpointSlice
+metadata: {name: s, namespace: study-aews, labels: {kubernetes.io/service-name: service-2048}}
+addressType: IPv4
+ports: [{name: "", port: 80}]
+endpoints:
+- {addresses: [10.201.0.3], conditions: {ready: true}}
+- {addresses: [10.201.0.2], conditions: {ready: true}}
+- {addresses: [10.201.0.4], conditions: {ready: false, serving: true, terminating: true}}
+- {addresses: [10.201.0.5], conditions: {ready: false}, targetRef: {kind: Pod, namespace: study-aews, name: gated}}
+- {addresses: [10.201.0.6], conditions: {ready: false}, targetRef: {kind: Pod, namespace: study-aews, name: starting}}
+---
+kind: Ingress
+metadata:
+  name: ingress-2048
+  namespace: study-aews
+  annotations:
+    alb.ingress.kubernetes.io/scheme: internet-facing
+    alb.ingress.kubernetes.io/target-type: ip
+spec:
+  ingressClassName: alb
+  rules:
+  - http:
+      paths:
+      - {path: /, pathType: Prefix, backend: {service: {name: service-2048, port: {number: 80}}}}
+---
+kind: Pod
+metadata: {name: gated, namespace: study-aews}
+spec: {readinessGates: [{conditionType: target-health.elbv2.k8s.aws/game}]}
+status: {conditions: [{type: ContainersReady, status: "True"}]}
+---
+kind: Pod
+metadata: {name: starting, namespace: study-aews}
+spec: {readinessGates: [{conditionType: target-health.elbv2.k8s.aws/game}]}
+`
+
+// read returns the objects of a text.
+func read(t *testing.T, text string) *objects {
+	t.Helper()
+	o := &objects{
+		cluster: "prod", classes: map[string]*networkingv1.IngressClass{}, services: map[string]*corev1.Service{},
+		slices: map[string][]*discoveryv1.EndpointSlice{},
+	}
+	pods := map[string]*corev1.Pod{}
+	o.pod = func(namespace, name string) *corev1.Pod { return pods[namespace+"/"+name] }
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		decode := func(into any) {
+			t.Helper()
+			if err := yaml.Unmarshal([]byte(part), into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch {
+		case strings.Contains(part, "kind: Service\n"):
+			s := &corev1.Service{}
+			decode(s)
+			o.services[s.Namespace+"/"+s.Name] = s
+		case strings.Contains(part, "kind: EndpointSlice\n"):
+			s := &discoveryv1.EndpointSlice{}
+			decode(s)
+			key := s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
+			o.slices[key] = append(o.slices[key], s)
+		case strings.Contains(part, "kind: IngressClass\n"):
+			c := &networkingv1.IngressClass{}
+			decode(c)
+			o.classes[c.Name] = c
+		case strings.Contains(part, "kind: Ingress\n"):
+			i := &networkingv1.Ingress{}
+			decode(i)
+			o.ingresses = append(o.ingresses, i)
+		case strings.Contains(part, "kind: Node\n"):
+			n := &corev1.Node{}
+			decode(n)
+			o.nodes = append(o.nodes, n)
+		case strings.Contains(part, "kind: Pod\n"):
+			p := &corev1.Pod{}
+			decode(p)
+			pods[p.Namespace+"/"+p.Name] = p
+		}
+	}
+	return o
+}
+
+// describe writes stacks in lines.
+func describe(stacks []*stack) string {
+	var b strings.Builder
+	for _, s := range stacks {
+		_, _ = fmt.Fprintf(&b, "%s %s %s\n", s.kind, s.scheme, s.id)
+		does := func(a action) string {
+			switch g := s.targetGroups[a.targetGroup]; {
+			case a.fixed != nil:
+				return a.fixed.StatusCode
+			case a.redirect != nil:
+				return a.redirect.StatusCode + " " + a.redirect.Path
+			default:
+				return fmt.Sprintf("%s %s %v", g.protocol, g.targetType, g.targets)
+			}
+		}
+		for _, port := range slices.Sorted(maps.Keys(s.listeners)) {
+			l := s.listeners[port]
+			for _, r := range l.rules {
+				_, _ = fmt.Fprintf(&b, "  %d %v -> %s\n", port, r.conditions, does(r.action))
+			}
+			_, _ = fmt.Fprintf(&b, "  %d else -> %s\n", port, does(l.fallback))
+		}
+		for _, p := range s.problems {
+			_, _ = fmt.Fprintf(&b, "  %s: %s\n", p.reason, p.message)
+		}
+	}
+	return b.String()
+}
+
+func wantStacks(t *testing.T, o *objects, want string) {
+	t.Helper()
+	if got := describe(append(o.ingressStacks(), o.serviceStacks()...)); got != strings.TrimPrefix(want, "\n") {
+		t.Errorf("stacks:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// Ready pods are targets, and pods that wait for nothing but their load balancer; pods that end are none.
+func TestTheGameGetsALoadBalancerForItsReadyPods(t *testing.T) {
+	o := read(t, game)
+	wantStacks(t, o, `
+application internet-facing study-aews/ingress-2048
+  80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80} {10.201.0.5 80}]
+  80 else -> 404
+`)
+	s := o.ingressStacks()[0]
+	if !strings.HasPrefix(s.name, "k8s-studyaew-ingress2-") || len(s.name) > 32 {
+		t.Errorf("it is called %s", s.name)
+	}
+	for _, g := range s.targetGroups {
+		if len(g.gated) != 1 || g.gated[0].name != "gated" {
+			t.Errorf("pods with gates: %+v", g.gated)
+		}
+	}
+}
+
+func TestAnnotationsSayWhatTheLoadBalancerDoes(t *testing.T) {
+	text := strings.Replace(game, "    alb.ingress.kubernetes.io/target-type: ip\n", `    alb.ingress.kubernetes.io/target-type: instance
+    alb.ingress.kubernetes.io/listen-ports: '[{"HTTP": 80}, {"HTTPS": 443}, {"HTTP": 8080}]'
+    alb.ingress.kubernetes.io/group.name: games
+    alb.ingress.kubernetes.io/wafv2-acl-arn: arn
+    alb.ingress.kubernetes.io/healthcheck-interval-seconds: often
+    alb.ingress.kubernetes.io/actions.home: '{"type":"redirect","redirectConfig":{"path":"/play","statusCode":"HTTP_301"}}'
+`, 1)
+	text = strings.Replace(text, "      paths:\n", `      paths:
+      - {path: /a, pathType: Prefix, backend: {service: {name: nobody, port: {number: 80}}}}
+      - {path: /home, pathType: Exact, backend: {service: {name: home, port: {name: use-annotation}}}}
+`, 1)
+	wantStacks(t, read(t, text), `
+application internet-facing games
+  80 [{path-pattern [/home]}] -> HTTP_301 /play
+  80 [{path-pattern [/a /a/*]}] -> 503
+  80 else -> 404
+  8080 [{path-pattern [/home]}] -> HTTP_301 /play
+  8080 [{path-pattern [/a /a/*]}] -> 503
+  8080 else -> 404
+  BackendNotFound: Service "nobody" of a backend does not exist
+  InvalidAnnotation: alb.ingress.kubernetes.io/healthcheck-interval-seconds: "often" is not a number; 15 is used
+  InvalidBackend: target type instance needs a node port, and Service "service-2048" has the type ; use target type ip, or the type NodePort
+  UnsupportedListener: alb.ingress.kubernetes.io/listen-ports: HTTPS is not served here, HTTP is; port 443 does not listen
+  UnsupportedAnnotation: these annotations have no effect here: alb.ingress.kubernetes.io/wafv2-acl-arn
+`)
+}
+
+func TestTheClassDecidesWhoseIngressItIs(t *testing.T) {
+	for controller, want := range map[string]int{
+		"ingress.k8s.aws/alb": 1, "eks.amazonaws.com/alb": 1, "k8s.io/ingress-nginx": 0,
+	} {
+		o := read(t, game+"---\nkind: IngressClass\nmetadata: {name: alb}\nspec: {controller: "+controller+"}\n")
+		if got := len(o.ingressStacks()); got != want {
+			t.Errorf("class of %s: %d load balancers, want %d", controller, got, want)
+		}
+	}
+}
+
+func TestAServiceGetsANetworkLoadBalancer(t *testing.T) {
+	service := strings.Replace(game, "spec:\n  ports: [{port", "spec:\n  type: LoadBalancer\n  ports: [{nodePort: 30080, port", 1)
+	service = service[:strings.Index(service, "kind: Ingress\n")]
+	wantStacks(t, read(t, service), `
+network internal study-aews/service-2048
+  80 else -> TCP ip [{10.201.0.2 80} {10.201.0.3 80}]
+`)
+	instances := strings.Replace(service, "namespace: study-aews}", `namespace: study-aews, annotations: {
+  service.beta.kubernetes.io/aws-load-balancer-scheme: internet-facing, service.beta.kubernetes.io/aws-load-balancer-nlb-target-type: instance,
+  service.beta.kubernetes.io/aws-load-balancer-ssl-cert: arn}}`, 1)
+	for n, more := range []string{"", "taints: [{key: karpenter.sh/disrupted, effect: NoSchedule}]"} {
+		instances += fmt.Sprintf("kind: Node\nmetadata: {name: n%d}\nspec:\n  providerID: aws:///us-west-2a/i-%d\n  %s\n"+
+			"status: {conditions: [{type: Ready, status: \"True\"}]}\n---\n", n, n, more)
+	}
+	wantStacks(t, read(t, instances), `
+network internet-facing study-aews/service-2048
+  80 else -> TCP instance [{i-0 30080}]
+  UnsupportedAnnotation: these annotations have no effect here: service.beta.kubernetes.io/aws-load-balancer-ssl-cert
+`)
+}
+
+// atAWS is a syncer and the region that it talks to over HTTP.
+func atAWS(t *testing.T) (*syncer, *region.Region) {
+	t.Helper()
+	r, err := region.Open(region.Config{
+		Name: "us-west-2", Seed: 1, Clock: clock.NewVirtual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(awsapi.New(r, awsapi.Options{}))
+	t.Cleanup(func() { server.Close(); _ = r.Close() })
+	config := aws.Config{
+		Region: "us-west-2", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
+	}
+	return &syncer{elb: elb.NewFromConfig(config), ec2: ec2.NewFromConfig(config), cluster: "prod"}, r
+}
+
+// look is what the controller does each time: it returns the changing calls that it made.
+func (s *syncer) look(t *testing.T, r *region.Region, stacks []*stack) (changes []string) {
+	t.Helper()
+	before := r.Counters()
+	have, err := s.list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range stacks {
+		if _, err := s.sync(t.Context(), have, k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.prune(t.Context(), have, stacks); err != nil {
+		t.Fatal(err)
+	}
+	for call, n := range r.Counters() {
+		if !strings.HasPrefix(call, "Describe") && n > before[call] {
+			changes = append(changes, call)
+		}
+	}
+	slices.Sort(changes)
+	return changes
+}
+
+func TestAWSGetsWhatIsMissingLosesWhatIsTooMuchAndIsLeftAloneElse(t *testing.T) {
+	s, r := atAWS(t)
+	stacks := func(text string) []*stack { return read(t, text).ingressStacks() }
+	want := func(when string, changes []string, calls ...string) {
+		t.Helper()
+		if !slices.Equal(changes, calls) {
+			t.Errorf("%s: %v, want %v", when, changes, calls)
+		}
+	}
+	want("at first", s.look(t, r, stacks(game)),
+		"CreateListener", "CreateLoadBalancer", "CreateRule", "CreateTargetGroup", "RegisterTargets")
+	want("again", s.look(t, r, stacks(game)))
+	want("a pod ends", s.look(t, r, stacks(strings.Replace(game,
+		"[10.201.0.2], conditions: {ready: true", "[10.201.0.2], conditions: {ready: false, terminating: true", 1))),
+		"DeregisterTargets")
+	want("another path", s.look(t, r, stacks(strings.Replace(game, "path: /,", "path: /play,", 1))),
+		"ModifyRule", "RegisterTargets")
+	if _, err := r.CreateLoadBalancer(region.LoadBalancer{
+		Name: "somebodys", Type: region.Network, Subnets: []string{r.Subnets()[0].ID},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want("without the Ingress", s.look(t, r, nil), "DeleteLoadBalancer", "DeleteTargetGroup")
+	if left := r.LoadBalancers(); len(left) != 1 || left[0].Name != "somebodys" || len(r.TargetGroups()) != 0 {
+		t.Errorf("left %+v and %d target groups", left, len(r.TargetGroups()))
+	}
+}

@@ -1,0 +1,135 @@
+package loadbalancer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
+)
+
+// objects are what stacks are built from.
+type objects struct {
+	cluster   string
+	ingresses []*networkingv1.Ingress
+	classes   map[string]*networkingv1.IngressClass
+	services  map[string]*corev1.Service              // by NAMESPACE/NAME
+	slices    map[string][]*discoveryv1.EndpointSlice // by the Service's NAMESPACE/NAME
+	nodes     []*corev1.Node
+	// pod finds a pod that waits for a readiness gate; nil if it is gone.
+	pod func(namespace, name string) *corev1.Pod
+}
+
+// Prefixes of readiness gates that become true when the pod's target is healthy (AWS Load Balancer Controller, "Pod
+// readiness gate"; the second is version 1's, which names Ingress, Service and port).
+var gatePrefixes = []string{"target-health.elbv2.k8s.aws", "target-health.alb.ingress.k8s.aws"}
+
+// gatesOf returns the readiness gates of a pod that wait for its load balancer.
+func gatesOf(p *corev1.Pod) []string {
+	var out []string
+	for _, g := range p.Spec.ReadinessGates {
+		prefix, _, _ := strings.Cut(string(g.ConditionType), "/")
+		if slices.Contains(gatePrefixes, prefix) {
+			out = append(out, string(g.ConditionType))
+		}
+	}
+	return out
+}
+
+// fill gives a target group the targets of a port of a Service: addresses of ready pods, or nodes at their node port.
+// The pods of Fargate are no instances.
+func (c *objects) fill(g *targetGroup, s *corev1.Service, port corev1.ServicePort) error {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
+		return fmt.Errorf("service %q has the type ExternalName, which has no pods", s.Name)
+	}
+	g.port = 1 // of address targets, which all bring their own (as the AWS Load Balancer Controller does)
+	if n := port.TargetPort.IntVal; n > 0 {
+		g.port = n
+	}
+	if g.targetType == "instance" {
+		if port.NodePort == 0 {
+			return fmt.Errorf("target type instance needs a node port, and Service %q has the type %s; use target type ip, "+
+				"or the type NodePort", s.Name, s.Spec.Type)
+		}
+		g.port = port.NodePort
+		for _, n := range c.nodes {
+			if id := instanceOf(n); id != "" {
+				g.targets = append(g.targets, target{id: id, port: port.NodePort})
+			}
+		}
+		sortTargets(g.targets)
+		return nil
+	}
+	for _, slice := range c.slices[s.Namespace+"/"+s.Name] {
+		at := slices.IndexFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+			return ptr.Deref(p.Name, "") == port.Name && p.Port != nil
+		})
+		if at < 0 || slice.AddressType != discoveryv1.AddressTypeIPv4 {
+			continue
+		}
+		for _, e := range slice.Endpoints {
+			c.addEndpoint(g, e, *slice.Ports[at].Port)
+		}
+	}
+	sortTargets(g.targets)
+	return nil
+}
+
+func sortTargets(targets []target) {
+	slices.SortFunc(targets, func(a, b target) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.port, b.port)) })
+}
+
+// addEndpoint registers a pod that is ready, or that waits for nothing but its target's health. A pod that ends is
+// deregistered at once: its load balancer lets its requests finish.
+func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32) {
+	if len(e.Addresses) == 0 || ptr.Deref(e.Conditions.Terminating, false) {
+		return
+	}
+	t := target{id: e.Addresses[0], port: port}
+	if ptr.Deref(e.Conditions.Ready, true) {
+		g.targets = append(g.targets, t)
+		return
+	}
+	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || c.pod == nil {
+		return
+	}
+	p := c.pod(e.TargetRef.Namespace, e.TargetRef.Name)
+	if p == nil || p.DeletionTimestamp != nil || !hasCondition(p.Status.Conditions, corev1.ContainersReady) {
+		return
+	}
+	if gates := gatesOf(p); len(gates) > 0 {
+		g.targets = append(g.targets, t)
+		g.gated = append(g.gated, gatedPod{target: t, namespace: p.Namespace, name: p.Name, gates: gates,
+			conditions: p.Status.Conditions})
+	}
+}
+
+func hasCondition(list []corev1.PodCondition, kind corev1.PodConditionType) bool {
+	return slices.ContainsFunc(list, func(c corev1.PodCondition) bool {
+		return c.Type == kind && c.Status == corev1.ConditionTrue
+	})
+}
+
+// labelNoTargets keeps a node out of load balancers (k8s.io/api/core/v1, LabelNodeExcludeBalancers).
+const labelNoTargets = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+// instanceOf returns the instance of a node that can be a target: a ready one that is not being removed.
+func instanceOf(n *corev1.Node) string {
+	_, excluded := n.Labels[labelNoTargets]
+	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	removed := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "karpenter.sh/disrupted" })
+	if excluded || !ready || removed || !strings.HasPrefix(n.Spec.ProviderID, "aws:///") {
+		return ""
+	}
+	id := n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+	if !strings.HasPrefix(id, "i-") {
+		return ""
+	}
+	return id
+}

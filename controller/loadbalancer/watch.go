@@ -1,0 +1,126 @@
+package loadbalancer
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nodeless/nodeless/internal/kit/signal"
+)
+
+// watched caches the objects that load balancers are made of.
+type watched struct {
+	changed signal.Signal
+	factory informers.SharedInformerFactory
+	synced  []cache.InformerSynced
+}
+
+func watch(kube kubernetes.Interface) *watched {
+	f := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim))
+	w := &watched{changed: signal.New(), factory: f}
+	changed := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.changed.Set() }, UpdateFunc: func(_, _ any) { w.changed.Set() },
+		DeleteFunc: func(any) { w.changed.Set() },
+	}
+	// Nodes are read and not followed: their status changes often and few load balancers have them for targets.
+	f.Core().V1().Nodes().Informer()
+	for _, i := range []cache.SharedIndexInformer{
+		f.Networking().V1().Ingresses().Informer(), f.Networking().V1().IngressClasses().Informer(),
+		f.Core().V1().Services().Informer(), f.Discovery().V1().EndpointSlices().Informer(),
+	} {
+		if h, err := i.AddEventHandler(changed); err == nil { // it fails only when stopped
+			w.synced = append(w.synced, h.HasSynced)
+		}
+	}
+	return w
+}
+
+// trim drops what nobody reads here.
+func trim(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	if n, ok := o.(*corev1.Node); ok {
+		n.Annotations = nil
+		n.Status = corev1.NodeStatus{Conditions: n.Status.Conditions}
+	}
+	return o, nil
+}
+
+// start fills the caches; it returns false if ctx is done first.
+func (w *watched) start(ctx context.Context) bool {
+	w.factory.Start(ctx.Done())
+	for _, ok := range w.factory.WaitForCacheSync(ctx.Done()) {
+		if !ok {
+			return false
+		}
+	}
+	return cache.WaitForCacheSync(ctx.Done(), w.synced...)
+}
+
+// objects returns what is cached. A cache's lister never fails.
+func (w *watched) objects(cluster string) *objects {
+	o := &objects{
+		cluster: cluster, classes: map[string]*networkingv1.IngressClass{}, services: map[string]*corev1.Service{},
+		slices: map[string][]*discoveryv1.EndpointSlice{},
+	}
+	all := labels.Everything()
+	o.ingresses, _ = w.factory.Networking().V1().Ingresses().Lister().List(all)
+	classes, _ := w.factory.Networking().V1().IngressClasses().Lister().List(all)
+	for _, c := range classes {
+		o.classes[c.Name] = c
+	}
+	services, _ := w.factory.Core().V1().Services().Lister().List(all)
+	for _, s := range services {
+		o.services[s.Namespace+"/"+s.Name] = s
+	}
+	slices, _ := w.factory.Discovery().V1().EndpointSlices().Lister().List(all)
+	for _, s := range slices {
+		key := s.Namespace + "/" + s.Labels[discoveryv1.LabelServiceName]
+		o.slices[key] = append(o.slices[key], s)
+	}
+	o.nodes, _ = w.factory.Core().V1().Nodes().Lister().List(all)
+	return o
+}
+
+// podReader reads pods that wait for a readiness gate; they are few.
+type podReader struct {
+	ctx     context.Context
+	kube    kubernetes.Interface
+	found   map[string]*corev1.Pod
+	waiting bool // one of them has gates of ours
+}
+
+func (r *podReader) get(namespace, name string) *corev1.Pod {
+	key := namespace + "/" + name
+	if p, ok := r.found[key]; ok {
+		return p
+	}
+	p, err := r.kube.CoreV1().Pods(namespace).Get(r.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		p = nil
+	}
+	if p != nil && len(gatesOf(p)) > 0 {
+		r.waiting = true
+	}
+	r.found[key] = p
+	return p
+}
+
+// kindOf returns an object's kind for a sentence.
+func kindOf(o any) string {
+	switch o.(type) {
+	case *networkingv1.Ingress:
+		return "Ingress"
+	case *corev1.Service:
+		return "Service"
+	}
+	return "object"
+}

@@ -1,0 +1,120 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// game2048 is what AWS's guides of Fargate and Auto Mode apply, but for the image, which is the example's, and its port.
+const game2048 = `
+apiVersion: nodeless.sh/v1alpha1
+kind: FargateProfile
+metadata: {name: study-aews}
+spec:
+  sizing: Exact
+  selectors: [{namespace: study-aews}]
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: study-aews}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  namespace: study-aews
+  name: deployment-2048
+spec:
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: app-2048
+  replicas: 1
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: app-2048
+    spec:
+      containers:
+      - image: example.local/hello:1
+        name: app-2048
+        ports:
+        - containerPort: 8080
+        resources: {requests: {cpu: 100m, memory: 64Mi}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  namespace: study-aews
+  name: service-2048
+spec:
+  ports:
+    - port: 80
+      targetPort: 8080
+      protocol: TCP
+  type: ClusterIP
+  selector:
+    app.kubernetes.io/name: app-2048
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata:
+  namespace: study-aews
+  name: ingress-2048
+  annotations:
+    alb.ingress.kubernetes.io/scheme: internet-facing
+    alb.ingress.kubernetes.io/target-type: ip
+    alb.ingress.kubernetes.io/wafv2-acl-arn: arn:aws:wafv2:none
+spec:
+  ingressClassName: alb
+  rules:
+    - http:
+        paths:
+        - path: /
+          pathType: Prefix
+          backend:
+            service:
+              name: service-2048
+              port:
+                number: 80
+`
+
+// opensTheGame applies the guides' game, opens it through its Ingress, and deletes it.
+func (c *cluster) opensTheGame() {
+	c.t.Helper()
+	c.apply(game2048)
+	c.eventually(patience, func() error {
+		var i networkingv1.Ingress
+		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "study-aews", Name: "ingress-2048"}, &i); err != nil {
+			return err
+		}
+		if len(i.Status.LoadBalancer.Ingress) != 1 || len(i.Status.LoadBalancer.Ingress[0].Ports) != 1 {
+			return fmt.Errorf("status %+v", i.Status)
+		}
+		at := i.Status.LoadBalancer.Ingress[0]
+		if os.Geteuid() == 0 && at.Ports[0].Port != 80 {
+			return fmt.Errorf("it listens on port %d", at.Ports[0].Port)
+		}
+		answer, err := http.Get(fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port))
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), "hello from deployment-2048-") {
+			return fmt.Errorf("%d %s, %v", answer.StatusCode, body, err)
+		}
+		return nil
+	})
+	if got := c.kubectl("describe", "ingress", "-n", "study-aews", "ingress-2048"); !strings.Contains(got, "wafv2-acl-arn") ||
+		!strings.Contains(got, "UnsupportedAnnotation") || !strings.Contains(got, "SuccessfullyReconciled") {
+		c.t.Errorf("events of the Ingress:\n%s", got)
+	}
+	c.kubectl("delete", "namespace", "study-aews")
+	c.kubectl("delete", "fargateprofile", "study-aews")
+}
