@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/completion"
 	"github.com/nodeless/nodeless/cmd/internal/explain"
 	"github.com/nodeless/nodeless/cmd/internal/host"
+	"github.com/nodeless/nodeless/cmd/internal/migrate"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/reference"
 	"github.com/nodeless/nodeless/cmd/internal/run"
@@ -75,6 +76,7 @@ Ask any cluster, reading only:
 
 Without a cluster:
   nodeless simulate FILE  decide for a cluster that is described in a file
+  nodeless migrate -f …   turn manifests of Karpenter's old APIs into NodePools
 
 With the cluster of "nodeless up":
   nodeless kubectl …      kubectl, pointed at it
@@ -86,7 +88,7 @@ With the cluster of "nodeless up":
 	}
 	for _, group := range [][]*cobra.Command{
 		up.Commands(), run.Commands(), explain.Commands(), views.Commands(), host.Commands(),
-		{simulate.New(), newVersion(), exitCodes(), reference.New()},
+		{simulate.New(), migrate.New(), newVersion(), exitCodes(), reference.New()},
 	} {
 		root.AddCommand(group...)
 	}

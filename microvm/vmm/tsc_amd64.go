@@ -15,9 +15,9 @@ func tscKHz() uint64 {
 	return uint64(float64(to-from) / ended.Sub(began).Seconds() / 1000)
 }
 
-// readTSCAt reads the counter and the clock at the same moment. On a busy machine minutes of guests' clocks depend on
-// it: a process may lose its processor between the two, for as long as a tenth of what is measured. So it takes the best
-// of several readings, the one during which the counter advanced the least.
+// readTSCAt reads the counter and the clock at the same moment. On a busy machine a process may lose its processor
+// between the two, for as long as a tenth of what is measured, and guests' clocks would be wrong by that much. So it
+// takes the best of several readings, the one during which the counter advanced the least.
 func readTSCAt(counter func() uint64, clock func() time.Time) (at time.Time, tsc uint64) {
 	least := ^uint64(0)
 	for range 16 {

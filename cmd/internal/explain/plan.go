@@ -147,7 +147,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 func (o *planOptions) changes(stdin io.Reader) ([]whatif.Change, error) {
 	var out []whatif.Change
 	for _, name := range o.files {
-		files, err := manifestFiles(name)
+		files, err := program.ManifestFiles(name)
 		if err != nil {
 			return nil, err
 		}

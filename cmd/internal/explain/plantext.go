@@ -5,8 +5,6 @@ package explain
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,26 +16,6 @@ import (
 
 // fewSteps is how many steps and pods are named without -o wide.
 const fewSteps = 20
-
-// manifestFiles are the manifests of a folder, by name, or the one file.
-func manifestFiles(name string) ([]string, error) {
-	if name == "-" {
-		return []string{name}, nil
-	}
-	info, err := os.Stat(name)
-	if err != nil || !info.IsDir() {
-		return []string{name}, err
-	}
-	var out []string
-	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		files, _ := filepath.Glob(filepath.Join(name, pattern)) // of a pattern that is right
-		out = append(out, files...)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("folder %s holds no .yaml, .yml or .json", name)
-	}
-	return out, nil
-}
 
 // writePlan tells people what would happen; wide leaves nothing out.
 func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {

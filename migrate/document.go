@@ -1,0 +1,200 @@
+package migrate
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	maxInput  = 64 << 20 // bytes of one input
+	maxValues = 1 << 20  // of one document, with its aliases expanded
+	maxDepth  = 100
+)
+
+// document is an object of the input.
+type document struct {
+	file   string
+	line   int
+	object map[string]any
+	twice  []string // paths of keys that occur twice: the last one counts
+}
+
+func (d *document) kind() string       { return text(d.object["kind"]) }
+func (d *document) apiVersion() string { return text(d.object["apiVersion"]) }
+func (d *document) name() string       { return text(child(d.object, "metadata")["name"]) }
+
+// group returns the API group, and its version.
+func (d *document) group() (group, version string) {
+	if group, version, ok := strings.Cut(d.apiVersion(), "/"); ok {
+		return group, version
+	}
+	return "", d.apiVersion()
+}
+
+// title names the object: "Provisioner default".
+func (d *document) title() string {
+	return cmp.Or(d.kind(), "object") + " " + cmp.Or(d.name(), "without a name")
+}
+
+// read returns the objects of an input, those of Lists one by one. The error names file and line.
+func read(file string, r io.Reader) ([]*document, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(b) > maxInput {
+		return nil, fmt.Errorf("%s: it is larger than %d MiB; give its objects in several files", file, maxInput>>20)
+	}
+	if at := bytes.Index(b, []byte("{{")); at >= 0 {
+		return nil, fmt.Errorf("%s: line %d: it is a template; render it first: helm template … | nodeless migrate -f -",
+			file, 1+bytes.Count(b[:at], []byte("\n")))
+	}
+	var out []*document
+	for d := yaml.NewDecoder(bytes.NewReader(b)); ; {
+		var node yaml.Node
+		err := d.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		more, err := documents(file, &node)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+}
+
+func documents(file string, node *yaml.Node) ([]*document, error) {
+	v := values{left: maxValues}
+	value, err := v.of(node, "", 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if value == nil {
+		return nil, nil // nothing but comments
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: line %d: it is no Kubernetes object", file, node.Line)
+	}
+	d := &document{file: file, line: firstLine(node), object: object, twice: v.twice}
+	items, isList := object["items"].([]any)
+	if !isList || !strings.HasSuffix(d.kind(), "List") {
+		return []*document{d}, nil
+	}
+	var out []*document
+	for _, item := range items {
+		if object, ok := item.(map[string]any); ok {
+			out = append(out, &document{file: file, line: d.line, object: object})
+		}
+	}
+	return out, nil
+}
+
+func firstLine(node *yaml.Node) int {
+	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
+		return node.Content[0].Line
+	}
+	return node.Line
+}
+
+// values turns YAML into maps, lists and scalars. A key that occurs twice counts as in Kubernetes' readers, which take
+// the last one.
+type values struct {
+	left  int
+	twice []string
+}
+
+func (v *values) of(node *yaml.Node, path string, depth int) (any, error) {
+	if v.left--; v.left < 0 || depth > maxDepth {
+		return nil, fmt.Errorf("line %d: it is too large or too deep for a Kubernetes object", node.Line)
+	}
+	switch node.Kind {
+	case yaml.DocumentNode:
+		if len(node.Content) == 0 {
+			return nil, nil
+		}
+		return v.of(node.Content[0], path, depth+1)
+	case yaml.AliasNode:
+		return v.of(node.Alias, path, depth+1)
+	case yaml.MappingNode:
+		return v.mapping(node, path, depth)
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(node.Content))
+		for i, item := range node.Content {
+			value, err := v.of(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, value)
+		}
+		return out, nil
+	}
+	var out any
+	if err := node.Decode(&out); err != nil {
+		return nil, err
+	}
+	switch out.(type) {
+	case nil, string, bool, int, int64, uint64, float64:
+		return out, nil
+	}
+	return node.Value, nil // a date, which is text to Kubernetes
+}
+
+func (v *values) mapping(node *yaml.Node, path string, depth int) (any, error) {
+	out := make(map[string]any, len(node.Content)/2)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i].Value
+		at := join(path, key)
+		if _, known := out[key]; known {
+			v.twice = append(v.twice, at)
+		}
+		value, err := v.of(node.Content[i+1], at, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if merged, ok := value.(map[string]any); ok && key == "<<" {
+			for k, inherited := range merged {
+				if _, known := out[k]; !known {
+					out[k] = inherited
+				}
+			}
+			continue
+		}
+		out[key] = value
+	}
+	return out, nil
+}
+
+func join(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
+	}
+	return path + "." + key
+}
+
+// text returns a scalar as text; "" for anything else.
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool, int, int64, uint64, float64:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// child returns an object within an object; nil if there is none.
+func child(m map[string]any, key string) map[string]any {
+	out, _ := m[key].(map[string]any)
+	return out
+}

@@ -1,0 +1,201 @@
+package migrate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+)
+
+// globalSettings is the ConfigMap with which Karpenter's controller was configured until v0.32.
+const globalSettings = "karpenter-global-settings"
+
+// Options say what manifests do not.
+type Options struct {
+	NodeRole string // IAM role of nodes, for classes without an instance profile
+}
+
+// Input is a text with manifests.
+type Input struct {
+	Name string // of the file
+	io.Reader
+}
+
+// Object is a manifest to be written.
+type Object struct {
+	Value map[string]any
+	from  string // the object it was made of
+}
+
+// MarshalJSON writes the manifest alone.
+func (o *Object) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
+
+// Title names the object: "NodePool default".
+func (o *Object) Title() string {
+	return text(o.Value["kind"]) + " " + text(child(o.Value, "metadata")["name"])
+}
+
+// Result is what became of the input.
+type Result struct {
+	Objects []*Object `json:"objects"`
+	Notes   []Note    `json:"notes"`
+	Skipped []Note    `json:"skipped,omitempty"` // objects that nothing here reads
+}
+
+// Failed reports whether an object could not be migrated.
+func (r *Result) Failed() bool {
+	return slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Fate == Failed })
+}
+
+type migration struct {
+	o        Options
+	notes    []Note
+	settings settings
+	classes  map[string]*Object
+	pools    []*pool
+	others   []*Object // as they are, or with other labels
+}
+
+// Run migrates manifests. An error is about a text that cannot be read; what an object lacks is in the Result.
+func Run(inputs []Input, o Options) (*Result, error) {
+	var documents []*document
+	for _, in := range inputs {
+		more, err := read(in.Name, in.Reader)
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, more...)
+	}
+	m := &migration{o: o, classes: map[string]*Object{}}
+	out := &Result{}
+	for _, d := range documents { // classes need the settings
+		if d.kind() == "ConfigMap" && d.name() == globalSettings {
+			m.readSettings(d)
+		}
+	}
+	for _, d := range documents {
+		if !m.object(d) {
+			out.Skipped = append(out.Skipped, Note{
+				File: d.file, Line: d.line, Object: d.title(), Field: "", Fate: Dropped,
+				Why: fmt.Sprintf("%s %s is not read", d.apiVersion(), d.kind()),
+			})
+		}
+	}
+	m.settleKubelets()
+	for _, name := range slices.Sorted(maps.Keys(m.classes)) {
+		out.Objects = append(out.Objects, m.classes[name])
+	}
+	for _, p := range m.pools {
+		out.Objects = append(out.Objects, p.Object)
+	}
+	out.Objects, out.Notes = append(out.Objects, m.others...), m.notes
+	return out, nil
+}
+
+// readers are the kinds that are read, by API group and kind. Objects of v1 are kept as they are.
+var readers = map[string]func(*migration, *document){
+	"karpenter.sh/Provisioner":      (*migration).provisioner,
+	"karpenter.sh/NodePool":         (*migration).nodePool,
+	"karpenter.sh/Machine":          (*migration).claim,
+	"karpenter.sh/NodeClaim":        (*migration).claim,
+	classGroup + "/AWSNodeTemplate": (*migration).awsNodeTemplate,
+	classGroup + "/" + classKind:    (*migration).nodeClass,
+	"/ConfigMap":                    (*migration).readSettings,
+}
+
+// object migrates one object, and reports whether it is of a kind that is read.
+func (m *migration) object(d *document) bool {
+	group, version := d.group()
+	read := readers[group+"/"+d.kind()]
+	switch {
+	case read == nil:
+		return m.workload(d)
+	case d.kind() == "ConfigMap":
+		return d.name() == globalSettings
+	case version == "v1" && d.kind() == classKind:
+		m.classes[d.name()] = &Object{Value: d.object, from: d.title()}
+	case version == "v1" && d.kind() == "NodePool":
+		m.others = append(m.others, &Object{Value: d.object, from: d.title()})
+	default:
+		read(m, d)
+	}
+	return true
+}
+
+// claim leaves out a Machine or NodeClaim.
+func (m *migration) claim(d *document) {
+	d.fields(&m.notes).note(Dropped, "", "",
+		"Karpenter made it, and the controller makes its own: it is no manifest to apply")
+}
+
+func (m *migration) awsNodeTemplate(d *document) {
+	f := d.fields(&m.notes)
+	m.nodeTemplate(f.object("spec"), d)
+	f.rest()
+}
+
+// named is an object with the name, labels and annotations of another one.
+func (m *migration) named(d *document, apiVersion, kind string) *Object {
+	metadata := map[string]any{"name": d.name()}
+	for _, key := range []string{"labels", "annotations"} {
+		kept := maps.Clone(child(child(d.object, "metadata"), key))
+		maps.DeleteFunc(kept, func(k string, _ any) bool {
+			return slices.Contains([]string{
+				"kubectl.kubernetes.io/last-applied-configuration", "karpenter.sh/provisioner-hash",
+				"karpenter.sh/nodepool-hash",
+				"karpenter.k8s.aws/nodetemplate-hash", "karpenter.k8s.aws/ec2nodeclass-hash",
+				"karpenter.sh/nodepool-hash-version", "karpenter.k8s.aws/ec2nodeclass-hash-version",
+				"compatibility.karpenter.sh/v1beta1-kubelet-conversion",
+			}, k)
+		})
+		if len(kept) > 0 {
+			metadata[key] = kept
+		}
+	}
+	return &Object{Value: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}, from: d.title()}
+}
+
+// settleKubelets moves the kubelet settings of pools to their classes. Pools with other settings get classes of their
+// own.
+func (m *migration) settleKubelets() {
+	settled := map[string]bool{}
+	for _, p := range m.pools {
+		if m.settings.morePods && p.kubelet["maxPods"] == nil {
+			p.kubelet = put(p.kubelet, "maxPods", 110)
+		}
+		class := m.classes[p.class]
+		f := &fields{from: p.from, notes: &m.notes}
+		if class == nil {
+			if len(p.kubelet) > 0 {
+				f.note(Approximated, "kubelet", classKind+" "+p.class+": spec.kubelet",
+					"the class is not among the manifests: give it these settings")
+			}
+			continue
+		}
+		have := child(child(class.Value, "spec"), "kubelet")
+		switch {
+		case !settled[p.class] && len(have) == 0:
+			set(class.Value, p.kubelet, "spec", "kubelet")
+		case !reflect.DeepEqual(have, p.kubelet) && len(have)+len(p.kubelet) > 0:
+			own := p.class + "-" + p.from.name()
+			f.note(Approximated, "kubelet", classKind+" "+own, "another pool of "+classKind+" "+p.class+
+				" has other kubelet settings, so this one has a class of its own")
+			m.classes[own] = copyOf(class, own, p.kubelet)
+			set(p.Value, classRef(own), "spec", "template", "spec", "nodeClassRef")
+		}
+		settled[p.class] = true
+	}
+}
+
+// copyOf is a class with another name and other kubelet settings.
+func copyOf(class *Object, name string, kubelet map[string]any) *Object {
+	value, spec := maps.Clone(class.Value), maps.Clone(child(class.Value, "spec"))
+	metadata := maps.Clone(child(class.Value, "metadata"))
+	metadata["name"] = name
+	delete(spec, "kubelet")
+	value["metadata"], value["spec"] = metadata, spec
+	set(value, kubelet, "spec", "kubelet")
+	return &Object{Value: value, from: class.from}
+}

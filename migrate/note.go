@@ -1,0 +1,166 @@
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Fate is what became of a field.
+type Fate string
+
+// Fates, from the best to the worst.
+const (
+	Mapped       Fate = "mapped"       // it means the same now
+	Added        Fate = "added"        // a default of then is another one now, so it is written out
+	Approximated Fate = "approximated" // it means nearly the same now
+	Warning      Fate = "warning"      // it is kept, and does not do what was wanted
+	Dropped      Fate = "dropped"      // nothing of it is left
+	Failed       Fate = "failed"       // the object cannot be migrated for it
+)
+
+// Note tells the fate of a field.
+type Note struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`  // of the object
+	Object string `json:"object"`          // "Provisioner default"
+	Field  string `json:"field,omitempty"` // spec.ttlSecondsAfterEmpty; "" = none said it
+	Fate   Fate   `json:"fate"`
+	To     string `json:"to,omitempty"`  // NodePool default: spec.disruption.consolidateAfter
+	Why    string `json:"why,omitempty"` // and what to do
+}
+
+// fields are those of one object of the input, of which each is taken once.
+type fields struct {
+	from  *document
+	path  string
+	value map[string]any
+	taken map[string]bool
+	notes *[]Note
+	inner []*fields
+}
+
+func (d *document) fields(notes *[]Note) *fields {
+	f := &fields{from: d, value: d.object, taken: map[string]bool{}, notes: notes}
+	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
+		f.taken[key] = true
+	}
+	for _, path := range d.twice {
+		f.note(Warning, path, "", "the key occurs twice: the first value is ignored, by Kubernetes too; join the two")
+	}
+	return f
+}
+
+func (f *fields) note(fate Fate, key, to, why string) {
+	n := Note{File: f.from.file, Line: f.from.line, Object: f.from.title(), Fate: fate, To: to, Why: why}
+	if key != "" {
+		n.Field = join(f.path, key)
+	}
+	*f.notes = append(*f.notes, n)
+}
+
+// take returns a field without saying what becomes of it; nil if it is not set.
+func (f *fields) take(key string) any {
+	if f == nil {
+		return nil
+	}
+	f.taken[key] = true
+	return f.value[key]
+}
+
+// move returns a field that means the same at another place.
+func (f *fields) move(key, to string) any {
+	v := f.take(key)
+	if v != nil {
+		f.note(Mapped, key, to, "")
+	}
+	return v
+}
+
+// drop notes that a field is left out.
+func (f *fields) drop(key, why string) {
+	if v := f.take(key); v != nil {
+		f.note(Dropped, key, "", why)
+	}
+}
+
+// object returns a field that is an object; one without fields if it is not set.
+func (f *fields) object(key string) *fields {
+	out := &fields{from: f.from, path: join(f.path, key), taken: map[string]bool{}, notes: f.notes}
+	switch v := f.take(key).(type) {
+	case nil:
+	case map[string]any:
+		out.value = v
+	default:
+		f.note(Dropped, key, "", "it is no object")
+	}
+	f.inner = append(f.inner, out)
+	return out
+}
+
+// list returns a field that is a list.
+func (f *fields) list(key string) []any {
+	switch v := f.take(key).(type) {
+	case nil:
+	case []any:
+		return v
+	default:
+		f.note(Dropped, key, "", "it is no list")
+	}
+	return nil
+}
+
+// number returns a field that is a whole number.
+func (f *fields) number(key string) (n int, set bool) {
+	switch v := f.take(key).(type) {
+	case nil:
+		return 0, false
+	case int:
+		return v, true
+	default:
+		f.note(Dropped, key, "", fmt.Sprintf("%v is no whole number", v))
+		return 0, false
+	}
+}
+
+// rest notes that the fields which nobody took are left out.
+func (f *fields) rest() {
+	for _, key := range slices.Sorted(maps.Keys(f.value)) {
+		if !f.taken[key] && f.value[key] != nil {
+			f.note(Dropped, key, "", "it is no field of "+f.from.kind()+" in "+f.from.apiVersion())
+		}
+	}
+	for _, i := range f.inner {
+		i.rest()
+	}
+}
+
+// texts returns the scalars of a list as text.
+func texts(list []any) []string {
+	out := make([]string, 0, len(list))
+	for _, v := range list {
+		out = append(out, text(v))
+	}
+	return out
+}
+
+// anys is texts the other way round.
+func anys(list []string) []any {
+	out := make([]any, 0, len(list))
+	for _, v := range list {
+		out = append(out, v)
+	}
+	return out
+}
+
+// commas splits a list that is written as one text.
+func commas(v string) []string {
+	var out []string
+	for part := range strings.SplitSeq(v, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, part)
+		}
+	}
+	return out
+}
