@@ -79,15 +79,18 @@ type instance struct {
 	Instance
 	pods  map[string]bool // UIDs of the pods that hold an address
 	timer clock.Timer     // of its next step; nil if none is due
+
+	addresses *addressPool // nil until it is needed
 }
 
 // instances runs the lives of the instances: see life.go for their steps.
 type instances struct {
 	*core
-	market  *market
-	network *network
-	queues  *queues
-	ending  func(*instance) // is called when an instance begins to shut down
+	market     *market
+	network    *network
+	queues     *queues
+	ending     func(*instance) // is called when an instance begins to shut down
+	interfaces *interfaces
 
 	byID     map[string]*instance
 	order    []*instance       // by time of launch
@@ -165,6 +168,9 @@ func (s *instances) take(i Instance) {
 	s.order = append(s.order, x)
 	if i.active() {
 		s.market.pool(i.pool()).running++
+	}
+	if i.State != Terminated {
+		s.interfaces.addFirst(x)
 	}
 }
 

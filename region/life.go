@@ -128,7 +128,7 @@ func (s *instances) advance(i *instance, next step, at time.Time) {
 		s.shutDown(i, at, reasonSpot, reasonSpotMsg)
 	case stepEnd:
 		i.State, i.TerminatedAt = Terminated, at
-		s.network.freeAddress(i.SubnetID, i.PrivateIP)
+		s.interfaces.releaseAll(i)
 		s.save(i)
 		s.notifyState(i)
 		s.publish(EventTerminated, i)

@@ -163,8 +163,11 @@ func TestPodsGetAddressesWithinWhatTheirInstanceHolds(t *testing.T) {
 	}
 	p.ReleasePodIP("pod-0")
 	p.ReleasePodIP("nobody")
+	_, err = p.AssignPodIP(id, "pod-27")
+	wantCode(t, err, "PrivateIpAddressLimitExceeded")
+	p.clock.Advance(30 * time.Second)
 	if _, err := p.AssignPodIP(id, "pod-27"); err != nil {
-		t.Errorf("after one was released: %v", err)
+		t.Errorf("half a minute after %s was released: %v", first, err)
 	}
 	if _, err := p.TerminateInstances([]string{id}); err != nil || len(p.PodAddresses()) != 0 {
 		t.Errorf("after the instance's end %d addresses are held, %v", len(p.PodAddresses()), err)

@@ -14,9 +14,6 @@ const (
 	VPCCIDR = "10.0.0.0/8"
 )
 
-// awsReserved addresses of a subnet belong to AWS: the first four and the last.
-const awsReserved = 5
-
 // Subnet is a subnet of the region's VPC.
 type Subnet struct {
 	ID, VPC, Zone, ZoneID string
@@ -34,8 +31,7 @@ type network struct {
 // subnet is a subnet and its addresses.
 type subnet struct {
 	Subnet
-	used map[netip.Addr]bool
-	next netip.Addr // where the search for an unused address begins
+	*addressSpace
 }
 
 func newNetwork(c *core, zones []catalog.Zone) *network {
@@ -43,11 +39,10 @@ func newNetwork(c *core, zones []catalog.Zone) *network {
 	for i, z := range zones {
 		tags := c.discoveryTags(c.config.Discovery + "-private-" + z.Name)
 		tags["kubernetes.io/role/internal-elb"], tags["kubernetes.io/role/cni"] = "1", "1"
-		s := &subnet{used: map[netip.Addr]bool{}, Subnet: Subnet{
-			ID: "subnet-" + c.fixedID("subnet", z.ID), VPC: VPCID, Zone: z.Name, ZoneID: z.ID, Tags: tags,
-			CIDR: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), c.config.SubnetBits),
+		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), c.config.SubnetBits)
+		s := &subnet{addressSpace: newAddressSpace(cidr), Subnet: Subnet{
+			ID: "subnet-" + c.fixedID("subnet", z.ID), VPC: VPCID, Zone: z.Name, ZoneID: z.ID, Tags: tags, CIDR: cidr,
 		}}
-		s.next = s.first()
 		n.subnets = append(n.subnets, s)
 	}
 	return n
@@ -96,52 +91,29 @@ func (n *network) subnetFor(o Override) (*subnet, error) {
 // takeAddress takes the next unused address of a subnet and saves where the next search begins. A node's name is made
 // of its address: one that starts just after a restart must not get the name of one that is just ending.
 func (n *network) takeAddress(s *subnet) (netip.Addr, bool) {
-	ip, ok := s.take()
+	ip, ok := s.takeNext()
 	if ok {
-		n.store.put(bucketMeta, metaNext+s.ID, s.next)
+		n.store.put(bucketMeta, metaNext+s.ID, s.address(s.next))
 	}
 	return ip, ok
 }
 
-func (n *network) freeAddress(subnet string, ip netip.Addr) {
-	if s := n.subnet(subnet); s != nil {
-		delete(s.used, ip)
-	}
+// takeScattered takes an address for an interface beside its first one. EC2 gives them in no order, so that a subnet in
+// use has free addresses and no free prefix (EKS best practices guide, "Prefix Mode for Linux"): words decide where the
+// search begins.
+func (n *network) takeScattered(s *subnet, words ...string) (netip.Addr, bool) {
+	ip, _, ok := s.takeFrom(n.scattered(s, words...))
+	return ip, ok
+}
+
+func (n *network) scattered(s *subnet, words ...string) int {
+	return int(n.chance(append(words, s.ID)...) * float64(s.size()))
 }
 
 // occupy marks an address as used.
 func (n *network) occupy(subnet string, ip netip.Addr) {
 	if s := n.subnet(subnet); s != nil {
-		s.used[ip] = true
-	}
-}
-
-func (s *subnet) free() int { return 1<<(32-s.CIDR.Bits()) - awsReserved - len(s.used) }
-
-// first returns the first address that does not belong to AWS.
-func (s *subnet) first() netip.Addr {
-	ip := s.CIDR.Addr()
-	for range awsReserved - 1 {
-		ip = ip.Next()
-	}
-	return ip
-}
-
-// take goes around the subnet, so that an address that was freed rests for a while.
-func (s *subnet) take() (netip.Addr, bool) {
-	if s.free() <= 0 {
-		return netip.Addr{}, false
-	}
-	for {
-		ip := s.next
-		s.next = ip.Next()
-		if !s.CIDR.Contains(s.next) || !s.CIDR.Contains(s.next.Next()) { // the last address is AWS's
-			s.next = s.first()
-		}
-		if !s.used[ip] {
-			s.used[ip] = true
-			return ip, true
-		}
+		s.occupy(ip)
 	}
 }
 

@@ -1,8 +1,14 @@
 package region
 
 import (
+	"encoding/json"
 	"maps"
 	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // PodAddress is an address that a pod holds.
@@ -12,23 +18,63 @@ type PodAddress struct {
 	IP         netip.Addr
 }
 
-// podAddresses gives pods addresses from their instances' subnets, as the VPC CNI does.
+// podAddresses gives pods addresses of their instances' network interfaces, as the VPC CNI's address manager does on
+// each node (amazon-vpc-cni-k8s v1.23, pkg/ipamd): it keeps as many addresses ready as the warm targets say. Its calls
+// to EC2 take no time here.
 type podAddresses struct {
 	*core
-	market    *market
-	network   *network
-	instances *instances
-	byPod     map[string]PodAddress // by UID
+	market     *market
+	interfaces *interfaces
+	instances  *instances
+	byPod      map[string]PodAddress // by UID
 }
 
-func newPodAddresses(c *core, m *market, n *network, i *instances) *podAddresses {
-	s := &podAddresses{core: c, market: m, network: n, instances: i, byPod: map[string]PodAddress{}}
+// Times of the VPC CNI.
+const (
+	ipCooldown     = 30 * time.Second  // from a pod's end until another pod may have its address
+	subnetCooldown = 120 * time.Second // from a refusal of the subnet until it is asked again
+)
+
+// addressPool is the VPC CNI of one instance.
+type addressPool struct {
+	cni        catalog.CNI
+	maxPods    int // 0 = it was not told: the default of the type
+	cooling    map[netip.Addr]time.Time
+	refusal    *APIError // of the subnet, when it was last asked for more
+	shortUntil time.Time // when it is asked again
+	timer      clock.Timer
+}
+
+func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddresses {
+	s := &podAddresses{core: c, market: m, interfaces: e, instances: i, byPod: map[string]PodAddress{}}
 	i.ending = s.releaseAll
 	return s
 }
 
-// AssignPodIP takes an address for a pod from its instance's subnet, within what the type's interfaces can hold. The
-// same pod gets the same address again.
+// SetCNI says how an instance's VPC CNI is configured, and how many pods its kubelet takes. It holds what the warm
+// targets ask for from then on. Without one an instance has an address for each pod and none to spare.
+func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.instances.byID[instanceID]
+	if i == nil || !i.active() {
+		return
+	}
+	p := s.pool(i)
+	p.cni, p.maxPods, p.shortUntil = c, maxPods, time.Time{}
+	_ = s.balance(i, 0)
+	s.rest(i)
+	s.commitBackground("instance", instanceID)
+}
+
+func (s *podAddresses) pool(i *instance) *addressPool {
+	if i.addresses == nil {
+		i.addresses = &addressPool{cni: catalog.CNI{MinimumIP: 1}, cooling: map[netip.Addr]time.Time{}}
+	}
+	return i.addresses
+}
+
+// AssignPodIP gives a pod an address of its instance's interfaces. The same pod gets the same address again.
 func (s *podAddresses) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,39 +82,76 @@ func (s *podAddresses) AssignPodIP(instanceID, podUID string) (netip.Addr, error
 		return p.IP, nil
 	}
 	i := s.instances.byID[instanceID]
-	if i == nil || !i.active() {
+	if i == nil || !i.active() || s.market.Type(i.Type) == nil {
 		return netip.Addr{}, apiError("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist or is ending",
 			instanceID)
 	}
-	if limit := s.limit(i); len(i.pods) >= limit {
-		return netip.Addr{}, apiError("PrivateIpAddressLimitExceeded",
-			"The network interfaces of instance %s hold %d pod addresses, and all are taken", instanceID, limit)
+	ip, e := s.unassigned(i)
+	if e == nil {
+		failure := s.balance(i, 1)
+		if ip, e = s.unassigned(i); e == nil {
+			return ip, s.noAddress(i, failure)
+		}
 	}
-	ip, ok := s.network.takeAddress(s.network.subnet(i.SubnetID))
-	if !ok {
-		return netip.Addr{}, noAddresses(i.SubnetID, "")
-	}
-	p := PodAddress{InstanceID: instanceID, SubnetID: i.SubnetID, IP: ip}
 	s.release(podUID) // the address it had on another instance
+	p := PodAddress{InstanceID: instanceID, SubnetID: e.SubnetID, IP: ip}
 	s.hold(podUID, p)
 	s.store.put(bucketPods, podUID, p)
+	_ = s.balance(i, 0) // a subnet that refuses is asked again later
 	return ip, s.commit()
 }
 
-// limit returns how many pod addresses an instance can hold: as many as its node takes pods (catalog.MaxPods) except
-// aws-node and kube-proxy, which use the node's own address. A type that is not AWS's has an address for every pod.
-func (s *podAddresses) limit(i *instance) int {
-	t := s.market.Type(i.Type)
-	switch {
-	case t == nil:
-		return 0
-	case t.Pods > 0:
-		return t.Pods
+// noAddress returns why an instance has no address for another pod.
+func (s *podAddresses) noAddress(i *instance, failure *APIError) *APIError {
+	if failure != nil {
+		return failure
 	}
-	return t.MaxENIs * (t.IPv4PerENI - 1)
+	if n := len(s.pool(i).cooling); n > 0 {
+		return apiError("PrivateIpAddressLimitExceeded", "The network interfaces of instance %s have no address left: "+
+			"%d pods have one each, and %d rest for %s since their pods ended", i.ID, len(i.pods), n, ipCooldown)
+	}
+	return apiError("PrivateIpAddressLimitExceeded",
+		"The network interfaces of instance %s hold %d pod addresses, and all are taken", i.ID, len(i.pods))
 }
 
-// ReleasePodIP gives a pod's address back; unknown pods are ignored.
+// unassigned returns an address that no pod has or had lately, and its interface; nil if there is none.
+func (s *podAddresses) unassigned(i *instance) (netip.Addr, *NetworkInterface) {
+	busy := s.busy(i)
+	for _, e := range s.interfaces.byInstance[i.ID] {
+		for _, ip := range e.Addresses {
+			if !busy[ip] {
+				return ip, e
+			}
+		}
+		for _, p := range e.Prefixes {
+			for ip := p.Addr(); p.Contains(ip); ip = ip.Next() {
+				if !busy[ip] {
+					return ip, e
+				}
+			}
+		}
+	}
+	return netip.Addr{}, nil
+}
+
+// busy returns the addresses that pods have, or had until so lately that no other pod may have them.
+func (s *podAddresses) busy(i *instance) map[netip.Addr]bool {
+	out := make(map[netip.Addr]bool, len(i.pods))
+	for uid := range i.pods {
+		out[s.byPod[uid].IP] = true
+	}
+	now, p := s.clock.Now(), s.pool(i)
+	for ip, until := range p.cooling {
+		if now.Before(until) {
+			out[ip] = true
+			continue
+		}
+		delete(p.cooling, ip)
+	}
+	return out
+}
+
+// ReleasePodIP takes a pod's address back; unknown pods are ignored.
 func (s *podAddresses) ReleasePodIP(podUID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,17 +195,70 @@ func (s *podAddresses) release(uid string) {
 	if !ok {
 		return
 	}
-	s.network.freeAddress(p.SubnetID, p.IP)
 	delete(s.byPod, uid)
-	if i := s.instances.byID[p.InstanceID]; i != nil {
-		delete(i.pods, uid)
-	}
 	s.store.remove(bucketPods, uid)
+	i := s.instances.byID[p.InstanceID]
+	if i == nil {
+		return
+	}
+	delete(i.pods, uid)
+	if i.active() {
+		s.pool(i).cooling[p.IP] = s.clock.Now().Add(ipCooldown)
+		s.rest(i)
+	}
 }
 
-// releaseAll gives back the addresses of all pods of an instance.
+// releaseAll takes back the addresses of all pods of an instance, which is ending.
 func (s *podAddresses) releaseAll(i *instance) {
 	for uid := range i.pods {
 		s.release(uid)
 	}
+	if i.addresses != nil && i.addresses.timer != nil {
+		i.addresses.timer.Stop()
+	}
+}
+
+// rest looks at an instance's addresses again when one of them, or more than the targets ask for, can be given back.
+func (s *podAddresses) rest(i *instance) {
+	p := s.pool(i)
+	if p.timer == nil {
+		p.timer = s.clock.AfterFunc(ipCooldown, func() { s.shrinkLater(i) })
+	}
+}
+
+// shrinkLater gives back what an instance does not need. The VPC CNI waits 30 s between two times.
+func (s *podAddresses) shrinkLater(i *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.instances.byID[i.ID] != i || !i.active() {
+		return
+	}
+	p := s.pool(i)
+	p.timer = nil
+	s.shrink(i)
+	if len(p.cooling) > 0 {
+		s.rest(i)
+	}
+	s.commitBackground("instance", i.ID)
+}
+
+func (s *podAddresses) restore(uid string, value []byte) error {
+	var p PodAddress
+	if err := json.Unmarshal(value, &p); err != nil {
+		return err
+	}
+	s.hold(uid, p)
+	list := s.interfaces.byInstance[p.InstanceID]
+	if len(list) == 0 || slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.has(p.IP) }) {
+		return nil
+	}
+	// A state file of before interfaces had addresses.
+	list[0].Addresses = append(list[0].Addresses, p.IP)
+	s.interfaces.network.occupy(p.SubnetID, p.IP)
+	return nil
+}
+
+func (e *NetworkInterface) has(ip netip.Addr) bool {
+	return slices.Contains(e.Addresses, ip) ||
+		slices.ContainsFunc(e.Prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

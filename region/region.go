@@ -33,7 +33,7 @@ type Config struct {
 	Boot   BootTime
 	// Discovery is the value of the tag karpenter.sh/discovery on subnets and security groups; "" means nodeless.
 	Discovery string
-	// SubnetBits is the prefix length of each zone's subnet, 16 to 28; 0 means 18 (16,379 addresses).
+	// SubnetBits is the prefix length of each zone's subnet, 16 to 28; 0 means 16 (65,531 addresses).
 	SubnetBits int
 	// SpotInterruptionsPerHour is the mean rate at which EC2 interrupts a spot instance; 0 leaves it to Interrupt.
 	SpotInterruptionsPerHour float64
@@ -69,8 +69,9 @@ type Region struct {
 	*core
 	*admission      // Admit, Calls, Counters; Fail, Delay, SetKeyEnabled
 	*market         // Zones, Offers, Type, SpotPrice, SpotPriceHistory; Capacity, SetCapacity
-	*network        // Subnets
-	*podAddresses   // AssignPodIP, ReleasePodIP, PodAddresses
+	*network        // Subnets; CreateSubnetCIDRReservation, DeleteSubnetCIDRReservation, SubnetCIDRReservations
+	*interfaces     // NetworkInterfaces and the calls that change them
+	*podAddresses   // SetCNI; AssignPodIP, ReleasePodIP, PodAddresses
 	*securityGroups // SecurityGroups, ClusterSecurityGroup, AuthorizeSecurityGroupIngress, RevokeSecurityGroupIngress
 	*images         // Images; Parameter, Parameters of SSM
 	*templates      // CreateLaunchTemplate, DeleteLaunchTemplate, LaunchTemplate, LaunchTemplates
@@ -114,7 +115,7 @@ func (c *Config) complete() (*catalog.Region, error) {
 		offers = c.Offers
 	}
 	if c.SubnetBits == 0 {
-		c.SubnetBits = 18
+		c.SubnetBits = 16
 	}
 	switch {
 	case c.SubnetBits < 16 || c.SubnetBits > 28:
@@ -152,7 +153,8 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.cluster = newCluster(c, r.queues)
 	r.securityGroups = newSecurityGroups(c, r.cluster)
 	r.instances = newInstances(c, r.market, r.network, r.queues)
-	r.podAddresses = newPodAddresses(c, r.market, r.network, r.instances)
+	r.interfaces = newInterfaces(c, r.market, r.network, r.instances)
+	r.podAddresses = newPodAddresses(c, r.market, r.interfaces, r.instances)
 	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances)
 	r.tagger = newTagger(c, r.instances)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)

@@ -22,7 +22,8 @@ func (r *Region) restore() error {
 	if r.store.db == nil {
 		return nil
 	}
-	// In this order: user data before the instances that have it, instances before their pods, queues before messages.
+	// In this order: user data before the instances that have it, instances before their interfaces,
+	// interfaces before pods, queues before messages.
 	steps := []struct {
 		bucket  string
 		restore restorer
@@ -33,6 +34,8 @@ func (r *Region) restore() error {
 		{bucketTokens, into(r.launcher.tokens)},
 		{bucketTemplates, into(r.templates.byID)},
 		{bucketTags, into(r.core.tags)},
+		{bucketReservations, r.network.restoreReservation},
+		{bucketInterfaces, r.interfaces.restore},
 		{bucketPods, r.podAddresses.restore},
 		{bucketSizes, r.market.restore},
 		{bucketQueues, into(r.queues.byName)},
@@ -90,7 +93,7 @@ func (r *Region) restoreMeta(key string, value []byte) error {
 			return err
 		}
 		if s := r.network.subnet(id); s != nil && s.CIDR.Contains(next) {
-			s.next = next
+			s.next, _ = s.offset(next)
 		}
 		return nil
 	case key == metaCluster:
@@ -105,16 +108,6 @@ func (m *market) restore(key string, value []byte) error {
 		return errors.New("not a pool")
 	}
 	return json.Unmarshal(value, &m.pool(Pool{f[0], f[1], f[2]}).size)
-}
-
-func (s *podAddresses) restore(uid string, value []byte) error {
-	var p PodAddress
-	if err := json.Unmarshal(value, &p); err != nil {
-		return err
-	}
-	s.hold(uid, p)
-	s.network.occupy(p.SubnetID, p.IP)
-	return nil
 }
 
 func (s *queues) restore(key string, value []byte) error {

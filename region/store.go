@@ -33,12 +33,16 @@ const (
 	bucketListeners     = "listeners"
 	bucketListenerRules = "listener-rules"
 	bucketTargetGroups  = "target-groups"
+
+	bucketInterfaces   = "interfaces"
+	bucketReservations = "reservations"
 )
 
 var buckets = []string{
 	bucketMeta, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
 	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
+	bucketInterfaces, bucketReservations,
 }
 
 // Keys of bucketMeta.

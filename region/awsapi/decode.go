@@ -86,6 +86,13 @@ func (p *parameter) str(name string) string {
 
 // inputNames maps the names of parameters to fields of the SDK's inputs where they differ by more than a plural s.
 var inputNames = map[string]string{
+	"AssignPrivateIpAddressesInput.Ipv4Prefix":                                   "Ipv4Prefixes",
+	"AssignPrivateIpAddressesInput.PrivateIpAddress":                             "PrivateIpAddresses",
+	"CreateNetworkInterfaceInput.Ipv4Prefix":                                     "Ipv4Prefixes",
+	"CreateNetworkInterfaceInput.SecurityGroupId":                                "Groups",
+	"ModifyNetworkInterfaceAttributeInput.SecurityGroupId":                       "Groups",
+	"UnassignPrivateIpAddressesInput.Ipv4Prefix":                                 "Ipv4Prefixes",
+	"UnassignPrivateIpAddressesInput.PrivateIpAddress":                           "PrivateIpAddresses",
 	"CreateTagsInput.ResourceId":                                                 "Resources",
 	"DeleteMessageBatchInput.DeleteMessageBatchRequestEntry":                     "Entries",
 	"DeleteTagsInput.ResourceId":                                                 "Resources",
@@ -101,6 +108,13 @@ var required = map[string][]string{
 	"Filter":                             {"Name"},
 	"Tag":                                {"Key"},
 	"TargetCapacitySpecificationRequest": {"TotalTargetCapacity"},
+	"AssignPrivateIpAddressesInput":      {"NetworkInterfaceId"},
+	"AttachNetworkInterfaceInput":        {"NetworkInterfaceId", "InstanceId", "DeviceIndex"},
+	"CreateNetworkInterfaceInput":        {"SubnetId"},
+	"CreateSubnetCidrReservationInput":   {"SubnetId", "Cidr", "ReservationType"},
+	"DeleteNetworkInterfaceInput":        {"NetworkInterfaceId"},
+	"DetachNetworkInterfaceInput":        {"AttachmentId"},
+	"UnassignPrivateIpAddressesInput":    {"NetworkInterfaceId"},
 	"AddRoleToInstanceProfileInput":      {"InstanceProfileName", "RoleName"},
 	"CreateFleetInput":                   {"LaunchTemplateConfigs", "TargetCapacitySpecification"},
 	"CreateInstanceProfileInput":         {"InstanceProfileName"},

@@ -2,8 +2,6 @@ package awsapi
 
 import (
 	"cmp"
-	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -50,10 +48,11 @@ func idPart(id string) string { return id[min(2, len(id)):] }
 
 // instances returns instances in EC2's form.
 func (c *call) instances(list []region.Instance) []types.Instance {
-	groups, profiles := map[string]string{}, map[string]region.InstanceProfile{}
-	for _, g := range c.region.SecurityGroups() {
-		groups[g.ID] = g.Name
+	profiles, interfaces := map[string]region.InstanceProfile{}, map[string][]region.NetworkInterface{}
+	for _, e := range c.region.NetworkInterfaces() {
+		interfaces[e.InstanceID] = append(interfaces[e.InstanceID], e)
 	}
+	groups := c.groupNames()
 	for _, p := range c.region.InstanceProfiles("/") {
 		profiles[p.Name] = p
 	}
@@ -70,7 +69,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 			}
 		}
 		if i.State != region.Terminated { // EC2 does not show the network of a terminated instance
-			connect(&x, i)
+			connect(&x, i, interfaces[i.ID])
 		}
 		out = append(out, x)
 	}
@@ -112,8 +111,8 @@ func stateOf(s region.State) *types.InstanceState {
 	return &types.InstanceState{Code: new(int32(s.Code())), Name: types.InstanceStateName(s)}
 }
 
-// connect adds the network, the interface with which the instance was launched, and the volumes.
-func connect(x *types.Instance, i region.Instance) {
+// connect adds the network, its own interfaces and the volumes.
+func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface) {
 	ip := new(i.PrivateIP.String())
 	x.PrivateDnsName, x.SubnetId, x.VpcId, x.PrivateIpAddress = &i.PrivateDNS, &i.SubnetID, new(region.VPCID), ip
 	for _, d := range i.Devices {
@@ -124,67 +123,9 @@ func connect(x *types.Instance, i region.Instance) {
 			},
 		})
 	}
-	x.NetworkInterfaces = append(x.NetworkInterfaces, types.InstanceNetworkInterface{
-		NetworkInterfaceId: new("eni-" + idPart(i.ID)), SubnetId: x.SubnetId, VpcId: x.VpcId,
-		OwnerId: new(region.AccountID), Status: types.NetworkInterfaceStatusInUse, InterfaceType: new("interface"),
-		PrivateIpAddress: ip, PrivateDnsName: &i.PrivateDNS, SourceDestCheck: new(true), Groups: x.SecurityGroups,
-		Attachment: &types.InstanceNetworkInterfaceAttachment{
-			AttachmentId: new("eni-attach-" + idPart(i.ID)), Status: types.AttachmentStatusAttached,
-			AttachTime: &i.LaunchedAt, DeleteOnTermination: new(true), DeviceIndex: new(int32(0)),
-			NetworkCardIndex: new(int32(0)),
-		},
-		PrivateIpAddresses: []types.InstancePrivateIpAddress{{
-			PrivateIpAddress: ip, PrivateDnsName: &i.PrivateDNS, Primary: new(true),
-		}},
-	})
-}
-
-var interfaces = kind[types.NetworkInterface]{
-	key: "NetworkInterfaceId", most: 1000,
-	filters: `network-interface-id subnet-id vpc-id owner-id status private-ip-address private-dns-name
-		group-id=Groups.GroupId group-name=Groups.GroupName attachment.attachment-id attachment.instance-id
-		attachment.status addresses.private-ip-address=PrivateIpAddresses.PrivateIpAddress interface-type
-		availability-zone description mac-address requester-managed tag-key=TagSet.Key tag-value=TagSet.Value`,
-	ids: []naming{{
-		"NetworkInterfaceIds", "NetworkInterfaceId", "InvalidNetworkInterfaceID.NotFound",
-		"The networkInterface ID '%s' does not exist",
-	}},
-}
-
-// describeNetworkInterfaces answers with the interfaces of all instances. The addresses of an instance's pods are
-// secondary addresses of its first interface; the region does not distribute them over further interfaces.
-func describeNetworkInterfaces(
-	c *call, in *ec2.DescribeNetworkInterfacesInput,
-) (*ec2.DescribeNetworkInterfacesOutput, error) {
-	pods := map[string][]netip.Addr{}
-	for _, p := range c.region.PodAddresses() {
-		pods[p.InstanceID] = append(pods[p.InstanceID], p.IP)
+	for _, e := range own {
+		x.NetworkInterfaces = append(x.NetworkInterfaces, instanceInterface(&e, i, x.SecurityGroups))
 	}
-	list := c.region.Instances()
-	var all []types.NetworkInterface
-	for n, i := range c.instances(list) {
-		for _, own := range i.NetworkInterfaces {
-			x := copyOf[types.NetworkInterface](own)
-			x.AvailabilityZone, x.MacAddress = i.Placement.AvailabilityZone, new(macOf(list[n].PrivateIP))
-			x.Description, x.RequesterManaged, x.TagSet = new(""), new(false), []types.Tag{}
-			x.Attachment.InstanceId, x.Attachment.InstanceOwnerId = i.InstanceId, new(region.AccountID)
-			slices.SortFunc(pods[*i.InstanceId], netip.Addr.Compare)
-			for _, ip := range pods[*i.InstanceId] {
-				x.PrivateIpAddresses = append(x.PrivateIpAddresses, types.NetworkInterfacePrivateIpAddress{
-					PrivateIpAddress: new(ip.String()), PrivateDnsName: new(""), Primary: new(false),
-				})
-			}
-			all = append(all, x)
-		}
-	}
-	found, next, err := interfaces.answer(in, all)
-	return &ec2.DescribeNetworkInterfacesOutput{NetworkInterfaces: found, NextToken: next}, err
-}
-
-// macOf returns a locally administered hardware address, one for each address of the VPC.
-func macOf(ip netip.Addr) string {
-	b := ip.As4()
-	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
 }
 
 var instanceStatuses = kind[types.InstanceStatus]{

@@ -57,6 +57,9 @@ func allTags(r *region.Region) []types.TagDescription {
 	for _, s := range r.Subnets() {
 		add(types.ResourceTypeSubnet, s.ID, s.Tags)
 	}
+	for _, e := range r.NetworkInterfaces() {
+		add(types.ResourceTypeNetworkInterface, e.ID, e.Tags)
+	}
 	for _, g := range r.SecurityGroups() {
 		add(types.ResourceTypeSecurityGroup, g.ID, g.Tags)
 	}

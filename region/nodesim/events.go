@@ -20,7 +20,7 @@ func (s *Simulator) event(node string, about runtime.Object, eventType, reason, 
 		reason, format, args...)
 }
 
-// The event of a pod that gets no address on EKS: the kubelet's reason and message (Kubernetes 1.36, pkg/kubelet/events
+// The events of pods that get no address on EKS: the kubelet's reason and message (Kubernetes 1.36, pkg/kubelet/events
 // and pkg/kubelet/kuberuntime/kuberuntime_manager.go) around those of containerd and the VPC CNI (amazon-vpc-cni-k8s
 // 1.23: routed-eni-cni-plugin/cni.go).
 const (
@@ -28,6 +28,11 @@ const (
 	messageNoAddress = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for " +
 		"sandbox %q: " +
 		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`
+	messageNoCNI = "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for " +
+		"sandbox %q: " +
+		`plugin type="aws-cni" name="aws-cni" failed (add): add cmd: Error received from AddNetwork gRPC call: ` +
+		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: ` +
+		`dial tcp 127.0.0.1:50051: connect: connection refused"`
 )
 
 // sandboxOf returns the ID of a pod's sandbox in the form of containerd's. A real one changes with each attempt; this

@@ -46,6 +46,8 @@ type Event struct {
 type Instances interface {
 	// Watch delivers the existing instances, then every change, in order, until ctx is done.
 	Watch(ctx context.Context) <-chan Event
+	// SetCNI says how the VPC CNI of an instance is configured, and how many pods its kubelet takes.
+	SetCNI(instanceID string, c catalog.CNI, maxPods int)
 	// AssignPodIP takes an address for a pod from the instance's subnet; a pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
 	// ReleasePodIP releases a pod's address; it ignores unknown pods.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -58,6 +59,7 @@ type Simulator struct {
 	pods   listers.PodLister
 	byNode cache.Indexer
 	nodes  listers.NodeLister
+	cnis   appslisters.DaemonSetLister // of the VPC CNI alone
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	booted map[string]*instance // by node name
@@ -70,6 +72,8 @@ type instance struct {
 	Instance
 	ending     bool
 	registered bool // a kubelet creates its Node once: if somebody deletes it, it stays deleted
+	cni        cniState
+	cniPod     string // UID of the pod of aws-node that ran last
 }
 
 const indexByNode = "node"
@@ -134,8 +138,14 @@ func (s *Simulator) watch(ctx context.Context) error {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
 	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
-	pods, nodes := bound.Core().V1().Pods(), all.Core().V1().Nodes()
+	cni := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", cniApp).String()
+		}))
+	pods, nodes, daemons := bound.Core().V1().Pods(), all.Core().V1().Nodes(), cni.Apps().V1().DaemonSets()
 	s.pods, s.nodes, s.byNode = pods.Lister(), nodes.Lister(), pods.Informer().GetIndexer()
+	s.cnis = daemons.Lister()
+	synced := []cache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced, daemons.Informer().HasSynced}
 	err := pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
 		return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 	}})
@@ -150,7 +160,8 @@ func (s *Simulator) watch(ctx context.Context) error {
 	}
 	bound.Start(ctx.Done())
 	all.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), pods.Informer().HasSynced, nodes.Informer().HasSynced) {
+	cni.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return errors.New("node simulator: stopped before pods and nodes were read")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -40,7 +41,14 @@ func (hall) AssignPodIP(instance, _ string) (netip.Addr, error) {
 	}
 	return netip.MustParseAddr("10.1.1.1"), nil
 }
-func (hall) ReleasePodIP(string)  {}
+func (hall) ReleasePodIP(string) {}
+func (hall) SetCNI(instance string, c catalog.CNI, maxPods int) {
+	configured.Store(instance, fmt.Sprintf("%+v for %d pods", c, maxPods))
+}
+
+// configured holds what the VPC CNI of each instance was told.
+var configured sync.Map
+
 func (hall) PodsWithIP() []string { return nil }
 func (h hall) boot(name string) {
 	h <- nodesim.Event{

@@ -48,23 +48,41 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	case pod.Status.Phase == corev1.PodUnknown:
 		return nil
 	case pod.Status.Phase == corev1.PodRunning:
+		if isCNI(pod) {
+			s.startCNI(pod, m) // also of a simulator that has just started
+		}
 		if done, err := s.openGates(ctx, pod); done {
 			return err
 		}
 		return s.finishPod(ctx, key, pod)
 	}
-	s.o.Instances.ReleasePodIP(string(pod.UID))
+	s.podEnded(pod)
 	return nil
+}
+
+// podEnded takes back what a pod held whose processes have ended.
+func (s *Simulator) podEnded(pod *corev1.Pod) {
+	if isCNI(pod) {
+		s.stopCNI(pod)
+	}
+	s.o.Instances.ReleasePodIP(string(pod.UID))
 }
 
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.fake {
+		if s.awaitsCNI(m.Name) {
+			return nil // its start queues the pod again
+		}
+		if s.cniOf(m.Name) == cniDown {
+			s.requeueAfter("pod/"+key, addressRetry)
+			return s.waitForAddress(ctx, pod, m, messageNoCNI)
+		}
 		var err error
 		if ip, err = s.o.Instances.AssignPodIP(m.ID, string(pod.UID)); err != nil {
 			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)
 			s.requeueAfter("pod/"+key, addressRetry)
-			return s.waitForAddress(ctx, pod, m)
+			return s.waitForAddress(ctx, pod, m, messageNoAddress)
 		}
 	}
 	pod = pod.DeepCopy()
@@ -97,8 +115,8 @@ func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, 
 }
 
 // waitForAddress reports why a pod does not start, as EKS does: with an event, while the containers are waiting.
-func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Instance) error {
-	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, messageNoAddress, sandboxOf(pod))
+func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Instance, message string) error {
+	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, message, sandboxOf(pod))
 	if len(pod.Status.ContainerStatuses) > 0 {
 		return nil // it waited before
 	}
@@ -122,7 +140,7 @@ func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) 
 	if err := s.updateStatus(ctx, pod); err != nil {
 		return err
 	}
-	s.o.Instances.ReleasePodIP(string(pod.UID))
+	s.podEnded(pod)
 	return nil
 }
 
@@ -142,7 +160,7 @@ func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) er
 		err = nil // gone, or another pod of that name
 	}
 	if err == nil {
-		s.o.Instances.ReleasePodIP(string(pod.UID))
+		s.podEnded(pod)
 	}
 	return err
 }

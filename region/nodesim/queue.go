@@ -24,7 +24,7 @@ func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 				o = d.Obj
 			}
 			if pod, ok := o.(*corev1.Pod); ok {
-				s.o.Instances.ReleasePodIP(string(pod.UID))
+				s.podEnded(pod)
 			}
 		},
 	}

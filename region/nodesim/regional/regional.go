@@ -16,7 +16,7 @@ import (
 // Instances returns the instances of a region.
 func Instances(r *region.Region) nodesim.Instances { return instances{r} }
 
-// instances has the region's own AssignPodIP and ReleasePodIP.
+// instances has the region's own SetCNI, AssignPodIP and ReleasePodIP.
 type instances struct{ *region.Region }
 
 // Watch translates the region's events, from the boot of each instance on.

@@ -1,0 +1,112 @@
+package catalog_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// Rows of what amazon-vpc-cni-k8s documents of interfaces and addresses ("ENI and IP target").
+func TestWhatANodeHoldsOfItsSubnet(t *testing.T) {
+	usual := catalog.DefaultCNI()
+	for _, x := range []struct {
+		name        string
+		cni         catalog.CNI
+		pods        int
+		enis, total int // interfaces, and addresses for pods
+	}{
+		{"t3.small", usual, 0, 1, 3},
+		{"t3.small", usual, 5, 3, 9},
+		{"t3.small", usual, 9, 3, 9},
+		{"t3.small", catalog.CNI{WarmIP: 1, MinimumIP: 1}, 0, 1, 1},
+		{"t3.small", catalog.CNI{WarmIP: 1, MinimumIP: 1}, 5, 2, 6},
+		{"t3.small", catalog.CNI{WarmIP: 1, MinimumIP: 1}, 9, 3, 9},
+		{"t3.small", catalog.CNI{WarmIP: 2, MinimumIP: 5}, 0, 2, 5},
+		{"t3.small", catalog.CNI{WarmIP: 2, MinimumIP: 5}, 5, 3, 7},
+		{"p3dn.24xlarge", usual, 3, 2, 98},
+		{"p3dn.24xlarge", usual, 95, 3, 147},
+		{"p3dn.24xlarge", catalog.CNI{WarmIP: 5, MinimumIP: 10}, 7, 1, 12},
+		{"p3dn.24xlarge", catalog.CNI{WarmIP: 5, MinimumIP: 10}, 45, 2, 50},
+		{"m5.large", catalog.CNI{}, 5, 1, 9},
+		{"m5.large", catalog.CNI{}, 10, 2, 18},
+		{"m5.4xlarge", usual, 10, 2, 58},
+		{"m5.4xlarge", catalog.CNI{WarmENI: 1, MaxENI: 1}, 10, 1, 29},
+	} {
+		typ, ok := catalog.Lookup(x.name)
+		if !ok {
+			t.Fatalf("no type %s", x.name)
+		}
+		got := x.cni.Holding(typ, x.pods, int(catalog.MaxPods(typ, 0, false)))
+		if got.ENIs != x.enis || got.Addresses != x.total {
+			t.Errorf("%s with %d pods under %+v holds %+v, want %d interfaces and %d addresses", x.name, x.pods, x.cni, got,
+				x.enis, x.total)
+		}
+	}
+}
+
+// Rows of what it documents of prefixes ("Prefix and IP target"), as its code computes them.
+func TestWhatANodeHoldsInPrefixes(t *testing.T) {
+	prefixes := func(warm, ip, minimum int) catalog.CNI {
+		return catalog.CNI{PrefixDelegation: true, WarmPrefix: warm, WarmIP: ip, MinimumIP: minimum}
+	}
+	for _, x := range []struct {
+		name           string
+		cni            catalog.CNI
+		maxPods, pods  int
+		enis, prefixes int
+	}{
+		{"t3.small", prefixes(1, 0, 0), 110, 0, 1, 1},
+		{"t3.small", prefixes(1, 0, 0), 110, 5, 1, 2},
+		{"t3.small", prefixes(1, 0, 0), 110, 17, 1, 3},
+		{"t3.small", prefixes(1, 0, 0), 110, 58, 2, 5},
+		{"t3.small", prefixes(0, 1, 1), 110, 58, 2, 4},
+		{"t3.small", prefixes(0, 7, 20), 110, 5, 1, 2},
+		{"p3dn.24xlarge", prefixes(1, 0, 0), 737, 95, 1, 7},
+		{"p3dn.24xlarge", prefixes(0, 5, 10), 737, 45, 1, 4},
+		{"t3.small", prefixes(1, 0, 0), 11, 11, 1, 1}, // growth stops at the kubelet's pods
+		{"m4.large", prefixes(1, 0, 0), 20, 1, 1, 0},  // xen has no prefixes
+	} {
+		typ, ok := catalog.Lookup(x.name)
+		if !ok {
+			t.Fatalf("no type %s", x.name)
+		}
+		if got := x.cni.Holding(typ, x.pods, x.maxPods); got.ENIs != x.enis || got.Prefixes != x.prefixes {
+			t.Errorf("%s with %d pods under %+v holds %+v, want %d interfaces and %d prefixes", x.name, x.pods, x.cni, got,
+				x.enis, x.prefixes)
+		}
+	}
+}
+
+func TestATypeOfOnesOwnTakesAnAddressForEachPod(t *testing.T) {
+	own := &catalog.Type{Name: "rack", Pods: 110, MaxENIs: 1, IPv4PerENI: 109}
+	if got := catalog.DefaultCNI().Holding(own, 7, 110); got.Total() != 8 {
+		t.Errorf("with 7 pods it holds %+v, want 8 addresses", got)
+	}
+}
+
+func TestTheStepsOfAType(t *testing.T) {
+	typ, _ := catalog.Lookup("t3.medium") // 3 interfaces of 6 addresses
+	want := []catalog.AddressStep{{Pods: 0, Total: 6}, {Pods: 5, Total: 12}, {Pods: 15, Total: 18}}
+	if got := catalog.DefaultCNI().Steps(typ, 17); !slices.Equal(got, want) {
+		t.Errorf("steps %v, want %v", got, want)
+	}
+}
+
+func TestTheEnvironmentOfAWSNode(t *testing.T) {
+	got, problems := catalog.ReadCNI(map[string]string{
+		"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "WARM_IP_TARGET": "5", "MAX_ENI": "2", "OTHER": "x",
+	})
+	want := catalog.CNI{PrefixDelegation: true, WarmENI: 1, WarmPrefix: 1, WarmIP: 5, MaxENI: 2}
+	if got != want || len(problems) > 0 {
+		t.Errorf("read %+v, %v, want %+v", got, problems, want)
+	}
+	got, problems = catalog.ReadCNI(map[string]string{
+		"ENABLE_PREFIX_DELEGATION": "yes please", "WARM_ENI_TARGET": "-1", "WARM_IP_TARGET": "many", "MAX_ENI": "0",
+		"ENABLE_POD_ENI": "true", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "false",
+	})
+	if got != (catalog.CNI{WarmENI: 1}) || len(problems) != 5 || !strings.HasPrefix(problems[0], `WARM_ENI_TARGET is "-1"`) {
+		t.Errorf("of unusable values it read %+v and says %q", got, problems)
+	}
+}

@@ -1,0 +1,109 @@
+package awsapi
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// What the VPC CNI's address manager asks of EC2, in its order (amazon-vpc-cni-k8s, pkg/awsutils/awsutils.go).
+func TestAForeignAddressManagerFindsItsCalls(t *testing.T) {
+	b := newBuyer(t)
+	id := b.buy(t, b.fleet("claim-1", "m5.large"))
+	i := b.claimed(t, "claim-1")
+	free := func() int32 {
+		out := must[*ec2.DescribeSubnetsOutput](t)(b.DescribeSubnets(t.Context(),
+			&ec2.DescribeSubnetsInput{SubnetIds: []string{*i.SubnetId}}))
+		return *out.Subnets[0].AvailableIpAddressCount
+	}
+	before := free()
+	made := must[*ec2.CreateNetworkInterfaceOutput](t)(b.CreateNetworkInterface(t.Context(),
+		&ec2.CreateNetworkInterfaceInput{
+			SubnetId: i.SubnetId, Description: aws.String("aws-K8S-" + id), Ipv4PrefixCount: aws.Int32(1),
+			Groups: []string{*i.SecurityGroups[0].GroupId},
+			TagSpecifications: []ec2types.TagSpecification{{
+				ResourceType: ec2types.ResourceTypeNetworkInterface,
+				Tags:         []ec2types.Tag{{Key: aws.String("node.k8s.amazonaws.com/instance_id"), Value: &id}},
+			}},
+		})).NetworkInterface
+	if made.Status != "available" || len(made.Ipv4Prefixes) != 1 || before-free() != 17 ||
+		*made.Groups[0].GroupName != *i.SecurityGroups[0].GroupName {
+		t.Errorf("made %+v, %d addresses gone", made, before-free())
+	}
+	attachment := must[*ec2.AttachNetworkInterfaceOutput](t)(b.AttachNetworkInterface(t.Context(),
+		&ec2.AttachNetworkInterfaceInput{
+			NetworkInterfaceId: made.NetworkInterfaceId, InstanceId: &id, DeviceIndex: aws.Int32(1),
+			NetworkCardIndex: aws.Int32(0),
+		})).AttachmentId
+	must[*ec2.ModifyNetworkInterfaceAttributeOutput](t)(b.ModifyNetworkInterfaceAttribute(t.Context(),
+		&ec2.ModifyNetworkInterfaceAttributeInput{
+			NetworkInterfaceId: made.NetworkInterfaceId,
+			Attachment: &ec2types.NetworkInterfaceAttachmentChanges{
+				AttachmentId: attachment, DeleteOnTermination: aws.Bool(true),
+			},
+		}))
+	more := must[*ec2.AssignPrivateIpAddressesOutput](t)(b.AssignPrivateIpAddresses(t.Context(),
+		&ec2.AssignPrivateIpAddressesInput{
+			NetworkInterfaceId: made.NetworkInterfaceId, SecondaryPrivateIpAddressCount: aws.Int32(3),
+		}))
+	if len(more.AssignedPrivateIpAddresses) != 3 {
+		t.Fatalf("assigned %+v", more)
+	}
+	_, err := b.AssignPrivateIpAddresses(t.Context(), &ec2.AssignPrivateIpAddressesInput{
+		NetworkInterfaceId: made.NetworkInterfaceId, Ipv4PrefixCount: aws.Int32(6),
+	})
+	wantCode(t, err, "PrivateIpAddressLimitExceeded")
+	must[*ec2.UnassignPrivateIpAddressesOutput](t)(b.UnassignPrivateIpAddresses(t.Context(),
+		&ec2.UnassignPrivateIpAddressesInput{
+			NetworkInterfaceId: made.NetworkInterfaceId, Ipv4Prefixes: []string{*made.Ipv4Prefixes[0].Ipv4Prefix},
+			PrivateIpAddresses: []string{*more.AssignedPrivateIpAddresses[0].PrivateIpAddress},
+		}))
+	told := b.claimed(t, "claim-1").NetworkInterfaces
+	if len(told) != 2 || len(told[1].PrivateIpAddresses) != 3 || len(told[1].Ipv4Prefixes) != 0 ||
+		!*told[1].Attachment.DeleteOnTermination {
+		t.Errorf("the instance is told with %+v", told)
+	}
+	tagged := must[*ec2.DescribeNetworkInterfacesOutput](t)(b.DescribeNetworkInterfaces(t.Context(),
+		&ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{
+			Name: aws.String("tag:node.k8s.amazonaws.com/instance_id"), Values: []string{id},
+		}}}))
+	if len(tagged.NetworkInterfaces) != 1 || *tagged.NetworkInterfaces[0].Attachment.DeviceIndex != 1 {
+		t.Errorf("by its tag: %+v", tagged.NetworkInterfaces)
+	}
+	_, err = b.DeleteNetworkInterface(t.Context(),
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: made.NetworkInterfaceId})
+	wantCode(t, err, "InvalidParameterValue")
+	must[*ec2.DetachNetworkInterfaceOutput](t)(b.DetachNetworkInterface(t.Context(),
+		&ec2.DetachNetworkInterfaceInput{AttachmentId: attachment}))
+	must[*ec2.DeleteNetworkInterfaceOutput](t)(b.DeleteNetworkInterface(t.Context(),
+		&ec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: made.NetworkInterfaceId}))
+	if free() != before {
+		t.Errorf("%d addresses are free, before %d", free(), before)
+	}
+}
+
+func TestASubnetKeepsAPartForPrefixes(t *testing.T) {
+	b := newBuyer(t)
+	subnet := b.region.Subnets()[0]
+	made := must[*ec2.CreateSubnetCidrReservationOutput](t)(b.CreateSubnetCidrReservation(t.Context(),
+		&ec2.CreateSubnetCidrReservationInput{
+			SubnetId: &subnet.ID, Cidr: aws.String("10.0.16.0/20"), ReservationType: ec2types.SubnetCidrReservationTypePrefix,
+		})).SubnetCidrReservation
+	list := must[*ec2.GetSubnetCidrReservationsOutput](t)(b.GetSubnetCidrReservations(t.Context(),
+		&ec2.GetSubnetCidrReservationsInput{SubnetId: &subnet.ID})).SubnetIpv4CidrReservations
+	if len(list) != 1 || *list[0].SubnetCidrReservationId != *made.SubnetCidrReservationId ||
+		*list[0].Cidr != "10.0.16.0/20" {
+		t.Errorf("reservations %+v", list)
+	}
+	gone := must[*ec2.DeleteSubnetCidrReservationOutput](t)(b.DeleteSubnetCidrReservation(t.Context(),
+		&ec2.DeleteSubnetCidrReservationInput{SubnetCidrReservationId: made.SubnetCidrReservationId}))
+	if *gone.DeletedSubnetCidrReservation.Cidr != "10.0.16.0/20" {
+		t.Errorf("deleted %+v", gone.DeletedSubnetCidrReservation)
+	}
+	_, err := b.CreateSubnetCidrReservation(t.Context(), &ec2.CreateSubnetCidrReservationInput{
+		SubnetId: &subnet.ID, Cidr: aws.String("everything"), ReservationType: ec2types.SubnetCidrReservationTypePrefix,
+	})
+	wantCode(t, err, "InvalidParameterValue")
+}

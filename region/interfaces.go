@@ -1,0 +1,262 @@
+package region
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// NetworkInterface is an elastic network interface. Methods return copies, whose slices must not be changed.
+type NetworkInterface struct {
+	ID, SubnetID   string
+	Description    string
+	PrivateIP      netip.Addr
+	Addresses      []netip.Addr   // secondary ones
+	Prefixes       []netip.Prefix // delegated, /28
+	SecurityGroups []string
+	Tags           map[string]string
+	CreatedAt      time.Time
+
+	InstanceID   string // "" while it is available
+	AttachmentID string
+	DeviceIndex  int
+	AttachedAt   time.Time
+	Keep         bool // it outlives its instance
+}
+
+// used returns how many of the places for addresses are taken, besides that of the first address.
+func (e *NetworkInterface) used() int { return len(e.Addresses) + len(e.Prefixes) }
+
+// addresses returns the number of addresses for pods.
+func (e *NetworkInterface) addresses() int { return len(e.Addresses) + blockSize*len(e.Prefixes) }
+
+// interfaces keeps the network interfaces, the first ones of the instances included.
+type interfaces struct {
+	*core
+	market    *market
+	network   *network
+	instances *instances
+
+	byID       map[string]*NetworkInterface
+	byInstance map[string][]*NetworkInterface // by device index
+}
+
+func newInterfaces(c *core, m *market, n *network, i *instances) *interfaces {
+	s := &interfaces{
+		core: c, market: m, network: n, instances: i, byID: map[string]*NetworkInterface{},
+		byInstance: map[string][]*NetworkInterface{},
+	}
+	i.interfaces = s
+	return s
+}
+
+// addFirst adds the interface with which an instance is launched. Its record is saved only when it changes: until then
+// it follows from the instance's.
+func (s *interfaces) addFirst(i *instance) {
+	part := i.ID[min(2, len(i.ID)):]
+	s.keep(&NetworkInterface{
+		ID: "eni-" + part, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, SecurityGroups: i.SecurityGroups,
+		CreatedAt: i.LaunchedAt, InstanceID: i.ID, AttachmentID: "eni-attach-" + part, AttachedAt: i.LaunchedAt,
+	})
+}
+
+func (s *interfaces) keep(e *NetworkInterface) {
+	s.byID[e.ID] = e
+	if e.InstanceID == "" {
+		return
+	}
+	list := slices.DeleteFunc(s.byInstance[e.InstanceID], func(o *NetworkInterface) bool { return o.ID == e.ID })
+	list = append(list, e)
+	slices.SortFunc(list, func(a, b *NetworkInterface) int { return cmp.Compare(a.DeviceIndex, b.DeviceIndex) })
+	s.byInstance[e.InstanceID] = list
+}
+
+func (s *interfaces) save(e *NetworkInterface) { s.store.put(bucketInterfaces, e.ID, e) }
+
+func (s *interfaces) restore(_ string, value []byte) error {
+	e := &NetworkInterface{}
+	if err := json.Unmarshal(value, e); err != nil {
+		return err
+	}
+	s.keep(e)
+	s.network.occupy(e.SubnetID, e.PrivateIP)
+	for _, ip := range e.Addresses {
+		s.network.occupy(e.SubnetID, ip)
+	}
+	if n := s.network.subnet(e.SubnetID); n != nil {
+		for _, p := range e.Prefixes {
+			n.occupyPrefix(p)
+		}
+	}
+	return nil
+}
+
+// releaseAll deletes the interfaces of a terminated instance, except those that are kept.
+func (s *interfaces) releaseAll(i *instance) {
+	for _, e := range slices.Clone(s.byInstance[i.ID]) {
+		s.unlink(e)
+		if e.Keep {
+			s.save(e)
+			continue
+		}
+		s.remove(e)
+	}
+	delete(s.byInstance, i.ID)
+}
+
+func (s *interfaces) unlink(e *NetworkInterface) {
+	s.byInstance[e.InstanceID] = slices.DeleteFunc(s.byInstance[e.InstanceID],
+		func(o *NetworkInterface) bool { return o == e })
+	e.InstanceID, e.AttachmentID, e.DeviceIndex, e.AttachedAt = "", "", 0, time.Time{}
+}
+
+func (s *interfaces) remove(e *NetworkInterface) {
+	if n := s.network.subnet(e.SubnetID); n != nil {
+		n.release(e.PrivateIP)
+		for _, ip := range e.Addresses {
+			n.release(ip)
+		}
+		for _, p := range e.Prefixes {
+			n.releasePrefix(p)
+		}
+	}
+	delete(s.byID, e.ID)
+	delete(s.tags, e.ID)
+	s.store.remove(bucketInterfaces, e.ID)
+	s.store.remove(bucketTags, e.ID)
+}
+
+// NetworkInterfaces returns all interfaces, by ID.
+func (s *interfaces) NetworkInterfaces() []NetworkInterface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]NetworkInterface, 0, len(s.byID))
+	for _, e := range s.byID {
+		out = append(out, s.copyOf(e))
+	}
+	slices.SortFunc(out, func(a, b NetworkInterface) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func (s *interfaces) copyOf(e *NetworkInterface) NetworkInterface {
+	out := *e
+	out.Addresses, out.Prefixes = slices.Clone(e.Addresses), slices.Clone(e.Prefixes)
+	out.Tags = s.tagged(e.ID, e.Tags)
+	return out
+}
+
+func noInterface(id string) *APIError {
+	return apiError("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
+}
+
+// limits returns how many interfaces a type can have and how many addresses beside the first each of them.
+func (s *interfaces) limits(typeName string) (enis, addresses int) {
+	t := s.market.Type(typeName)
+	switch {
+	case t == nil:
+		return 1, 0
+	case t.NoENIs():
+		return 1, max(t.Pods, t.IPv4PerENI)
+	}
+	return t.MaxENIs, t.IPv4PerENI - 1
+}
+
+// grant is a number of addresses, or of prefixes.
+type grant struct {
+	n        int
+	prefixes bool
+}
+
+// give gives an interface more addresses or prefixes: all of them, or none.
+func (s *interfaces) give(e *NetworkInterface, g grant) *APIError {
+	n := s.network.subnet(e.SubnetID)
+	had, hadPrefixes := len(e.Addresses), len(e.Prefixes)
+	undo := func() {
+		for _, ip := range e.Addresses[had:] {
+			n.release(ip)
+		}
+		for _, p := range e.Prefixes[hadPrefixes:] {
+			n.releasePrefix(p)
+		}
+		e.Addresses, e.Prefixes = e.Addresses[:had], e.Prefixes[:hadPrefixes]
+	}
+	for i := range g.n {
+		if g.prefixes {
+			p, ok := n.takePrefix(s.network.scattered(n, "prefix", e.ID))
+			if !ok {
+				undo()
+				return apiError("InsufficientCidrBlocks",
+					"There are not enough free cidr blocks in the specified subnet to satisfy the request.")
+			}
+			e.Prefixes = append(e.Prefixes, p)
+			continue
+		}
+		ip, ok := s.network.takeScattered(n, "address", e.ID, string(rune(had+i)))
+		if !ok {
+			undo()
+			return noAddresses(e.SubnetID, " to satisfy the request")
+		}
+		e.Addresses = append(e.Addresses, ip)
+	}
+	return nil
+}
+
+// create makes an interface with addresses or prefixes, which is attached to nothing yet.
+func (s *interfaces) create(e NetworkInterface, g grant) (*NetworkInterface, *APIError) {
+	n := s.network.subnet(e.SubnetID)
+	if n == nil {
+		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", e.SubnetID)
+	}
+	e.ID, e.CreatedAt = "eni-"+s.newID(), s.clock.Now()
+	ip, ok := s.network.takeScattered(n, "first", e.ID)
+	if !ok {
+		return nil, noAddresses(e.SubnetID, " to satisfy the request")
+	}
+	e.PrivateIP = ip
+	if err := s.give(&e, g); err != nil {
+		n.release(ip)
+		return nil, err
+	}
+	s.keep(&e)
+	s.save(&e)
+	return &e, nil
+}
+
+func (s *interfaces) attach(e *NetworkInterface, i *instance, device int) *APIError {
+	enis, addresses := s.limits(i.Type)
+	switch n := s.network.subnet(e.SubnetID); {
+	case e.InstanceID != "":
+		return apiError("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", e.ID)
+	case n.Zone != i.Zone:
+		return apiError("InvalidParameterValue", "You may not attach a network interface to an instance if they are not "+
+			"in the same availability zone")
+	case slices.ContainsFunc(s.byInstance[i.ID], func(o *NetworkInterface) bool { return o.DeviceIndex == device }):
+		return apiError("InvalidParameterValue", "Instance '%s' already has an interface attached at device index '%d'.",
+			i.ID, device)
+	case len(s.byInstance[i.ID]) >= enis:
+		return apiError("AttachmentLimitExceeded", "Interface count %d exceeds the limit for %s",
+			len(s.byInstance[i.ID])+1, i.Type)
+	case e.used() > addresses:
+		return addressLimit()
+	}
+	e.InstanceID, e.AttachmentID, e.DeviceIndex, e.AttachedAt = i.ID, "eni-attach-"+s.newID(), device, s.clock.Now()
+	s.keep(e)
+	s.save(e)
+	return nil
+}
+
+func addressLimit() *APIError {
+	return apiError("PrivateIpAddressLimitExceeded", "Number of private addresses will exceed limit.")
+}
+
+// room returns how many addresses or prefixes the interface can get besides those that it has.
+func (s *interfaces) room(e *NetworkInterface) int {
+	i := s.instances.byID[e.InstanceID]
+	if i == nil {
+		return 1 << 10 // the limit is that of a type
+	}
+	_, addresses := s.limits(i.Type)
+	return max(addresses-e.used(), 0)
+}

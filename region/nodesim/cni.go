@@ -1,0 +1,114 @@
+package nodesim
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// The VPC CNI's DaemonSet and its label, as EKS installs them.
+const (
+	cniNamespace = "kube-system"
+	cniLabel     = "k8s-app"
+	cniApp       = catalog.CNIContainer
+)
+
+// cniState is the VPC CNI of a node. Where its pod has ended, no pod gets an address until the next one runs, as on
+// EKS, where the CNI plugin then finds nobody to ask.
+type cniState int
+
+const (
+	cniNone    cniState = iota // it has not run yet
+	cniRunning                 // its pod runs
+	cniDown                    // its pod has ended
+)
+
+func isCNI(pod *corev1.Pod) bool {
+	return pod.Namespace == cniNamespace && pod.Labels[cniLabel] == cniApp
+}
+
+// cniOf returns the state of a node's VPC CNI.
+func (s *Simulator) cniOf(node string) cniState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.booted[node]; m != nil {
+		return m.cni
+	}
+	return cniNone
+}
+
+// awaitsCNI reports whether a node on which the VPC CNI has not run yet is about to get it. Until then its pods wait:
+// on EKS the node would not be ready. A node that the DaemonSet leaves out has an address for each pod.
+func (s *Simulator) awaitsCNI(name string) bool {
+	if s.cniOf(name) != cniNone {
+		return false
+	}
+	d, err := s.cnis.DaemonSets(cniNamespace).Get(cniApp)
+	if err != nil {
+		return false
+	}
+	node, err := s.nodes.Get(name)
+	if err != nil {
+		return false
+	}
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: d.Spec.Template.Spec}).Match(node)
+	return err == nil && matches
+}
+
+// setCNI records the state of the VPC CNI of an instance, and reports whether it is news.
+func (s *Simulator) setCNI(m *Instance, state cniState, pod string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.booted[m.Name]
+	if b == nil || b.ID != m.ID || b.cni == state && (b.cniPod == pod || state != cniRunning) ||
+		state == cniDown && b.cniPod != pod {
+		return false
+	}
+	b.cni = state
+	if state == cniRunning {
+		b.cniPod = pod
+	}
+	return true
+}
+
+// startCNI configures the VPC CNI of a node by the environment of its running pod of aws-node. The pods that wait for
+// addresses are tried again.
+func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
+	if !s.setCNI(m, cniRunning, string(pod.UID)) {
+		return
+	}
+	c, problems := catalog.ReadCNI(environment(pod))
+	if len(problems) > 0 {
+		s.event(m.Name, pod, corev1.EventTypeWarning, "InvalidEnvironment", "%s", strings.Join(problems, "; "))
+	}
+	maxPods := 0
+	if k, err := kubeletOf(*m); err == nil {
+		_, allocatable := resources(m.Type, k)
+		maxPods = int(allocatable.Pods().Value())
+	}
+	s.o.Instances.SetCNI(m.ID, c, maxPods)
+	s.enqueuePods(m.Name)
+}
+
+// stopCNI records that a pod of aws-node has ended.
+func (s *Simulator) stopCNI(pod *corev1.Pod) {
+	if m := s.instance(pod.Spec.NodeName); m != nil {
+		s.setCNI(m, cniDown, string(pod.UID))
+	}
+}
+
+// environment returns the variables of a pod of aws-node. Those that refer to other objects are left out.
+func environment(pod *corev1.Pod) map[string]string {
+	out := map[string]string{}
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == cniApp || i == 0 {
+			for _, v := range c.Env {
+				out[v.Name] = v.Value
+			}
+		}
+	}
+	return out
+}
