@@ -182,15 +182,11 @@ func (s *story) until(name, condition string) *karpv1.NodeClaim {
 	return c
 }
 
+// untilGone waits until an object is gone. A clock that stands moves meanwhile: what is there when the controller takes
+// the lead, an earlier process may have launched, and for its instance lists are read until they have had time to settle.
 func (s *story) untilGone(o client.Object) {
 	s.Helper()
-	planetest.Eventually(s, fmt.Sprintf("%T %s is gone", o, o.GetName()), func(ctx context.Context) error {
-		err := s.api.Get(ctx, client.ObjectKeyFromObject(o), o)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(err, fmt.Errorf("it is there, finalizers %v", o.GetFinalizers()))
-	})
+	s.passing(lookStep, fmt.Sprintf("%T %s is gone", o, o.GetName()), gone(s, o))
 }
 
 // ready brings a machine to life.
