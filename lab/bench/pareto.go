@@ -65,7 +65,8 @@ func benchPareto(args []string) error {
 	sizes := f.String("max-vcpu", "32,192,0", "largest types of the catalogues; 0 = any")
 	profile := f.String("cpuprofile", "", "write a CPU profile to this file")
 	_ = f.Parse(args)
-	o.policies = []pricedMoves{{name: "baseline"}, {"default", &model.Policy{}}}
+	defaults := model.Defaults()
+	o.policies = []pricedMoves{{name: "baseline"}, {"default", &defaults}}
 	for text := range strings.SplitSeq(*prices, ",") {
 		dollars, err := strconv.ParseFloat(text, 64)
 		if text == "" {
@@ -74,7 +75,8 @@ func benchPareto(args []string) error {
 		if err != nil || dollars < 0 || dollars > 1000 {
 			return fmt.Errorf("-move-prices %q: want dollars from 0 to 1000", text)
 		}
-		policy := model.Policy{MovePrice: model.Price(dollars * 1e6)}
+		policy := model.Defaults()
+		policy.MovePrice = model.Price(dollars * 1e6)
 		o.policies = append(o.policies, pricedMoves{"$" + text, &policy})
 	}
 	if o.seeds < 1 || o.cores < 1 || o.first < 1 {

@@ -103,7 +103,10 @@ func (g *generator) services(count int) {
 			size = min(max(size*math.Exp(0.01*g.random.NormFloat64()), 1), 60)
 			day := math.Sin(2 * math.Pi * (phase + now.Hours()/24))
 			target := max(int(size*(1+wave*day)), 1)
-			begun := now + time.Duration(g.random.Int64N(int64(2*time.Second)))
+			begun := now
+			if now > 0 { // those that are there at the beginning come together, as in a window of a trace
+				begun += time.Duration(g.random.Int64N(int64(2 * time.Second)))
+			}
 			for len(live) < target {
 				live = append(live, begun)
 			}
