@@ -2,7 +2,6 @@ package model
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -86,27 +85,33 @@ func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 	return left, known
 }
 
-// Unknown is the Remaining of pods of unknown age: long enough for everything.
+// Unknown is how long pods of unknown age can be expected to run: long enough for everything.
 const Unknown = time.Duration(math.MaxInt64)
 
-// Remaining returns how long half of the pods can be expected to keep running: as long as they have run so far. On
-// traces of batch and service clusters a pod's age is the best single predictor of its remaining life. For lifetimes
-// with a heavy tail, whose hazard falls with age as a/age, the age is the median of what remains at a = 1. Pods of
-// unknown age count as old.
-func Remaining(now time.Time, pods []Pod) time.Duration {
-	ages := make([]time.Duration, 0, len(pods))
+// Lives returns how long pods can be expected to keep running: each of them, and until the next one ends. On traces of
+// batch and service clusters a pod's age is the best single predictor of its remaining life: lifetimes have a heavy
+// tail, so that a pod of age t ends at a rate of 1/t. The rates of several pods add up, and each is the harmonic mean
+// of their ages: one young pod among old ones counts, since it is likely to end soon. Pods of unknown age never end.
+func Lives(now time.Time, pods []BoundPod) (each, next time.Duration) {
+	rate, n := 0.0, 0
 	for i := range pods {
-		age := Unknown
-		if created := pods[i].Created; !created.IsZero() {
-			age = max(now.Sub(created), 0)
+		if !pods[i].Moves() {
+			continue
 		}
-		ages = append(ages, age)
+		n++
+		if created := pods[i].Created; !created.IsZero() {
+			rate += 1 / max(now.Sub(created).Seconds(), 0)
+		}
 	}
-	if len(ages) == 0 {
+	return lasting(float64(n) / rate), lasting(1 / rate)
+}
+
+// lasting returns seconds as a duration, Unknown if there are too many.
+func lasting(seconds float64) time.Duration {
+	if !(seconds < Unknown.Seconds()) { // nor a number
 		return Unknown
 	}
-	slices.Sort(ages)
-	return ages[len(ages)/2]
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // Handover is the time for which a node and its replacement are both paid: about what an EC2 instance takes from
