@@ -43,7 +43,8 @@ func (c *objects) ingressStacks() []*stack {
 		if c.controllerOf(i) == "" || i.DeletionTimestamp != nil {
 			continue
 		}
-		id := cmp.Or(i.Annotations[ingressPrefix+"group.name"], i.Namespace+"/"+i.Name)
+		id := cmp.Or(c.paramsOf(i)[ingressPrefix+"group.name"], i.Annotations[ingressPrefix+"group.name"],
+			i.Namespace+"/"+i.Name)
 		members[id] = append(members[id], i)
 	}
 	var out []*stack
@@ -69,7 +70,8 @@ func (c *objects) ingressStack(id string, members []*networkingv1.Ingress) *stac
 	s.problems = nil // of the comparisons; they are found again below
 	for n, i := range members {
 		s.owners = append(s.owners, i)
-		a := annotationsOf(i, ingressPrefix, &s.problems)
+		a := annotationsOf(i, ingressPrefix, &s.problems, c.paramsOf(i))
+		c.tellUnserved(a, i)
 		scheme := a.oneOf("scheme", "internal", "internet-facing", "internal")
 		name := a.text("load-balancer-name", "")
 		subnets, groups := a.list("subnets"), a.list("security-groups")
@@ -220,7 +222,7 @@ func (c *objects) backend(
 		usual = "ip"
 	}
 	// A Service's own annotations go before the Ingress's.
-	both := annotationsOf(i, ingressPrefix, &s.problems, svc.Annotations)
+	both := annotationsOf(i, ingressPrefix, &s.problems, c.paramsOf(i), svc.Annotations)
 	both.read = a.read
 	g := &targetGroup{
 		protocol: "HTTP", targetType: both.oneOf("target-type", usual, "ip", "instance"),

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -203,6 +204,40 @@ func TestTheClassDecidesWhoseIngressItIs(t *testing.T) {
 		if got := len(o.ingressStacks()); got != want {
 			t.Errorf("class of %s: %d load balancers, want %d", controller, got, want)
 		}
+	}
+}
+
+// An IngressClassParams goes before the annotations of the Ingresses of its class.
+func TestTheClassesParametersGoFirst(t *testing.T) {
+	o := read(t, game+`---
+kind: IngressClass
+metadata: {name: alb}
+spec:
+  controller: eks.amazonaws.com/alb
+  parameters: {apiGroup: eks.amazonaws.com, kind: IngressClassParams, name: alb}
+`)
+	o.params = map[string]*unstructured.Unstructured{"eks.amazonaws.com/alb": {Object: map[string]any{
+		"metadata": map[string]any{"name": "alb"},
+		"spec": map[string]any{
+			"scheme": "internal", "group": map[string]any{"name": "games"}, "certificateARNs": []any{"arn"},
+		},
+	}}}
+	wantStacks(t, o, `
+application internal games
+  80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80} {10.201.0.5 80}]
+  80 else -> 404
+  UnsupportedField: these fields of IngressClassParams alb have no effect here: certificateARNs
+`)
+}
+
+func TestTheDefinitionsAreWellFormed(t *testing.T) {
+	var names []string
+	for _, d := range CRDs() {
+		names = append(names, d.Name)
+	}
+	if want := "targetgroupbindings.elbv2.k8s.aws ingressclassparams.elbv2.k8s.aws ingressclassparams.eks.amazonaws.com"; strings.
+		Join(names, " ") != want {
+		t.Errorf("definitions %v", names)
 	}
 }
 

@@ -82,6 +82,10 @@ type targetGroup struct {
 	protocol   string
 	port       int32
 	targetType string
+
+	service     *corev1.Service
+	servicePort int32
+
 	health     healthCheck
 	attributes map[string]string
 	targets    []target

@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -57,6 +58,7 @@ const (
 type controller struct {
 	Options
 	kube     kubernetes.Interface
+	dynamic  dynamic.Interface
 	watched  *watched
 	aws      *syncer
 	recorder events.Recorder
@@ -64,7 +66,7 @@ type controller struct {
 	owns     bool            // something at AWS, perhaps
 }
 
-// Run serves the cluster until ctx is done.
+// Run serves the cluster, which has the definitions of CRDs, until ctx is done.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -73,17 +75,21 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("load balancer controller: %w", err)
 	}
+	others, err := dynamic.NewForConfig(o.REST)
+	if err != nil {
+		return fmt.Errorf("load balancer controller: %w", err)
+	}
 	broadcaster := events.Broadcast(ctx, kube)
 	defer broadcaster.Shutdown()
 	c := &controller{
-		Options: o, kube: kube, watched: watch(kube), told: map[string]bool{}, owns: true,
+		Options: o, kube: kube, dynamic: others, watched: watch(kube, others), told: map[string]bool{}, owns: true,
 		aws:      &syncer{elb: elb.NewFromConfig(o.AWS), ec2: ec2.NewFromConfig(o.AWS), cluster: o.Cluster},
 		recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "load-balancer-controller"}),
 	}
 	if !c.watched.start(ctx) {
 		return ctx.Err()
 	}
-	defer c.watched.factory.Shutdown()
+	defer c.watched.stop()
 	for {
 		again := regular
 		pending, err := c.reconcile(ctx)
@@ -112,7 +118,8 @@ func (c *controller) reconcile(ctx context.Context) (pending bool, err error) {
 	o.pod = pods.get
 	stacks := append(o.ingressStacks(), o.serviceStacks()...)
 	c.tell(stacks)
-	if len(stacks) == 0 && !c.owns {
+	existing := c.watched.list(bindings)
+	if len(stacks) == 0 && !c.owns && len(existing) == 0 {
 		return false, nil
 	}
 	have, err := c.aws.list(ctx)
@@ -128,7 +135,8 @@ func (c *controller) reconcile(ctx context.Context) (pending bool, err error) {
 			c.event(s, corev1.EventTypeWarning, "FailedDeployModel", err.Error())
 		}
 	}
-	err = errors.Join(append(failed, c.aws.prune(ctx, have, stacks))...)
+	err = errors.Join(append(failed, c.aws.prune(ctx, have, stacks), c.bind(ctx, have, stacks, existing),
+		c.bound(ctx, o, existing))...)
 	c.owns = err != nil || len(stacks) > 0 || len(have.balancers)+len(have.groups) > 0
 	return pending || pods.waiting, err
 }

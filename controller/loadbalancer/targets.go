@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 )
 
@@ -20,6 +21,7 @@ type objects struct {
 	services  map[string]*corev1.Service              // by NAMESPACE/NAME
 	slices    map[string][]*discoveryv1.EndpointSlice // by the Service's NAMESPACE/NAME
 	nodes     []*corev1.Node
+	params    map[string]*unstructured.Unstructured // IngressClassParams by GROUP/NAME
 	// pod finds a pod that waits for a readiness gate; nil if it is gone.
 	pod func(namespace, name string) *corev1.Pod
 }
@@ -46,6 +48,7 @@ func (c *objects) fill(g *targetGroup, s *corev1.Service, port corev1.ServicePor
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return fmt.Errorf("service %q has the type ExternalName, which has no pods", s.Name)
 	}
+	g.service, g.servicePort = s, port.Port
 	g.port = 1 // of address targets, which all bring their own (as the AWS Load Balancer Controller does)
 	if n := port.TargetPort.IntVal; n > 0 {
 		g.port = n
@@ -103,8 +106,9 @@ func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32
 	}
 	if gates := gatesOf(p); len(gates) > 0 {
 		g.targets = append(g.targets, t)
-		g.gated = append(g.gated, gatedPod{target: t, namespace: p.Namespace, name: p.Name, gates: gates,
-			conditions: p.Status.Conditions})
+		g.gated = append(g.gated, gatedPod{
+			target: t, namespace: p.Namespace, name: p.Name, gates: gates, conditions: p.Status.Conditions,
+		})
 	}
 }
 

@@ -7,7 +7,11 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -19,12 +23,15 @@ import (
 type watched struct {
 	changed signal.Signal
 	factory informers.SharedInformerFactory
+	dynamic dynamicinformer.DynamicSharedInformerFactory
 	synced  []cache.InformerSynced
 }
 
-func watch(kube kubernetes.Interface) *watched {
+func watch(kube kubernetes.Interface, others dynamic.Interface) *watched {
 	f := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim))
-	w := &watched{changed: signal.New(), factory: f}
+	w := &watched{
+		changed: signal.New(), factory: f, dynamic: dynamicinformer.NewDynamicSharedInformerFactory(others, 0),
+	}
 	changed := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed.Set() }, UpdateFunc: func(_, _ any) { w.changed.Set() },
 		DeleteFunc: func(any) { w.changed.Set() },
@@ -34,6 +41,8 @@ func watch(kube kubernetes.Interface) *watched {
 	for _, i := range []cache.SharedIndexInformer{
 		f.Networking().V1().Ingresses().Informer(), f.Networking().V1().IngressClasses().Informer(),
 		f.Core().V1().Services().Informer(), f.Discovery().V1().EndpointSlices().Informer(),
+		w.dynamic.ForResource(bindings).Informer(), w.dynamic.ForResource(params).Informer(),
+		w.dynamic.ForResource(autoModeParams).Informer(),
 	} {
 		if h, err := i.AddEventHandler(changed); err == nil { // it fails only when stopped
 			w.synced = append(w.synced, h.HasSynced)
@@ -57,6 +66,7 @@ func trim(o any) (any, error) {
 // start fills the caches; it returns false if ctx is done first.
 func (w *watched) start(ctx context.Context) bool {
 	w.factory.Start(ctx.Done())
+	w.dynamic.Start(ctx.Done())
 	for _, ok := range w.factory.WaitForCacheSync(ctx.Done()) {
 		if !ok {
 			return false
@@ -87,7 +97,31 @@ func (w *watched) objects(cluster string) *objects {
 		o.slices[key] = append(o.slices[key], s)
 	}
 	o.nodes, _ = w.factory.Core().V1().Nodes().Lister().List(all)
+	o.params = map[string]*unstructured.Unstructured{}
+	for _, kind := range []schema.GroupVersionResource{params, autoModeParams} {
+		for _, p := range w.list(kind) {
+			o.params[kind.Group+"/"+p.GetName()] = p
+		}
+	}
 	return o
+}
+
+// list returns the objects of a kind beside Kubernetes' own.
+func (w *watched) list(kind schema.GroupVersionResource) []*unstructured.Unstructured {
+	found, _ := w.dynamic.ForResource(kind).Lister().List(labels.Everything())
+	var out []*unstructured.Unstructured
+	for _, o := range found {
+		if u, ok := o.(*unstructured.Unstructured); ok {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// stop waits until the caches have ended, after the context of start.
+func (w *watched) stop() {
+	w.factory.Shutdown()
+	w.dynamic.Shutdown()
 }
 
 // podReader reads pods that wait for a readiness gate; they are few.

@@ -115,6 +115,9 @@ func (c *cluster) opensTheGame() {
 		!strings.Contains(got, "UnsupportedAnnotation") || !strings.Contains(got, "SuccessfullyReconciled") {
 		c.t.Errorf("events of the Ingress:\n%s", got)
 	}
+	if got := c.kubectl("get", "targetgroupbindings", "-n", "study-aews"); !strings.Contains(got, "service-2048   80") {
+		c.t.Errorf("TargetGroupBindings:\n%s", got)
+	}
 	c.kubectl("delete", "namespace", "study-aews")
 	c.kubectl("delete", "fargateprofile", "study-aews")
 }

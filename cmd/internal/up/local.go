@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/cmd/internal/webpage"
 	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/controller/loadbalancer"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
@@ -174,7 +175,7 @@ func (l *local) mark() error {
 func (l *local) installObjects(_, start context.Context) error {
 	l.p.Begin("Node pool general-purpose")
 	cfg := l.restConfig("nodeless-setup")
-	if err := crds.Install(start, cfg); err != nil {
+	if err := crds.Apply(start, cfg, append(crds.All(), loadbalancer.CRDs()...)); err != nil {
 		return err
 	}
 	var err error
