@@ -16,6 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
@@ -230,14 +233,26 @@ application internal games
 `)
 }
 
-func TestTheDefinitionsAreWellFormed(t *testing.T) {
+// The API server accepts the definitions: its own validation says so.
+func TestTheDefinitionsAreValid(t *testing.T) {
 	var names []string
 	for _, d := range CRDs() {
 		names = append(names, d.Name)
+		apiextensionsv1.SetDefaults_CustomResourceDefinition(d)
+		apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&d.Spec)
+		d.Status.StoredVersions = []string{d.Spec.Versions[0].Name}
+		internal := &apiextensions.CustomResourceDefinition{}
+		err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(d, internal, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range validation.ValidateCustomResourceDefinition(t.Context(), internal) {
+			t.Errorf("%s: %v", d.Name, e)
+		}
 	}
-	if want := "targetgroupbindings.elbv2.k8s.aws ingressclassparams.elbv2.k8s.aws ingressclassparams.eks.amazonaws.com"; strings.
-		Join(names, " ") != want {
-		t.Errorf("definitions %v", names)
+	if got := strings.Join(names, " "); got != "targetgroupbindings.elbv2.k8s.aws ingressclassparams.elbv2.k8s.aws "+
+		"ingressclassparams.eks.amazonaws.com" {
+		t.Errorf("definitions %s", got)
 	}
 }
 
