@@ -54,6 +54,14 @@ func (r *nodeReporter) once(o client.Object, pause time.Duration, reason, messag
 	}
 }
 
+// stays records why a node stays, unless an event with that reason was recorded on the object within the pause: the
+// message names other nodes, pods and prices, which change all the time.
+func (r *nodeReporter) stays(o client.Object, pause time.Duration, reason, message string) {
+	if r.due(event{object: o.GetUID(), reason: reason}, pause) {
+		r.o.Recorder.Event(o, corev1.EventTypeNormal, reason, events.Message(message))
+	}
+}
+
 func (r *nodeReporter) due(e event, pause time.Duration) bool {
 	now := r.o.Clock.Now()
 	r.mu.Lock()
@@ -116,9 +124,9 @@ func (r *nodeReporter) kept(s *model.Snapshot, kept []model.Kept) {
 			continue
 		}
 		text := reason.Undone(*why)
-		r.once(claim, pause, event, text)
+		r.stays(claim, pause, event, text)
 		if node := r.o.State.Node(n.Name); node != nil {
-			r.once(node, pause, event, text)
+			r.stays(node, pause, event, text)
 		}
 	}
 	for i := range s.Pools {

@@ -157,15 +157,15 @@ func onlyNotReady(why model.Reason) bool {
 }
 
 // nominate tells a pod where it should be scheduled, and again only when that place is gone: of equal pods and equal
-// nodes each plan may choose other pairs, and kube-scheduler has the last word.
+// nodes each plan may choose other pairs, and kube-scheduler has the last word. Of a large batch the first pods are
+// told, as in Karpenter: the API server is not written to for each of a thousand.
 func (r *podReporter) nominate(pod model.PodKey, place, name string, there map[string]bool, now time.Time) {
 	told := r.of(pod)
 	if there[told.place] {
 		return
 	}
-	if r.record(pod, corev1.EventTypeNormal, "Nominated", "Pod should schedule on: "+name, now, r.nominated) {
-		told.place = place
-	}
+	told.place = place
+	r.record(pod, corev1.EventTypeNormal, "Nominated", "Pod should schedule on: "+name, now, r.nominated)
 }
 
 // disagree reports that kube-scheduler does not bind a pod to a ready node that the pod should fit.
@@ -190,21 +190,19 @@ func (r *podReporter) disagree(at model.Placement, now time.Time) {
 	r.record(at.Pod, corev1.EventTypeWarning, "SchedulerDisagrees", what, now, r.failed)
 }
 
-// record records an event on a pod and reports that it did, unless the pod was told the same lately or there are too
-// many events at once: then a later plan records it.
+// record records an event on a pod, unless the pod was told the same lately or there are too many events at once.
 func (r *podReporter) record(key model.PodKey, kind, reason, message string, now time.Time,
 	limiter *rate.Limiter,
-) bool {
+) {
 	message = events.Message(message)
 	event, told := reason+" "+message, r.of(key)
 	if told.event == event && now.Sub(told.at) < podPause {
-		return false
+		return
 	}
 	pod := r.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || !limiter.AllowN(now, 1) {
-		return false
+		return
 	}
 	told.event, told.at = event, now
 	r.o.Recorder.Event(pod, kind, reason, message)
-	return true
 }

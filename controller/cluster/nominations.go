@@ -22,6 +22,7 @@ type nominations struct {
 	*hub
 	objects    *objects
 	nodes      *nodes
+	pods       *pods
 	nominees   map[string]time.Time
 	promised   map[model.PodKey]string   // NodeClaims of nodes that are not ready yet
 	promisedOn map[string][]model.PodKey // by NodeClaim, nil = to be made
@@ -67,6 +68,20 @@ func (nm *nominations) Promised(claim string) []model.PodKey {
 		}
 	}
 	return nm.promisedOn[claim]
+}
+
+// Contested reports whether other pods than those with their place on the claim's node may take it: others wait, and
+// not all that wait are alike. Of pods that are alike whichever come first may have the node, since the next one that
+// becomes ready is as good for the rest.
+func (nm *nominations) Contested(claim string) bool {
+	nm.mu.Lock()
+	defer nm.mu.Unlock()
+	others, alike := false, true
+	for _, p := range nm.pods.waiting {
+		others = others || nm.promised[p.Key] != claim
+		alike = alike && p.shape.like(nm.pods.waiting[0].shape)
+	}
+	return others && !alike
 }
 
 // inherit gives the place of a pod that was expected to the pod that came.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -68,4 +69,35 @@ func TestAPromisedMachineIsInTheSnapshotByItsName(t *testing.T) {
 	if got := nominated(); got != "" || len(w.Promised("claim")) > 0 {
 		t.Errorf("the newest plan promises nothing, but it is nominated to %q", got)
 	}
+}
+
+// A node is contested if a pod of another sort waits that may take the room of those that it was launched for.
+func TestANodeIsContestedByPodsOfOtherSorts(t *testing.T) {
+	w := New(Options{Clock: clock.NewVirtual(noon)})
+	w.Update(claimOf("claim", "", 1))
+	promise := func(names ...string) {
+		promised := map[model.PodKey]string{}
+		for _, p := range w.Snapshot().Pending {
+			if slices.Contains(names, p.Name) {
+				promised[p.PodKey] = "claim"
+			}
+		}
+		w.Nominate(nil, promised)
+	}
+	want := func(contested bool, why string) {
+		t.Helper()
+		if got := w.Contested("claim"); got != contested {
+			t.Errorf("contested: %v; %s", got, why)
+		}
+	}
+	want(false, "nobody waits")
+	w.Update(podOf("small", "", "1", 1))
+	promise("small")
+	want(false, "the only pod has its place there")
+	w.Update(podOf("like-it", "", "1", 1))
+	want(false, "either of two that are alike may have it")
+	w.Update(podOf("large", "", "2", 1))
+	want(true, "the large one may take the small one's room")
+	promise("small", "like-it", "large")
+	want(false, "all that wait have their places there")
 }

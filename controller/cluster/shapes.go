@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"reflect"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -12,6 +13,20 @@ type shape struct {
 	model.Shape
 	index int // in the rendered list
 	pods  int
+}
+
+// like reports whether pods of the two shapes can take each other's places: they differ in their labels alone, and have
+// no rules about other pods.
+func (h *shape) like(o *shape) bool {
+	if h == o {
+		return true
+	}
+	if h.Requests != o.Requests || len(h.Affinity)+len(h.AntiAffinity)+len(h.Spread)+len(h.PreferredPods) > 0 {
+		return false
+	}
+	a, b := h.Shape, o.Shape
+	a.Key, a.Namespace, a.Labels = b.Key, b.Namespace, b.Labels
+	return reflect.DeepEqual(a, b)
 }
 
 // shapes are the distinct shapes of all pods that wait or have a place.

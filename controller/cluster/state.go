@@ -111,7 +111,7 @@ func New(o Options) *State {
 	overlaid := &overlaid{
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}
-	nominations := &nominations{hub: h, objects: objects, nodes: nodes, nominees: map[string]time.Time{}}
+	nominations := &nominations{hub: h, objects: objects, nodes: nodes, pods: pods, nominees: map[string]time.Time{}}
 	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
 	pods.owners, pods.nominations = owners, nominations
 	return &State{

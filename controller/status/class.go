@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	opstatus "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -31,10 +33,25 @@ type classReconciler struct {
 	o     *Options
 	queue *workqueue.Queue // by keyOf
 	pools *workqueue.Queue // reconciles NodePools
+
+	mu       sync.Mutex
+	resolved map[cloud.ClassRef]resolution
+}
+
+// resolution says of which class the cloud was last asked what it stands for. It is asked again when the spec has
+// changed, when somebody else made the class ready or unready, and when the answer is old: not when a status of one of
+// its pools changes, which each launch does.
+type resolution struct {
+	uid        types.UID
+	generation int64
+	ready      bool
+	until      time.Time // when the answer becomes old
 }
 
 func newClassReconciler(o *Options, pools *workqueue.Queue) *classReconciler {
-	return &classReconciler{o: o, queue: workqueue.New("node class", o.Clock, o.Log), pools: pools}
+	return &classReconciler{
+		o: o, queue: workqueue.New("node class", o.Clock, o.Log), pools: pools, resolved: map[cloud.ClassRef]resolution{},
+	}
 }
 
 // changed has a class and its pools reconciled.
@@ -53,6 +70,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	}
 	object := k.o.Classes.object(ref)
 	if object == nil {
+		k.forget(ref)
 		k.offerNothing(ref, fmt.Sprintf("%s does not exist; create it or correct spec.template.spec.nodeClassRef.name",
 			title(ref)))
 		return k.afterEnd(ctx, ref, h)
@@ -68,19 +86,19 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	class, resolveErr := k.resolve(ctx, ref, h, object)
 	if why := notReady(class); why != "" {
 		k.offerNothing(ref, why)
-		return k.o.Refresh, resolveErr
+		return k.oldIn(ref), resolveErr
 	}
 	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady):
 		k.offerNothing(ref, err.Error())
-		return k.o.Refresh, resolveErr
+		return k.oldIn(ref), resolveErr
 	case err != nil: // what was offered before is still right, more or less
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.Cluster.SetCatalog(ref, offered, "")
 	k.touchPools(ref)
-	return k.o.Refresh, resolveErr
+	return k.oldIn(ref), resolveErr
 }
 
 // offerNothing says why a class offers nothing.
@@ -130,7 +148,40 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 	return object, nil
 }
 
-// resolve finds out what a class stands for and writes its status: after a failure what could be found out.
+// isOld reports whether the cloud has to be asked what a class stands for.
+func (k *classReconciler) isOld(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.resolved[ref]
+	return !ok || r.uid != class.UID || r.generation != class.Generation || r.ready != (notReady(class) == "") ||
+		!k.o.Clock.Now().Before(r.until)
+}
+
+// oldIn is how long what is known of a class counts, at most Refresh.
+func (k *classReconciler) oldIn(ref cloud.ClassRef) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r, ok := k.resolved[ref]; ok {
+		return max(r.until.Sub(k.o.Clock.Now()), time.Millisecond)
+	}
+	return k.o.Refresh
+}
+
+func (k *classReconciler) noteResolved(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.resolved[ref] = resolution{class.UID, class.Generation, notReady(class) == "", k.o.Clock.Now().Add(k.o.Refresh)}
+}
+
+// forget has the cloud asked anew.
+func (k *classReconciler) forget(ref cloud.ClassRef) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.resolved, ref)
+}
+
+// resolve finds out what a class stands for, unless that is known, and writes its status: after a failure what could be
+// found out.
 func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h handle,
 	before client.Object,
 ) (*ec2v1.EC2NodeClass, error) {
@@ -139,16 +190,22 @@ func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h han
 	if !ok {
 		return class, nil
 	}
-	err := resolver.Resolve(ctx, class)
+	var err error
+	asked := k.isOld(ref, class)
+	if asked {
+		err = resolver.Resolve(ctx, class)
+	}
 	k.judgeLaunches(ref, class)
 	object := h.settled(before, class, metav1.NewTime(k.o.Clock.Now()))
-	if equal(before, object) {
-		return class, err
+	if !equal(before, object) {
+		if writeErr := k.o.Client.Status().Patch(ctx, object, locked(before)); writeErr != nil {
+			return class, errors.Join(err, fmt.Errorf("update status of %s: %w", title(ref), writeErr))
+		}
+		k.o.Classes.wrote.Mutated(object)
 	}
-	if writeErr := k.o.Client.Status().Patch(ctx, object, locked(before)); writeErr != nil {
-		return class, errors.Join(err, fmt.Errorf("update status of %s: %w", title(ref), writeErr))
+	if asked && err == nil {
+		k.noteResolved(ref, class)
 	}
-	k.o.Classes.wrote.Mutated(object)
 	return class, err
 }
 

@@ -136,6 +136,9 @@ func (c *Controller) Registered(claim *karpv1.NodeClaim, yes bool) {
 		return
 	}
 	if ref := cluster.ClassRef(claim.Spec.NodeClassRef); ref.Name != "" {
+		if !yes {
+			c.classes.forget(ref) // the cloud may have changed: an image or a subnet is gone
+		}
 		c.classes.queue.Add(keyOf(ref)) // its condition says whether launches fail
 	}
 }

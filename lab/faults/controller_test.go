@@ -59,11 +59,17 @@ func lives(ctx context.Context, t *testing.T, c *cluster, in *injector, log io.W
 }
 
 func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.Options {
-	logger := slog.New(slog.NewTextHandler(log, nil))
 	life := in.life()
+	return through(t, c, &door{in: in, life: life, kind: kubernetesCall, next: c.api},
+		&door{in: in, life: life, kind: awsCall, next: c}, log)
+}
+
+// through are the options of a controller whose calls take these ways.
+func through(t *testing.T, c *cluster, kube, amazon http.RoundTripper, log io.Writer) controller.Options {
+	logger := slog.New(slog.NewTextHandler(log, nil))
 	url := "http://127.0.0.1"
 	return controller.Options{
-		REST: c.api.Config(agent, &door{in: in, life: life, kind: kubernetesCall, next: c.api}), Log: logger,
+		REST: c.api.Config(agent, kube), Log: logger,
 		Clock: clock.Real{}, Unobserved: true, Gates: gates.Default(),
 		OnDecision: func(d cycle.Decision) {
 			for _, bad := range d.Bad {
@@ -76,7 +82,7 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 			return aws.New(ctx, aws.Options{
 				AWS: awssdk.Config{
 					Region: regionName, BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-					HTTPClient: &http.Client{Transport: &door{in: in, life: life, kind: awsCall, next: c}},
+					HTTPClient: &http.Client{Transport: amazon},
 				},
 				ClusterName: clusterName, ClusterEndpoint: "https://10.0.0.1", ClusterCA: []byte("ca"), ServiceCIDR: "10.96.0.0/16",
 				InterruptionQueue: clusterName, KubernetesVersion: version, Classes: classes, TypeLabels: machines.Labels,
