@@ -32,8 +32,8 @@ const (
 
 // reserve reports whether a Node that is about to be registered should take no pods until it is initialized. The pods
 // that it was launched for are nominated then and not before: kube-scheduler drops a nomination to a Node that it may
-// not use yet. If the Node is fit already they are nominated at once. Where no other pods may take the Node, or all that
-// wait are alike, kube-scheduler needs no telling.
+// not use yet. If the Node is fit already they are nominated at once. Where no other pods may take the Node, or all
+// that wait are alike, kube-scheduler needs no telling.
 func (g *registrar) reserve(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) bool {
 	if !g.nominations || len(g.cluster.Promised(claim.Name)) == 0 || !g.cluster.Contested(claim.Name) {
 		return false

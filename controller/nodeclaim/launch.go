@@ -169,13 +169,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	}
 	req.Unavailable = l.cluster.Unavailable()
 	l.applyOverlays(&req)
-	l.state.claims.update(claim.UID, func(s *claimState) {
-		if s.mayHaveInstance = true; !before.mayHaveInstance {
-			// What is launched from the class as it is now has not drifted from it. Noted before the launch: a change of the
-			// class that comes meanwhile has the cloud asked.
-			s.drift.asked, s.drift.answered = l.now(), true
-		}
-	})
+	l.state.claims.update(claim.UID, func(s *claimState) { s.launching(l.now()) })
 	start := l.now()
 	got, err := l.cloud.Launch(ctx, req)
 	l.metrics.Launched(l.now().Sub(start))

@@ -52,6 +52,16 @@ type claimState struct {
 	drift            driftCheck
 }
 
+// launching notes that the cloud is about to be asked for an instance. One that is launched from the class as it is now
+// has not drifted from it. That is noted before the launch, so that a change of the class that comes meanwhile has the
+// cloud asked.
+func (s *claimState) launching(now time.Time) {
+	if !s.mayHaveInstance {
+		s.drift.asked, s.drift.answered = now, true
+	}
+	s.mayHaveInstance = true
+}
+
 // instanceState is what is remembered of one instance.
 type instanceState struct {
 	gone         bool // the cloud says so

@@ -34,11 +34,6 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	what := name(m.kind, req, body)
-	if m.kind == kubernetesCall { // without the names of objects
-		if parts := strings.Split(what, "/"); len(parts) > 4 && !strings.Contains(what, "events") {
-			what = strings.Join(parts, "/")
-		}
-	}
 	m.mu.Lock()
 	m.counts[what]++
 	m.mu.Unlock()
@@ -126,9 +121,39 @@ func listed(counts map[string]int) string {
 	return strings.Join(out, "\n")
 }
 
+// atMost fails the test if calls whose names contain a text are more than a limit.
+func atMost(t *testing.T, limit int, text string, counts map[string]int) {
+	t.Helper()
+	n := 0
+	for what, count := range counts {
+		if strings.Contains(what, text) {
+			n += count
+		}
+	}
+	if n > limit {
+		t.Errorf("%d calls of %q, want at most %d:\n%s", n, text, limit, listed(counts))
+	}
+}
+
+// The status of the pool changes with each launch and each node: its class is resolved once a minute all the same. Pods
+// that can take each other's places are not nominated to their nodes.
 func TestALaunchTakesFewCalls(t *testing.T) {
 	calm(t, func(t *testing.T, e *economy) {
 		aws, api := e.step(t, app("web", 35, "1"))
-		t.Logf("%d instances\n%s\n%s", len(e.instances()), listed(aws), listed(api))
+		nodes := len(e.instances())
+		for _, one := range []string{"DescribeImages", "DescribeSubnets", "DescribeSecurityGroups"} {
+			atMost(t, 3, one, aws)
+		}
+		atMost(t, nodes, "CreateFleet", aws)
+		atMost(t, 0, "pods/", api)
+		atMost(t, 4*nodes, "nodeclaims/*/status", api)
+		atMost(t, nodes, "patch api/v1/nodes/", api)
+		atMost(t, 20, "events", api)
+
+		// Two sorts of pods wait at once: each has its place on a node.
+		_, api = e.step(t, app("small", 20, "900m"), app("large", 5, "3500m"))
+		if text := listed(api); !strings.Contains(text, "pods/*/status") {
+			t.Errorf("nobody is nominated:\n%s", text)
+		}
 	})
 }
