@@ -74,7 +74,7 @@ generate-cli: $(BIN) ## make docs/cli.md again, the reference of all commands
 
 generate-api: ## make the deep copies and definitions of our own kinds again
 	$(GO) build -C tools -o $(CURDIR)/bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
-	bin/controller-gen object paths=./api/v1alpha1 crd paths=./api/v1alpha1 output:crd:dir=api/crds
+	bin/controller-gen object crd paths=./api/... output:crd:dir=api/crds
 
 lint: bin/golangci-lint ## golangci-lint (built from source at first, some minutes)
 	bin/golangci-lint run ./...

@@ -23,6 +23,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
@@ -42,8 +43,10 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	buffers := schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}
 	s.AddKnownTypes(buffers, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
 	metav1.AddToGroupVersion(s, buffers)
-	if err := v1alpha1.AddToScheme(s); err != nil {
-		panic(err) // so do our own
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, eksv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // so do our own
+		}
 	}
 	overlays := schema.GroupVersion{Group: "karpenter.sh", Version: "v1alpha1"}
 	s.AddKnownTypes(overlays, &karpv1alpha1.NodeOverlay{}, &karpv1alpha1.NodeOverlayList{})

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/automode"
 	"github.com/nodeless/nodeless/controller/buffers"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -34,8 +35,9 @@ type components struct {
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
-	buffers    *buffers.Controller // nil if the gate is closed
-	fargate    *fargateComponents  // nil if Options.Fargate is
+	buffers    *buffers.Controller  // nil if the gate is closed
+	fargate    *fargateComponents   // nil if Options.Fargate is
+	autoMode   *automode.Controller // nil if Options.AutoMode is
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }
@@ -94,6 +96,9 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 	}
 	if r.buffers != nil {
 		group.Go(func() error { return r.buffers.Run(ctx) })
+	}
+	if r.autoMode != nil {
+		group.Go(func() error { return r.autoMode.Run(ctx) })
 	}
 	group.Go(func() error {
 		provisioner, disrupter := engine.NewProvisioner(), engine.NewDisrupter()

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 
-	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/apply"
+	"github.com/nodeless/nodeless/controller/automode"
 	"github.com/nodeless/nodeless/controller/buffers"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/gates"
@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopServers()
-	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o.Gates, o.Fargate != nil)); err != nil {
+	if err := awaitCRDs(ctx, kube.Discovery(), neededFor(o)); err != nil {
 		return stopped(ctx, o.Log, err)
 	}
 	life, end := context.WithCancelCause(ctx)
@@ -107,6 +107,15 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		return nil, err
 	}
 	classes := status.NewClasses(ctx, r.cache, kinds...)
+	if o.AutoMode != nil {
+		classes.AddNodeClass()
+		r.autoMode, err = automode.New(ctx, automode.Options{
+			Settings: *o.AutoMode, Cache: r.cache, Client: api, Recorder: recorder, Clock: o.Clock, Log: o.Log,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("controller: %w", err)
+		}
+	}
 	provider, err := r.newProvider(ctx, o, classes, version)
 	if err != nil {
 		return nil, err
@@ -181,13 +190,14 @@ func (r *components) newProvider(ctx context.Context, o Options, classes *status
 func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
 	return func(claim *karpv1.NodeClaim) map[string]string {
 		class := classes.Get(cluster.ClassRef(claim.Spec.NodeClassRef))
-		if class == nil || class.Annotations[ec2v1.AnnotationEC2NodeClassHash] == "" {
+		if class == nil {
 			return nil
 		}
-		return map[string]string{
-			ec2v1.AnnotationEC2NodeClassHash:        class.Annotations[ec2v1.AnnotationEC2NodeClassHash],
-			ec2v1.AnnotationEC2NodeClassHashVersion: class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion],
+		hash, version := aws.HashKeys(class)
+		if class.Annotations[hash] == "" {
+			return nil
 		}
+		return map[string]string{hash: class.Annotations[hash], version: class.Annotations[version]}
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/status"
 )
 
@@ -28,10 +28,13 @@ var needed = []crd{
 	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
 }
 
-// neededFor adds those that FargateProfiles and open feature gates require.
-func neededFor(g gates.Gates, profiles bool) []crd {
-	out := slices.Clone(needed)
-	if profiles {
+// neededFor adds those that FargateProfiles, Auto Mode and open feature gates require.
+func neededFor(o Options) []crd {
+	out, g := slices.Clone(needed), o.Gates
+	if o.AutoMode != nil {
+		out = append(out, crd{eksv1.GroupVersion.String(), "nodeclasses"}, crd{eksv1.GroupVersion.String(), "cninodes"})
+	}
+	if o.Fargate != nil {
 		for _, plural := range []string{"fargateprofiles", "microvmhosts", "microvms"} {
 			out = append(out, crd{v1alpha1.GroupVersion.String(), plural})
 		}
@@ -70,6 +73,9 @@ func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed
 			if slices.ContainsFunc(missing,
 				func(name string) bool { return strings.HasSuffix(name, "."+v1alpha1.GroupVersion.Group) }) {
 				how = "install all that is needed: nodeless crds | kubectl apply --server-side -f -"
+			}
+			if slices.Contains(missing, "nodeclasses."+eksv1.GroupVersion.Group) {
+				how = "install those of EKS Auto Mode: nodeless crds --auto-mode | kubectl apply --server-side -f -"
 			}
 			return fmt.Errorf("controller: the cluster has no CRD %s; %s", strings.Join(missing, ", "), how)
 		case <-tick.C:

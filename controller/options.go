@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/automode"
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/status"
@@ -27,11 +28,14 @@ type Options struct {
 	// ClassKinds are kinds of node classes besides EC2NodeClass. Kinds that the cluster does not serve when Run begins are
 	// not watched.
 	ClassKinds []status.Kind
-	Policy     model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
-	Gates      gates.Gates               // which optional parts are on
-	Scheduler  translate.SchedulerConfig // of the cluster's kube-scheduler
-	Clock      clock.Clock               // default the real one
-	Log        *slog.Logger              // default slog.Default
+	// AutoMode has the kind NodeClass of EKS Auto Mode accepted and the mode's built-in objects kept; nil = off: on EKS
+	// all that is AWS's own.
+	AutoMode  *automode.Settings
+	Policy    model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
+	Gates     gates.Gates               // which optional parts are on
+	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
+	Clock     clock.Clock               // default the real one
+	Log       *slog.Logger              // default slog.Default
 	// OnDecision is called after each decision cycle; may be nil.
 	OnDecision func(cycle.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
@@ -72,6 +76,9 @@ func (o Options) defaults() (Options, error) {
 	}
 	if o.Parallel <= 0 {
 		o.Parallel = 1
+	}
+	if o.AutoMode != nil { // it repairs nodes and has static pools, without being told to
+		o.Gates.NodeRepair, o.Gates.StaticCapacity = true, true
 	}
 	o.Policy.SpotToSpot = o.Gates.SpotToSpotConsolidation
 	o.REST = rest.CopyConfig(o.REST)

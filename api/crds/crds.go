@@ -22,3 +22,13 @@ var MicroVMHost []byte
 //
 //go:embed nodeless.sh_microvms.yaml
 var MicroVM []byte
+
+// NodeClass is the definition of nodeclasses.eks.amazonaws.com, in YAML.
+//
+//go:embed eks.amazonaws.com_nodeclasses.yaml
+var NodeClass []byte
+
+// CNINode is the definition of cninodes.eks.amazonaws.com, in YAML.
+//
+//go:embed eks.amazonaws.com_cninodes.yaml
+var CNINode []byte

@@ -16,17 +16,19 @@ const gib = int64(1) << 30
 type sizing struct {
 	kubelet    catalog.Kubelet
 	interfaces []*ec2v1.NetworkInterface
-	disks      int // EBS volumes of the instance's own
+	disks      int  // EBS volumes of the instance's own
+	auto       bool // the nodes are EKS Auto Mode's
 }
 
 func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
-	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), kubelet: catalog.Kubelet{
+	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), auto: isAuto(class)}
+	s.kubelet = catalog.Kubelet{
 		ReservedENIs: a.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk,
 		VMOverheadPercent: a.o.VMMemoryOverheadPercent,
 		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil &&
 			*class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
-	}}
+	}
 	for _, i := range s.interfaces {
 		if i.NetworkCardIndex == 0 && i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
 			s.kubelet.EFAOnlyENIs++
@@ -79,6 +81,10 @@ func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 // (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
+	if s.auto {
+		pods := autoPods(&x, s.kubelet.MaxPods != nil)
+		s.kubelet.MaxPods = &pods
+	}
 	n := catalog.NodeOf(&x, s.kubelet)
 	capacity = devices(t)
 	capacity[model.Pods], capacity[model.PodENI], capacity[model.EFA] = n.Pods, n.PodENI, s.efas(t)

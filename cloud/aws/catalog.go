@@ -122,6 +122,10 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
 		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{},
 	}
+	auto := isAuto(class)
+	if auto {
+		c.typeKeys = autoKeys()
+	}
 	var zones []string
 	for _, s := range class.Status.Subnets {
 		zones = append(zones, s.Zone)
@@ -134,20 +138,21 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		t := &g.types[i]
 		name := string(t.InstanceType)
 		offerings := g.offerings(a.o.AWS.Region, t, zones, side)
-		if len(offerings) == 0 || arch(t) == "" {
+		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) {
 			continue
 		}
-		labels := typeLabels(t, a.o.AWS.Region)
-		if a.o.TypeLabels != nil {
-			maps.Copy(labels, a.o.TypeLabels(name))
-		}
-		for key := range labels {
-			c.typeKeys[key] = true
-		}
+		labels := a.nodeLabels(t)
 		rs := typeRequirements(labels, offerings, c.zoneIDs)
 		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
 		if image < 0 {
 			continue
+		}
+		if auto { // images speak of Karpenter's labels
+			labels = autoLabels(labels)
+			rs = typeRequirements(labels, offerings, c.zoneIDs)
+		}
+		for key := range labels {
+			c.typeKeys[key] = true
 		}
 		capacity, allocatable := sizes.resources(t)
 		c.index[name], c.labels[name], c.images[name] = len(c.types), labels, image

@@ -57,9 +57,9 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 // hashDiffers reports whether the hash of the class has changed since the claim was created. Hashes of different
 // versions cannot be compared.
 func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
-	hash, was := class.Annotations[ec2v1.AnnotationEC2NodeClassHash], claim[ec2v1.AnnotationEC2NodeClassHash]
-	version := class.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion]
-	if version == "" || version != claim[ec2v1.AnnotationEC2NodeClassHashVersion] {
+	hashKey, versionKey := HashKeys(class)
+	hash, was, version := class.Annotations[hashKey], claim[hashKey], class.Annotations[versionKey]
+	if version == "" || version != claim[versionKey] {
 		return false
 	}
 	return hash != "" && was != "" && hash != was

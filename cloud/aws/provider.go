@@ -173,6 +173,14 @@ func ClassHash(class *ec2v1.EC2NodeClass) string {
 	return class.Hash(nil)
 }
 
+// HashKeys returns the annotations of a class and of its NodeClaims that hold its ClassHash and the version of that.
+func HashKeys(class *ec2v1.EC2NodeClass) (hash, version string) {
+	if kindOf(class) == ownKind {
+		return ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion
+	}
+	return classLabel(class) + "-hash", classLabel(class) + "-hash-version"
+}
+
 // readyClass returns the resolved class of a reference; it must not be modified.
 func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 	class := a.o.Classes(ref)

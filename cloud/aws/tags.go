@@ -7,6 +7,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 )
@@ -73,6 +74,14 @@ func cloudName(class *ec2v1.EC2NodeClass) string {
 		return strings.ToLower(kind) + "/" + class.Name
 	}
 	return class.Name
+}
+
+// ClassName returns the name by which a class is kept beside those of other kinds: that of an EC2NodeClass, or kind and
+// name of another.
+func ClassName(ref cloud.ClassRef) string {
+	return cloudName(&ec2v1.EC2NodeClass{
+		TypeMeta: metav1.TypeMeta{Kind: ref.Kind}, ObjectMeta: metav1.ObjectMeta{Name: ref.Name},
+	})
 }
 
 // classLabel returns the key of the label with which a Node names its class.

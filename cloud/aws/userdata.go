@@ -260,6 +260,9 @@ func (b bootConfig) bottlerocket(custom string) (string, error) {
 	if b.maxPods != nil {
 		fmt.Fprintf(&out, "max-pods = %d\n", *b.maxPods)
 	}
+	if isAuto(b.class) {
+		fmt.Fprint(&out, "hostname-override-source = \"instance-id\"\n")
+	}
 	if k != nil {
 		for _, t := range []struct {
 			name   string

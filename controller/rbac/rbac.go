@@ -94,6 +94,19 @@ func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
 }
 
+// AutoModeRules are what it needs besides to accept the NodeClasses of EKS Auto Mode and to keep the mode's built-in
+// objects.
+func AutoModeRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "update", "delete"}),
+		rule("eks.amazonaws.com", []string{"nodeclasses"}, []string{
+			"get", "list", "watch", "create", "update", "patch", "delete",
+		}),
+		rule("eks.amazonaws.com", []string{"nodeclasses/status"}, []string{"update", "patch"}),
+		rule("eks.amazonaws.com", []string{"cninodes"}, []string{"create"}),
+	}
+}
+
 // PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is,
 // what they may list, and what is shown to them.
 func PageRules() []rbacv1.PolicyRule {
@@ -121,6 +134,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
+		rule("eks.amazonaws.com", []string{"nodeclasses"}, read),
 		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "decisionlogs"}, read),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
@@ -123,19 +124,17 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 	if h.finalizer() != "" {
 		controllerutil.AddFinalizer(object, h.finalizer())
 	}
-	if class, ok := object.(*ec2v1.EC2NodeClass); ok {
+	if class := h.view(object); h.hashed() {
 		if hash := k.o.ClassHash(class); hash != "" {
-			s := stamp{
-				ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion, hash,
-				ec2v1.EC2NodeClassHashVersion,
-			}
+			hashKey, versionKey := aws.HashKeys(class)
+			s := stamp{hashKey, versionKey, hash, ec2v1.EC2NodeClassHashVersion}
 			ours := func(c *karpv1.NodeClaim) bool { // a claim without a hash is not launched yet
 				return cluster.ClassRef(c.Spec.NodeClassRef) == ref && c.Annotations[s.hashKey] != ""
 			}
 			if err := s.restamp(ctx, k.o, ours); err != nil {
 				return nil, err
 			}
-			s.on(&class.ObjectMeta)
+			s.on(object)
 		}
 	}
 	if equal(before.GetFinalizers(), object.GetFinalizers()) && equal(before.GetAnnotations(), object.GetAnnotations()) {

@@ -34,6 +34,8 @@ type handle interface {
 	settled(object client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object
 	// finalizer returns what is on objects as long as the cloud knows of them; "" = none.
 	finalizer() string
+	// hashed reports whether objects carry the hash of what they stand for.
+	hashed() bool
 	// remembered returns the class that a removed object stood for; nil if nothing is known of it, or needs to be.
 	remembered(name string) *ec2v1.EC2NodeClass
 	forget(types.UID)
@@ -53,6 +55,8 @@ func (ec2Kind) settled(_ client.Object, draft *ec2v1.EC2NodeClass, _ metav1.Time
 }
 
 func (ec2Kind) finalizer() string { return ec2v1.TerminationFinalizer }
+
+func (ec2Kind) hashed() bool { return true }
 
 func (ec2Kind) remembered(string) *ec2v1.EC2NodeClass { return nil }
 
@@ -148,6 +152,8 @@ func (k *foreignKind) settled(o client.Object, draft *ec2v1.EC2NodeClass, now me
 }
 
 func (k *foreignKind) finalizer() string { return "" }
+
+func (k *foreignKind) hashed() bool { return false }
 
 func (k *foreignKind) remembered(name string) *ec2v1.EC2NodeClass {
 	k.mu.Lock()

@@ -115,7 +115,7 @@ func (p *poolReconciler) stamp(ctx context.Context, pool *karpv1.NodePool) error
 	if err := s.restamp(ctx, p.o, ours); err != nil {
 		return err
 	}
-	s.on(&pool.ObjectMeta)
+	s.on(pool)
 	if equal(before.ObjectMeta, pool.ObjectMeta) {
 		return nil
 	}

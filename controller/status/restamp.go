@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,9 +19,13 @@ type stamp struct {
 }
 
 // on puts the stamp on an object.
-func (s stamp) on(o *metav1.ObjectMeta) {
-	metav1.SetMetaDataAnnotation(o, s.hashKey, s.hash)
-	metav1.SetMetaDataAnnotation(o, s.versionKey, s.version)
+func (s stamp) on(o client.Object) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[s.hashKey], annotations[s.versionKey] = s.hash, s.version
+	o.SetAnnotations(annotations)
 }
 
 // restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. A claim
@@ -34,7 +39,7 @@ func (s stamp) restamp(ctx context.Context, o *Options, ours func(*karpv1.NodeCl
 		}
 		now := claim.DeepCopy()
 		if conditions.Of(now, karpv1.ConditionTypeDrifted) == nil {
-			s.on(&now.ObjectMeta)
+			s.on(now)
 		} else {
 			metav1.SetMetaDataAnnotation(&now.ObjectMeta, s.versionKey, s.version)
 		}

@@ -4,10 +4,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -50,10 +52,23 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 			Requirements:           ToSpec(claimable(l.Requirements)),
 			Resources:              karpv1.ResourceRequirements{Requests: n.ResourceList(l.Requests)},
 			NodeClassRef:           t.Spec.NodeClassRef,
-			TerminationGracePeriod: t.Spec.TerminationGracePeriod,
+			TerminationGracePeriod: gracePeriod(t),
 			ExpireAfter:            t.Spec.ExpireAfter,
 		},
 	}
+}
+
+// autoGracePeriod is how long nodes of EKS Auto Mode may drain if their pool does not say (Amazon EKS user guide,
+// "Create a Node Pool for EKS Auto Mode").
+const autoGracePeriod = 24 * time.Hour
+
+// gracePeriod returns how long the nodes of a pool may drain; nil = until every pod has left.
+func gracePeriod(t *karpv1.NodeClaimTemplate) *metav1.Duration {
+	class := t.Spec.NodeClassRef
+	if t.Spec.TerminationGracePeriod == nil && class != nil && class.Group == eksv1.GroupVersion.Group {
+		return &metav1.Duration{Duration: autoGracePeriod}
+	}
+	return t.Spec.TerminationGracePeriod
 }
 
 // claimable leaves out what the API refuses in a claim's requirements: the name of the node, the host name, and all but

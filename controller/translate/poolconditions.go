@@ -8,9 +8,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/awslabs/operatorpkg/status"
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/engine/spelling"
 )
 
@@ -44,29 +46,43 @@ func (u UnknownKey) String() string {
 }
 
 // UnknownKeys returns the requirements of a NodePool under well-known domains that are not keys of its node class:
-// those of other ones, such as EKS Auto Mode's, and misspelt ones.
+// those of other ones, such as EKS Auto Mode's for an EC2NodeClass and Karpenter's for a NodeClass, and misspelt ones.
 func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
 	class := pool.Spec.Template.Spec.NodeClassRef
 	if class == nil {
 		class = &karpv1.NodeClassReference{}
 	}
+	known, auto := knownKeys(class)
 	var out []UnknownKey
 	for i, r := range pool.Spec.Template.Spec.Requirements {
 		domain, _, _ := strings.Cut(r.Key, "/")
 		switch {
-		case karpv1.WellKnownLabels.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key,
+		case known.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key,
 			r.Key == karpv1.NodeClassLabelKey(class.GroupKind()):
 		case r.Operator == corev1.NodeSelectorOpDoesNotExist: // which it keeps
+		case r.Key == eksv1.LabelComputeType && r.Operator == corev1.NodeSelectorOpNotIn: // nodes get it if pods select it
 		case !below(domain, keyDomains) || below(domain, ownDomains) || below(domain, []string{class.Group}) &&
-			class.Kind != "EC2NodeClass":
+			class.Kind != "EC2NodeClass" && !auto:
 		default:
 			out = append(out, UnknownKey{
 				Field: fmt.Sprintf("spec.template.spec.requirements[%d]", i), Key: r.Key, Class: class.Kind,
-				Instead: meantKey(r.Key),
+				Instead: meantKey(r.Key, known),
 			})
 		}
 	}
 	return out
+}
+
+// knownKeys returns the keys of a node class's instances, and whether it is EKS Auto Mode's.
+func knownKeys(class *karpv1.NodeClassReference) (known sets.Set[string], auto bool) {
+	if class.Group != eksv1.GroupVersion.Group || class.Kind != eksv1.Kind {
+		return karpv1.WellKnownLabels, false
+	}
+	known = sets.New(eksv1.LabelComputeType)
+	for key := range karpv1.WellKnownLabels {
+		known.Insert(eksv1.Label(key))
+	}
+	return known, true
 }
 
 // below reports whether a domain is one of the others or ends with one.
@@ -76,10 +92,10 @@ func below(domain string, others []string) bool {
 
 // meantKey returns the well-known key with the most similar name, at an edit distance of at most 2; names are compared
 // without their domains and separators.
-func meantKey(key string) string {
+func meantKey(key string, keys sets.Set[string]) string {
 	name := bareName(key)
 	best, least := "", 3
-	for _, known := range slices.Sorted(maps.Keys(karpv1.WellKnownLabels)) {
+	for _, known := range slices.Sorted(maps.Keys(keys)) {
 		if d := spelling.EditDistance(name, bareName(known)); d < least {
 			best, least = known, d
 		}

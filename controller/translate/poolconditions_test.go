@@ -51,8 +51,31 @@ func TestRequirementsThatAreAsTheyShouldBe(t *testing.T) {
 			t.Errorf("%s %s: %v", key, operator, got)
 		}
 	}
-	if got := UnknownKeys(poolThatRequires("eks.amazonaws.com", "NodeClass", corev1.NodeSelectorOpIn,
-		"eks.amazonaws.com/instance-category")); got != nil {
-		t.Errorf("a class of EKS Auto Mode: %v", got)
+}
+
+// A pool may leave it to its pods whether their nodes have the label of EKS Auto Mode.
+func TestALabelForThoseWhoSelectIt(t *testing.T) {
+	if got := UnknownKeys(poolThatRequires("karpenter.k8s.aws", "EC2NodeClass", corev1.NodeSelectorOpNotIn,
+		"eks.amazonaws.com/compute-type")); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+// The two classes have the same labels under different prefixes: each one's are a trap on the other.
+func TestKeysOfAutoModeAreKnownOnItsOwnPools(t *testing.T) {
+	for key, want := range map[string]string{
+		"eks.amazonaws.com/instance-category": "known", "eks.amazonaws.com/compute-type": "known",
+		"eks.amazonaws.com/nodeclass": "known", "karpenter.sh/capacity-type": "known", "team": "known",
+		"karpenter.k8s.aws/instance-category": "eks.amazonaws.com/instance-category",
+		"eks.amazonaws.com/instance-categroy": "eks.amazonaws.com/instance-category",
+		"karpenter.k8s.aws/ec2nodeclass":      "",
+	} {
+		got := UnknownKeys(poolThatRequires("eks.amazonaws.com", "NodeClass", corev1.NodeSelectorOpIn, key))
+		if want == "known" && got == nil {
+			continue
+		}
+		if len(got) != 1 || got[0].Instead != want || got[0].Class != "NodeClass" {
+			t.Errorf("%s: %+v, want to write %q", key, got, want)
+		}
 	}
 }

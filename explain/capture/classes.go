@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
@@ -17,20 +20,40 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Group and kind of the classes that are understood.
+// Group and kind of the classes that need no translation.
 const (
 	classGroup = "karpenter.k8s.aws"
 	classKind  = "EC2NodeClass"
 )
 
-// Class returns an EC2NodeClass, or nil. It must not be modified.
+// understood reports whether the classes of a kind are understood.
+func understood(ref cloud.ClassRef) bool {
+	return ref.Group == classGroup && ref.Kind == classKind ||
+		ref.Group == eksv1.GroupVersion.Group && ref.Kind == eksv1.Kind
+}
+
+// ClassOf returns the EC2NodeClass that an object is or stands for, and the name by which it is kept (aws.ClassName);
+// nil if it is no node class.
+func ClassOf(o client.Object) (name string, class *ec2v1.EC2NodeClass) {
+	switch o := o.(type) {
+	case *ec2v1.EC2NodeClass:
+		class = o
+	case *eksv1.NodeClass:
+		class = aws.FromNodeClass(o)
+	default:
+		return "", nil
+	}
+	return aws.ClassName(cloud.ClassRef{Kind: cmp.Or(class.Kind, classKind), Name: class.Name}), class
+}
+
+// Class returns the EC2NodeClass that a class is or stands for, or nil. It must not be modified.
 func (c *Cluster) Class(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
-	if ref.Group != classGroup || ref.Kind != classKind {
+	if !understood(ref) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.classes[ref.Name]
+	return c.classes[aws.ClassName(ref)]
 }
 
 // Assumed says what was assumed about node classes that no controller has resolved.
@@ -82,10 +105,10 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 		w.SetCatalog(ref, types, notReady)
 		c.mu.Lock()
 		if w == c.State {
-			delete(c.assumed, ref.Name)
+			delete(c.assumed, aws.ClassName(ref))
 		}
 		if assumed != "" {
-			c.assumed[ref.Name] = assumed
+			c.assumed[aws.ClassName(ref)] = assumed
 		}
 		c.mu.Unlock()
 	}
@@ -95,40 +118,41 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string,
 	err error,
 ) {
-	if ref.Group != classGroup || ref.Kind != classKind {
-		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q",
-			ref.Kind, ref.Group, classKind, classGroup)
+	if !understood(ref) {
+		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q "+
+			"and %s of group %q", ref.Kind, ref.Group, classKind, classGroup, eksv1.Kind, eksv1.GroupVersion.Group)
 	}
 	class := c.Class(ref)
 	if class == nil {
 		return nil, "", fmt.Errorf("%s %q does not exist; create it or correct spec.template.spec.nodeClassRef.name",
-			classKind, ref.Name)
+			ref.Kind, ref.Name)
 	}
+	name := aws.ClassName(ref)
 	c.mu.Lock()
-	going := c.deleting[ref.Name]
+	going := c.deleting[name]
 	c.mu.Unlock()
 	if going { // the prices of its nodes are still known
 		defer func() {
 			if err == nil {
-				err = fmt.Errorf("%s %q is being deleted: it stays until its nodes are terminated, and launches none", classKind,
+				err = fmt.Errorf("%s %q is being deleted: it stays until its nodes are terminated, and launches none", ref.Kind,
 					class.Name)
 			}
 		}()
 	}
 	untouched := len(class.Status.Conditions) == 0
 	if why := notReadyReason(class); why != "" {
-		types, _, _ = c.build(class) // the prices of its nodes are still known
-		return types, "", fmt.Errorf("%s %q is not ready: %s", classKind, ref.Name, why)
+		types, _, _ = c.build(name, class) // the prices of its nodes are still known
+		return types, "", fmt.Errorf("%s %q is not ready: %s", ref.Kind, ref.Name, why)
 	}
 	if c.catalog != nil && !untouched {
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}
-	if have, ok := c.built[ref.Name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+
+	if have, ok := c.built[name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+
 		class.ResourceVersion {
 		return have.types, have.assumed, nil
 	}
-	return c.build(class)
+	return c.build(name, class)
 }
 
 // built is what the built-in catalogue offers for a version of a class.
@@ -139,7 +163,7 @@ type built struct {
 }
 
 // build computes what the built-in catalogue offers for a class, and keeps it: equal offers must be the same slice.
-func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string, error) {
+func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.InstanceType, string, error) {
 	region := c.regionOf(class)
 	offers := catalog.Of(region)
 	switch {
@@ -156,9 +180,9 @@ func (c *Cluster) build(class *ec2v1.EC2NodeClass) ([]model.InstanceType, string
 	b := built{version: string(class.UID) + "/" + class.ResourceVersion, types: types}
 	if guessed {
 		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 "+
-			"are assumed", classKind, class.Name, region)
+			"are assumed", cmp.Or(class.Kind, classKind), class.Name, region)
 	}
-	c.built[class.Name] = b
+	c.built[name] = b
 	c.mu.Lock()
 	c.regions[region] = true
 	c.mu.Unlock()
@@ -234,8 +258,8 @@ func regionOfZone(zone string) string {
 	return found
 }
 
-// SetClasses replaces the classes for a forecast. A class that is being deleted launches nothing, but keeps its
-// offers. c must have been read for this forecast alone.
+// SetClasses replaces the classes, by the names of ClassOf, for a forecast. A class that is being deleted launches
+// nothing, but keeps its offers. c must have been read for this forecast alone.
 func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

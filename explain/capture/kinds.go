@@ -14,14 +14,19 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
+
+// NodeClass of EKS Auto Mode is our own; the others register themselves.
+func init() { utilruntime.Must(eksv1.AddToScheme(scheme.Scheme)) }
 
 // page is how many objects are asked for at once; several kinds are read at the same time.
 const (
@@ -51,6 +56,7 @@ var kinds = []kind{
 	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}},
 	{"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{}},
 	{"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{}},
+	{"eks.amazonaws.com", "nodeclasses", optional, &eksv1.NodeClass{}},
 	{"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{}},
 	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}},
 	{"", "limitranges", wanted, &corev1.LimitRange{}},
@@ -178,10 +184,11 @@ func (c *Cluster) update(o client.Object) {
 		c.mu.Unlock()
 	}
 	switch o := o.(type) {
-	case *ec2v1.EC2NodeClass:
+	case *ec2v1.EC2NodeClass, *eksv1.NodeClass:
+		name, class := ClassOf(o)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.classes[o.Name] = o
+		c.classes[name] = class
 		return
 	case *karpv1alpha1.NodeOverlay:
 		if len(o.Status.Conditions) == 0 {

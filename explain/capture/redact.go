@@ -9,13 +9,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
 // allowedAnnotations are the prefixes of annotations that decisions depend on. All others are removed, since they
 // may contain anything.
 var allowedAnnotations = []string{
-	"karpenter.sh/", "karpenter.k8s.aws/", "nodeless.sh/", "controller.kubernetes.io/pod-deletion-cost",
+	"karpenter.sh/", "karpenter.k8s.aws/", "eks.amazonaws.com/nodeclass-hash", "nodeless.sh/",
+	"controller.kubernetes.io/pod-deletion-cost",
 	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class",
 	"deployment.kubernetes.io/revision",
 }
@@ -51,6 +53,10 @@ func Redact(o client.Object) client.Object {
 		if o.Spec.UserData != nil {
 			left := Redacted
 			o.Spec.UserData = &left
+		}
+	case *eksv1.NodeClass:
+		if n := o.Spec.AdvancedNetworking; n != nil && n.HTTPSProxy != "" {
+			n.HTTPSProxy = Redacted // it may have a password
 		}
 	case *storagev1.StorageClass:
 		o.Parameters, o.MountOptions = nil, nil

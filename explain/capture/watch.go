@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
@@ -109,7 +110,7 @@ func (c *Cluster) onUpdate(ctx context.Context, o any) {
 	}
 	c.update(object)
 	switch o.(type) {
-	case *ec2v1.EC2NodeClass, *karpv1.NodePool:
+	case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *karpv1.NodePool:
 		if c.synced.Load() { // before that it is not known where the cluster is
 			c.offerAll(ctx)
 		}
@@ -124,9 +125,9 @@ func (c *Cluster) onDelete(ctx context.Context, o any) {
 	if !ok {
 		return
 	}
-	if class, ok := o.(*ec2v1.EC2NodeClass); ok {
+	if name, class := ClassOf(object); class != nil {
 		c.mu.Lock()
-		delete(c.classes, class.Name)
+		delete(c.classes, name)
 		c.mu.Unlock()
 		c.offerAll(ctx)
 		return

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -42,7 +43,7 @@ func (r *run) cannotWork(ctx context.Context, a *changedObjects, before *run) er
 		if np == nil || p.Static && !r.Gates.StaticCapacity {
 			continue // it waits for the gate, which the outcome says
 		}
-		class := np.Spec.Template.Spec.NodeClassRef.Name
+		class := aws.ClassName(cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef))
 		if bad[class] || r.Cluster.ClassDeleting(class) || !a.pools[p.Name] && !a.classes[class] {
 			continue
 		}
@@ -60,7 +61,7 @@ func (r *run) cannotWork(ctx context.Context, a *changedObjects, before *run) er
 func (r *run) usedBy(class string) string {
 	var pools []string
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
-		if cluster.ClassRef(r.pools[name].Spec.Template.Spec.NodeClassRef).Name == class {
+		if aws.ClassName(cluster.ClassRef(r.pools[name].Spec.Template.Spec.NodeClassRef)) == class {
 			pools = append(pools, name)
 		}
 	}

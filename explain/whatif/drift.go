@@ -12,9 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
@@ -38,8 +40,9 @@ func objectsBefore(objects []client.Object) before {
 		switch o := o.(type) {
 		case *karpv1.NodePool:
 			f.pools[o.Name] = o
-		case *ec2v1.EC2NodeClass:
-			f.classes[o.Name] = o
+		case *ec2v1.EC2NodeClass, *eksv1.NodeClass:
+			name, class := capture.ClassOf(o)
+			f.classes[name] = class
 		case *appsv1.DaemonSet:
 			f.daemons[o.Namespace+"/"+o.Name] = fingerprint(o)
 		}
@@ -112,7 +115,7 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 		}
 	}
 	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
-	class, was := r.Cluster.Class(ref), r.was.classes[ref.Name]
+	class, was := r.Cluster.Class(ref), r.was.classes[aws.ClassName(ref)]
 	if class == nil || was == nil || class == was {
 		return ""
 	}
@@ -122,8 +125,8 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 // classDrift says why a node that matched its class before the change no longer does.
 func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string {
 	before := aws.ClassHash(was)
-	if kept := claim.Annotations[ec2v1.AnnotationEC2NodeClassHash]; kept != "" &&
-		claim.Annotations[ec2v1.AnnotationEC2NodeClassHashVersion] == ec2v1.EC2NodeClassHashVersion {
+	hash, version := aws.HashKeys(was)
+	if kept := claim.Annotations[hash]; kept != "" && claim.Annotations[version] == ec2v1.EC2NodeClassHashVersion {
 		before = kept
 	}
 	if before != aws.ClassHash(class) {

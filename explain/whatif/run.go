@@ -22,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
@@ -92,8 +93,8 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	})
 	classes := map[string]*ec2v1.EC2NodeClass{}
 	for _, o := range objects {
-		if class, ok := o.(*ec2v1.EC2NodeClass); ok {
-			classes[class.Name] = class
+		if name, class := capture.ClassOf(o); class != nil {
+			classes[name] = class
 		}
 	}
 	in.Cluster.SetClasses(classes)

@@ -11,7 +11,7 @@ import (
 type Instance struct {
 	ID         string
 	ProviderID string
-	Name       string // private DNS name: the Node's name
+	Name       string // the Node's name, as NodeName says
 	IP         netip.Addr
 	Type       *catalog.Type // nil if unknown: such an instance joins no cluster
 	Zone       string

@@ -34,6 +34,7 @@ type kubelet struct {
 	EvictionHard   map[string]string
 	RAID0          bool  // the node's disk is its local NVMe
 	Bottlerocket   bool  // else Amazon Linux 2023
+	NamedByID      bool  // the Node has the instance's ID as its name, as EKS Auto Mode's
 	RootDisk       int64 // of the instance, bytes; 0 = the image's default
 }
 
@@ -217,6 +218,7 @@ type settings struct {
 	Settings struct {
 		Kubernetes struct {
 			ClusterName    string            `toml:"cluster-name"`
+			NameSource     string            `toml:"hostname-override-source"` // private-dns-name or instance-id
 			MaxPods        int               `toml:"max-pods"`
 			NodeLabels     map[string]string `toml:"node-labels"`
 			NodeTaints     map[string]any    `toml:"node-taints"` // "VALUE:EFFECT", or a list of them
@@ -237,6 +239,7 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	from := s.Settings.Kubernetes
 	k = kubelet{
 		Cluster: from.ClusterName, Labels: from.NodeLabels, MaxPods: from.MaxPods, Bottlerocket: true,
+		NamedByID:    from.NameSource == "instance-id",
 		KubeReserved: from.KubeReserved, SystemReserved: from.SystemReserved, EvictionHard: from.EvictionHard,
 	}
 	for _, key := range slices.Sorted(maps.Keys(from.NodeTaints)) {
@@ -255,9 +258,20 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	return k, true, nil
 }
 
+// NodeName returns the name with which an instance registers: its private DNS name, or its ID if the user data say so.
+func NodeName(userData []byte, privateDNS, id string) string {
+	if k, found, err := bottlerocketSettings(userData); found && err == nil && k.NamedByID {
+		return id
+	}
+	return privateDNS
+}
+
 // osImage returns the name of the instance's operating system.
 func (k kubelet) osImage() string {
-	if k.Bottlerocket {
+	switch {
+	case k.NamedByID:
+		return "Bottlerocket (EKS Auto) (simulated)"
+	case k.Bottlerocket:
 		return "Bottlerocket OS (simulated)"
 	}
 	return "Amazon Linux 2023 (simulated)"

@@ -101,6 +101,9 @@ func TokenFile(dir, listener string) string { return filepath.Join(dir, "tokens"
 // RegionFile remembers in which region a cluster lives: its machines are there.
 func RegionFile(dir string) string { return filepath.Join(dir, "region", "name") }
 
+// AutoModeFile remembers which built-in NodePools of EKS Auto Mode a cluster has; there is none for other clusters.
+func AutoModeFile(dir string) string { return filepath.Join(dir, "region", "auto-mode") }
+
 // EngineUsage is of the flag --engine.
 const EngineUsage = "how pods of FargateProfiles run: auto (KVM if a guest boots with it, else TCG), kvm, tcg, or " +
 	"namespace: no virtual machines and NO security boundary, for machines that cannot have any, and for profiles " +

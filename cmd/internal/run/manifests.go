@@ -17,7 +17,8 @@ import (
 
 // newCRDs prints what `nodeless run` needs a cluster to have.
 func newCRDs() *cobra.Command {
-	return &cobra.Command{
+	var auto bool
+	c := &cobra.Command{
 		Use:     "crds",
 		Short:   "Print the custom resource definitions, for kubectl apply",
 		Example: "  nodeless crds | kubectl apply --server-side -f -",
@@ -26,22 +27,32 @@ Karpenter and EC2NodeClass of its AWS provider, unchanged, and FargateProfile,
 MicroVMHost, MicroVM and DecisionLog of Nodeless.
 
 A cluster with Karpenter's definitions of the same version needs only those of
-Nodeless. "nodeless up" installs all of them.`,
+Nodeless. "nodeless up" installs all of them.
+
+With --auto-mode it adds NodeClass and CNINode of EKS Auto Mode, and prints a
+NodePool that keeps Auto Mode's rules. EKS clusters with Auto Mode have AWS's
+own definitions: do not replace them.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			definitions := crds.All()
+			if auto {
+				definitions = crds.AutoMode()
+			}
 			var objects []client.Object
-			for _, d := range crds.All() {
+			for _, d := range definitions {
 				objects = append(objects, d)
 			}
 			return printManifest(cmd.OutOrStdout(), objects)
 		},
 	}
+	c.Flags().BoolVar(&auto, "auto-mode", false, `print the definitions of a cluster for "nodeless run --auto-mode"`)
+	return c
 }
 
 // newRBAC prints what the controller may do.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
-	var surge, view, hosts, page bool
+	var surge, view, hosts, page, auto bool
 	var user, account string
 	c := &cobra.Command{
 		Use:   "rbac",
@@ -68,14 +79,15 @@ service account if one is named.`,
 				return printManifest(cmd.OutOrStdout(), rbac.ViewObjects(subjects...))
 			}
 			var more []rbacv1.PolicyRule
-			if surge {
-				more = append(more, rbac.SurgeRules()...)
-			}
-			if hosts {
-				more = append(more, rbac.HostRules()...)
-			}
-			if page {
-				more = append(more, rbac.PageRules()...)
+			for _, part := range []struct {
+				wanted bool
+				rules  func() []rbacv1.PolicyRule
+			}{
+				{surge, rbac.SurgeRules}, {hosts, rbac.HostRules}, {page, rbac.PageRules}, {auto, rbac.AutoModeRules},
+			} {
+				if part.wanted {
+					more = append(more, part.rules()...)
+				}
 			}
 			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, more...))
 		},
@@ -88,6 +100,8 @@ service account if one is named.`,
 	c.Flags().BoolVar(&page, "page", false,
 		"also allow checking who logs in to the page (nodeless run --page) and what they may list, and "+
 			"reading what the page shows")
+	c.Flags().BoolVar(&auto, "auto-mode", false,
+		"also allow keeping the objects of EKS Auto Mode (nodeless run --auto-mode)")
 	c.Flags().BoolVar(&view, "view", false, "print the role for read-only commands instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: the user to bind the role to")
 	c.Flags().StringVar(&account, "service-account", "",

@@ -4,6 +4,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/admission"
+	"github.com/nodeless/nodeless/controller/automode"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -168,10 +170,14 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		return controller.Options{}, err
 	}
 	var scheduler translate.SchedulerConfig
-	err = s.policy.Scheduler(&scheduler)
+	if err := s.policy.Scheduler(&scheduler); err != nil {
+		return controller.Options{}, err
+	}
+	auto, err := s.autoModeSettings()
 	host, _ := os.Hostname()
 	return controller.Options{
-		Policy: policy, Scheduler: scheduler, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
+		AutoMode: auto,
+		Policy:   policy, Scheduler: scheduler, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
@@ -180,6 +186,23 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
 		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
 	}, err
+}
+
+// autoModeSettings are those of EKS Auto Mode; nil if it is off.
+func (s *settings) autoModeSettings() (*automode.Settings, error) {
+	switch {
+	case s.autoMode == "" && s.autoModeRole == "":
+		return nil, nil
+	case s.autoMode == "":
+		return nil, errors.New("--auto-mode-role: has no effect without --auto-mode; give it the built-in NodePools")
+	case s.autoModeRole == "":
+		return nil, errors.New("--auto-mode: the NodeClass default needs a role; name it with --auto-mode-role")
+	}
+	pools, err := automode.ParsePools(s.autoMode)
+	if err != nil {
+		return nil, fmt.Errorf("--auto-mode: %w", err)
+	}
+	return &automode.Settings{Pools: pools, Class: automode.DiscoveredClass(s.autoModeRole, s.clusterName)}, nil
 }
 
 // Commands are the controller and what it needs in a cluster.

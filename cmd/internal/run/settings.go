@@ -32,6 +32,7 @@ type settings struct {
 	interruptionQueue                       string
 	isolatedVPC, eksControlPlane            bool
 	reservedENIs                            int
+	autoMode, autoModeRole                  string
 	vmMemoryOverhead                        float64
 	amiRefresh, subnetRefresh               time.Duration
 
@@ -130,6 +131,12 @@ func (s *settings) addCluster(f *pflag.FlagSet) {
 	f.Float64Var(&s.vmMemoryOverhead, "vm-memory-overhead-percent", 0.075,
 		"fraction of an instance type's memory that the hypervisor keeps")
 	f.IntVar(&s.reservedENIs, "reserved-enis", 0, "network interfaces of a node that are not for pods")
+	f.StringVar(&s.autoMode, "auto-mode", "",
+		"accept the NodeClass of EKS Auto Mode, and keep the mode's built-in NodePools that are named here, such as "+
+			"general-purpose,system. Not for EKS clusters whose Auto Mode is on: there AWS does that (default: off)")
+	f.StringVar(&s.autoModeRole, "auto-mode-role", "",
+		"IAM role of the nodes of the NodeClass default, with --auto-mode; its subnets and security groups are those "+
+			"with the tag karpenter.sh/discovery: CLUSTER_NAME")
 	f.DurationVar(&s.amiRefresh, "ami-refresh-interval", time.Minute,
 		"how often images are looked up again, at least 1m; images and subnets are looked up together, at the"+
 			" shorter interval")

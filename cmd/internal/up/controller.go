@@ -80,7 +80,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{
 		REST: l.restConfig("nodeless-controller"), Policy: l.o.policy, Gates: l.o.gates, Scheduler: l.o.scheduler,
-		Version: program.Version, Log: l.log,
+		Version: program.Version, Log: l.log, AutoMode: l.o.autoModeSettings(),
 		Clock: clock.Real{}, DataDir: l.o.DataDir, OnReady: ready,
 		OnDecision: func(d cycle.Decision) {
 			if l.o.demo {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -173,13 +174,21 @@ func (l *local) mark() error {
 }
 
 func (l *local) installObjects(_, start context.Context) error {
-	l.p.Begin("Node pool general-purpose")
 	cfg := l.restConfig("nodeless-setup")
-	if err := crds.Apply(start, cfg, append(crds.All(), loadbalancer.CRDs()...)); err != nil {
-		return err
-	}
 	var err error
 	if l.client, err = newClient(cfg); err != nil {
+		return err
+	}
+	if l.o.autoPools != nil {
+		l.p.Begin("EKS Auto Mode: NodePools %s", strings.Join(l.o.autoPools, ", "))
+		if err := crds.Apply(start, cfg, append(crds.AutoMode(), loadbalancer.CRDs()...)); err != nil {
+			return err
+		}
+		l.p.Done("the controller keeps them")
+		return nil
+	}
+	l.p.Begin("Node pool general-purpose")
+	if err := crds.Apply(start, cfg, append(crds.All(), loadbalancer.CRDs()...)); err != nil {
 		return err
 	}
 	created, err := createMissing(start, l.client, "general-purpose.yaml", l.fit)

@@ -31,7 +31,7 @@ func (l *local) startRegion(run, start context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(l.o.keepTypes(),
+	if err := errors.Join(l.o.keepTypes(), l.o.keepAutoMode(),
 		os.WriteFile(localcluster.RegionFile(l.o.DataDir), []byte(l.o.region+"\n"), 0o600)); err != nil {
 		_ = r.Close()
 		return fmt.Errorf("region: %w", err)

@@ -52,6 +52,8 @@ type upOptions struct {
 	scheduler             translate.SchedulerConfig
 	schedulerDocument     []byte // nil = kube-scheduler's defaults
 	auditLog              string
+	autoMode              string   // built-in NodePools of EKS Auto Mode, separated by commas; "" = it is off
+	autoPools             []string // the same, parsed
 	typesFile             string
 	page                  string
 	pageAsked             bool         // somebody chose it
@@ -85,6 +87,9 @@ stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or
   # A second cluster, until "nodeless down --name b"
   nodeless up --name b --detach
 
+  # EKS Auto Mode: its NodePools and NodeClass instead of Karpenter's
+  nodeless up --auto-mode
+
   # Another region, with nodes that boot as slowly as real ones
   nodeless up --region us-east-1 --boot-time 45s`,
 		Args: cobra.NoArgs,
@@ -97,7 +102,7 @@ stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or
 			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
 				return err
 			}
-			if err := o.settleTypes(); err != nil {
+			if err := cmp.Or(o.settleTypes(), o.settleAutoMode(cmd.Flags())); err != nil {
 				return err
 			}
 			o.pageAsked = cmd.Flags().Changed("page")
@@ -129,6 +134,10 @@ func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.addons, "addons", true,
 		"install EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node "+
 			"(examples/addons.yaml)")
+	f.StringVar(&o.autoMode, "auto-mode", "",
+		"make it a cluster of EKS Auto Mode with these built-in NodePools; the flag alone names "+autoModePools+
+			". It then has no add-ons unless --addons is given")
+	f.Lookup("auto-mode").NoOptDefVal = autoModePools
 	f.BoolVar(&o.clusterAddons, "cluster-addons", false,
 		"also install what production clusters usually run on every node: node-exporter, fluent-bit, "+
 			"ebs-csi-node (examples/cluster-addons.yaml)")

@@ -43,7 +43,8 @@ func (m instances) Watch(ctx context.Context) <-chan nodesim.Event {
 
 func instanceOf(r *region.Region, i region.Instance) nodesim.Instance {
 	return nodesim.Instance{
-		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), Name: i.PrivateDNS, IP: i.PrivateIP,
+		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), IP: i.PrivateIP,
+		Name: nodesim.NodeName(i.UserData, i.PrivateDNS, i.ID),
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
 		RootDisk: i.NodeDiskGiB << 30, Labels: priced(i), Claim: i.Tags[tagClaim],
 	}

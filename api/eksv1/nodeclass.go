@@ -1,0 +1,231 @@
+package eksv1
+
+import (
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NodeClass configures the instances of EKS Auto Mode. What it has no field for, such as the image, is determined for
+// the user: nodes boot Bottlerocket, have the instance ID as their name and take at most 110 pods.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=nodeclasses,scope=Cluster
+// +kubebuilder:printcolumn:name="Role",type=string,JSONPath=`.spec.role`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeClass struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec NodeClassSpec `json:"spec"`
+	// Status shows what the spec was resolved to. EKS shows less: images and their requirements are Nodeless's addition.
+	Status ec2v1.EC2NodeClassStatus `json:"status,omitempty"`
+}
+
+// NodeClassList is a list of node classes.
+//
+// +kubebuilder:object:root=true
+type NodeClassList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeClass `json:"items"`
+}
+
+// NodeClassSpec configures instances.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="must specify exactly one of ['role', 'instanceProfile']"
+type NodeClassSpec struct {
+	// Role is the name or the ARN of the IAM role of nodes.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	Role string `json:"role,omitempty"`
+
+	// InstanceProfile is the name of an instance profile that has the role of nodes.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	InstanceProfile *string `json:"instanceProfile,omitempty"`
+
+	// SubnetSelectorTerms select the subnets of nodes and pods; the terms are ORed.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=30
+	// +required
+	SubnetSelectorTerms []SubnetSelectorTerm `json:"subnetSelectorTerms"`
+
+	// SecurityGroupSelectorTerms select the security groups of nodes and pods; the terms are ORed.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=30
+	// +required
+	SecurityGroupSelectorTerms []SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms"`
+
+	// SNATPolicy says how the source port of traffic that leaves the VPC is chosen. It is accepted for EKS's sake: what
+	// the VPC CNI does is not decided here.
+	//
+	// +kubebuilder:validation:Enum=Random;Disabled
+	// +kubebuilder:default=Random
+	// +optional
+	SNATPolicy string `json:"snatPolicy,omitempty"`
+
+	// NetworkPolicy is what applies to pods that no NetworkPolicy selects. It is accepted as snatPolicy is.
+	//
+	// +kubebuilder:validation:Enum=DefaultAllow;DefaultDeny
+	// +kubebuilder:default=DefaultAllow
+	// +optional
+	NetworkPolicy string `json:"networkPolicy,omitempty"`
+
+	// NetworkPolicyEventLogs turns the logs of network policies on. It is accepted as snatPolicy is.
+	//
+	// +kubebuilder:validation:Enum=Enabled;Disabled
+	// +kubebuilder:default=Disabled
+	// +optional
+	NetworkPolicyEventLogs string `json:"networkPolicyEventLogs,omitempty"`
+
+	// EphemeralStorage is the volume that holds containers, images and logs.
+	//
+	// +kubebuilder:default={}
+	// +optional
+	EphemeralStorage *EphemeralStorage `json:"ephemeralStorage,omitempty"`
+
+	// AdvancedNetworking has further settings of the network.
+	//
+	// +optional
+	AdvancedNetworking *AdvancedNetworking `json:"advancedNetworking,omitempty"`
+
+	// CertificateBundles are certificates that nodes trust.
+	//
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	CertificateBundles []CertificateBundle `json:"certificateBundles,omitempty"`
+
+	// Tags are put on the instances, their volumes and network interfaces.
+	//
+	// +kubebuilder:validation:MaxProperties=50
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) > 0)",message="empty tag keys are not allowed"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('kubernetes.io/cluster/') && !(k in ['eks:eks-cluster-name', 'karpenter.sh/provisioner-name', 'karpenter.sh/nodepool', 'karpenter.sh/nodeclaim', 'karpenter.sh/managed-by', 'eks.amazonaws.com/nodeclass', 'karpenter.k8s.aws/ec2nodeclass']))",message="tag contains a restricted key: it is set by the controller"
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// SubnetSelectorTerm selects subnets by their tags, all of which must match, or by ID.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.tags) != has(self.id)",message="expected exactly one of ['tags', 'id']"
+type SubnetSelectorTerm struct {
+	// Tags of the subnet; the value * matches any.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=20
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+	// ID of the subnet.
+	//
+	// +kubebuilder:validation:Pattern=`^subnet-[0-9a-z]+$`
+	// +optional
+	ID string `json:"id,omitempty"`
+}
+
+// SecurityGroupSelectorTerm selects security groups by their tags, all of which must match, by ID or by name.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.tags), has(self.id), has(self.name)].filter(x, x).size() == 1",message="expected exactly one of ['tags', 'id', 'name']"
+type SecurityGroupSelectorTerm struct {
+	// Tags of the security group; the value * matches any.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=20
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+	// ID of the security group.
+	//
+	// +kubebuilder:validation:Pattern=`^sg-[0-9a-z]+$`
+	// +optional
+	ID string `json:"id,omitempty"`
+	// Name of the security group, which is not its tag Name.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Name string `json:"name,omitempty"`
+}
+
+// EphemeralStorage is a gp3 volume.
+type EphemeralStorage struct {
+	// Size of the volume.
+	//
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-3]|64)T)$`
+	// +kubebuilder:default="80Gi"
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+	// IOPS of the volume.
+	//
+	// +kubebuilder:validation:Minimum=3000
+	// +kubebuilder:validation:Maximum=16000
+	// +kubebuilder:default=3000
+	// +optional
+	IOPS *int64 `json:"iops,omitempty"`
+	// Throughput of the volume in MiB per second.
+	//
+	// +kubebuilder:validation:Minimum=125
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=125
+	// +optional
+	Throughput *int64 `json:"throughput,omitempty"`
+	// KMSKeyID is the ID, alias or ARN of the key that encrypts the volumes; without one AWS's own does.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +optional
+	KMSKeyID *string `json:"kmsKeyID,omitempty"`
+}
+
+// AdvancedNetworking has further settings of the network.
+type AdvancedNetworking struct {
+	// AssociatePublicIPAddress says whether nodes get a public IPv4 address; by default their subnet decides.
+	//
+	// +optional
+	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
+	// IPv4PrefixSize is how pods get addresses. Auto: in prefixes of 16, which lets every node take 110 pods. 32: one by
+	// one, so that the number of pods follows from the network interfaces of the instance type.
+	//
+	// +kubebuilder:validation:Enum=Auto;"32"
+	// +kubebuilder:default=Auto
+	// +optional
+	IPv4PrefixSize string `json:"ipv4PrefixSize,omitempty"`
+	// HTTPSProxy is the URL of a forward proxy for the node's own traffic.
+	//
+	// +kubebuilder:validation:Pattern=`^https?://[^"\\\s]+$`
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	HTTPSProxy string `json:"httpsProxy,omitempty"`
+	// NoProxy are the hosts, domains and addresses that the node reaches without the proxy.
+	//
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=255
+	// +optional
+	NoProxy []string `json:"noProxy,omitempty"`
+}
+
+// CertificateBundle is certificates that nodes trust.
+type CertificateBundle struct {
+	// Name of the bundle.
+	//
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	// +kubebuilder:validation:MaxLength=64
+	// +required
+	Name string `json:"name"`
+	// Data are PEM certificates in base64.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	// +required
+	Data []byte `json:"data"`
+}

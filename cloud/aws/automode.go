@@ -1,0 +1,170 @@
+package aws
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// autoMaxPods is the most pods that a node of EKS Auto Mode takes, whatever its interfaces allow (Amazon EKS user
+// guide, "Create a Node Class for Amazon EKS", considerations).
+const autoMaxPods = 110
+
+// FromNodeClass returns the EC2NodeClass that a NodeClass of EKS Auto Mode stands for: the same role, subnets, security
+// groups and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume. Its kind remains NodeClass, by
+// which everything else that Auto Mode does differently is recognized. The result shares nothing with the object.
+func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
+	n = n.DeepCopy()
+	class := &ec2v1.EC2NodeClass{
+		TypeMeta:   metav1.TypeMeta{APIVersion: eksv1.GroupVersion.String(), Kind: eksv1.Kind},
+		ObjectMeta: n.ObjectMeta, Status: n.Status,
+		Spec: ec2v1.EC2NodeClassSpec{
+			Role: roleName(n.Spec.Role), InstanceProfile: n.Spec.InstanceProfile, Tags: n.Spec.Tags,
+			AMISelectorTerms: []ec2v1.AMISelectorTerm{{Alias: "bottlerocket@latest"}},
+		},
+	}
+	for _, t := range n.Spec.SubnetSelectorTerms {
+		class.Spec.SubnetSelectorTerms = append(class.Spec.SubnetSelectorTerms,
+			ec2v1.SubnetSelectorTerm{Tags: t.Tags, ID: t.ID})
+	}
+	for _, t := range n.Spec.SecurityGroupSelectorTerms {
+		class.Spec.SecurityGroupSelectorTerms = append(class.Spec.SecurityGroupSelectorTerms,
+			ec2v1.SecurityGroupSelectorTerm{Tags: t.Tags, ID: t.ID, Name: t.Name})
+	}
+	class.Spec.BlockDeviceMappings = autoDisks(n.Spec.EphemeralStorage)
+	network := n.Spec.AdvancedNetworking
+	if network == nil {
+		network = &eksv1.AdvancedNetworking{}
+	}
+	class.Spec.AssociatePublicIPAddress = network.AssociatePublicIPAddress
+	if network.IPv4PrefixSize != "32" { // see autoPods
+		class.Spec.Kubelet = &ec2v1.KubeletConfiguration{MaxPods: awssdk.Int32(autoMaxPods)}
+	}
+	if text := autoSettings(network, n.Spec.CertificateBundles); text != "" {
+		class.Spec.UserData = &text
+	}
+	return class
+}
+
+// roleName returns the name of a role that may be given by its ARN, as arn:aws:iam::111122223333:role/path/NAME.
+func roleName(role string) string {
+	if strings.HasPrefix(role, "arn:") {
+		return role[strings.LastIndex(role, "/")+1:]
+	}
+	return role
+}
+
+// autoDisks returns Bottlerocket's two volumes. The defaults are those of the definition, for objects that were written
+// before it had them.
+func autoDisks(s *eksv1.EphemeralStorage) []*ec2v1.BlockDeviceMapping {
+	if s == nil {
+		s = &eksv1.EphemeralStorage{}
+	}
+	disks := defaultDisks(ec2v1.AMIFamilyBottlerocket)
+	for _, d := range disks {
+		d.EBS.KMSKeyID = s.KMSKeyID
+	}
+	size := resource.MustParse("80Gi")
+	data := disks[1].EBS
+	data.VolumeSize = cmp.Or(s.Size, &size)
+	data.IOPS = cmp.Or(s.IOPS, awssdk.Int64(3000))
+	data.Throughput = cmp.Or(s.Throughput, awssdk.Int64(125))
+	return disks
+}
+
+// autoSettings returns Bottlerocket's settings for a proxy and for certificates (bottlerocket.dev, "settings.network"
+// and "settings.pki"); "" if there are none.
+func autoSettings(network *eksv1.AdvancedNetworking, bundles []eksv1.CertificateBundle) string {
+	var out strings.Builder
+	if network.HTTPSProxy != "" {
+		fmt.Fprintf(&out, "[settings.network]\nhttps-proxy = %q\n", network.HTTPSProxy)
+		if len(network.NoProxy) > 0 {
+			quoted := make([]string, len(network.NoProxy))
+			for i, host := range network.NoProxy {
+				quoted[i] = fmt.Sprintf("%q", host)
+			}
+			fmt.Fprintf(&out, "no-proxy = [%s]\n", strings.Join(quoted, ", "))
+		}
+	}
+	for _, b := range bundles {
+		data := base64.StdEncoding.EncodeToString(b.Data)
+		fmt.Fprintf(&out, "\n[settings.pki.%s]\ndata = %q\ntrusted = true\n", b.Name, data)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// isAuto reports whether a class stands for a NodeClass of EKS Auto Mode.
+func isAuto(class *ec2v1.EC2NodeClass) bool {
+	return class.Kind == eksv1.Kind && strings.HasPrefix(class.APIVersion, eksv1.GroupVersion.Group+"/")
+}
+
+// autoPods returns how many pods a node of Auto Mode takes: what its interfaces can give addresses to, 110 at most.
+func autoPods(t *catalog.Type, prefixes bool) int64 {
+	return min(catalog.MaxPods(t, 0, prefixes), autoMaxPods)
+}
+
+// autoKeys returns typeKeys by the names that they have in Auto Mode.
+func autoKeys() map[string]bool {
+	out := map[string]bool{eksv1.LabelComputeType: true}
+	for key := range typeKeys {
+		out[eksv1.Label(key)] = true
+	}
+	return out
+}
+
+// autoLabels returns the labels of a type by the names that they have in Auto Mode, and that of Auto Mode itself.
+func autoLabels(labels map[string]string) map[string]string {
+	out := map[string]string{eksv1.LabelComputeType: eksv1.ComputeTypeAuto}
+	for key, value := range labels {
+		out[eksv1.Label(key)] = value
+	}
+	return out
+}
+
+// autoFamilies are the instance families that EKS Auto Mode launches (Amazon EKS user guide, "Learn about Amazon EKS
+// Auto Mode Managed instances", supported instance reference).
+var autoFamilies = func() map[string]bool {
+	out := map[string]bool{}
+	for family := range strings.FieldsSeq(`
+		c8id c8i c8i-flex c8gd c8gn c8g c8a c8gb c7a c7g c7gn c7gd c7i c7i-flex c6a c6g c6i c6gn c6id c6in c6gd c5 c5a c5d
+		c5ad c5n c4 m8id m8i m8i-flex m8a m8azn m8gn m8gb m8gd m8g m7i m7a m7g m7gd m7i-flex m6a m6i m6in m6g m6idn m6id
+		m6gd m5 m5a m5ad m5n m5dn m5d m5zn m4 r8id r8i r8i-flex r8gn r8gb r8gd r8g r8a r7a r7iz r7gd r7i r7g r6a r6i r6id
+		r6in r6idn r6g r6gd r5 r5n r5a r5dn r5b r5ad r5d r4 t4g t3 t3a t2 z1d x8aedz x8g x8i x2gd i8ge i7i i8g i7ie i4g i4i
+		i3 i3en is4gen d3 d3en im4gn p6-b200 p6-b300 p5 p5e p5en p4d p4de p3dn g7e g6 gr6 g6e g5g g5 g4dn g4ad inf2 inf1
+		trn1 trn1n trn2 hpc8a x2iezn x2iedn x2idn`) {
+		out[family] = true
+	}
+	return out
+}()
+
+// autoSupports reports whether EKS Auto Mode launches a type: one of its families, with more than one CPU, that is not
+// nano, micro or small. A type that is not AWS's is always supported.
+func autoSupports(t *ec2types.InstanceTypeInfo) bool {
+	name := string(t.InstanceType)
+	if _, known := catalog.Lookup(name); !known {
+		return true
+	}
+	family, size, _ := strings.Cut(name, ".")
+	return autoFamilies[family] && cpus(t) > 1 && !slices.Contains([]string{"nano", "micro", "small"}, size)
+}
+
+// nodeLabels returns the labels of a type's instances: EC2's, and those that the options add.
+func (a *account) nodeLabels(t *ec2types.InstanceTypeInfo) map[string]string {
+	labels := typeLabels(t, a.o.AWS.Region)
+	if a.o.TypeLabels != nil {
+		maps.Copy(labels, a.o.TypeLabels(string(t.InstanceType)))
+	}
+	return labels
+}

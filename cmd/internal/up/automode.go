@@ -1,0 +1,61 @@
+//go:build !noplane
+
+package up
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/controller/automode"
+)
+
+// autoModePools are the NodePools of --auto-mode without a value.
+const autoModePools = "general-purpose,system"
+
+// settleAutoMode makes an existing cluster keep the mode in which it was made.
+func (o *upOptions) settleAutoMode(f *pflag.FlagSet) error {
+	kept, err := os.ReadFile(localcluster.AutoModeFile(o.DataDir))
+	if err == nil && !f.Changed("auto-mode") {
+		o.autoMode = strings.TrimSpace(string(kept))
+	}
+	if _, made := os.Stat(localcluster.RegionFile(o.DataDir)); made == nil && err != nil && o.autoMode != "" {
+		return fmt.Errorf("--auto-mode: the cluster in %s was made without it; make another cluster with --data-dir",
+			o.DataDir)
+	}
+	if o.autoMode == "" {
+		if err == nil {
+			return fmt.Errorf("--auto-mode=: the cluster in %s was made with it; leave the flag out, or make another cluster "+
+				"with --data-dir", o.DataDir)
+		}
+		return nil
+	}
+	if o.autoPools, err = automode.ParsePools(o.autoMode); err != nil {
+		return fmt.Errorf("--auto-mode: %w", err)
+	}
+	if !f.Changed("addons") {
+		o.addons = false // they are part of Auto Mode's nodes
+	}
+	return nil
+}
+
+// keepAutoMode remembers the mode for the next start.
+func (o *upOptions) keepAutoMode() error {
+	if o.autoPools == nil {
+		return nil
+	}
+	return os.WriteFile(localcluster.AutoModeFile(o.DataDir), []byte(o.autoMode+"\n"), 0o600)
+}
+
+// autoModeSettings are the controller's; nil if the mode is off. The role and the tags are those of the region.
+func (o *upOptions) autoModeSettings() *automode.Settings {
+	if o.autoPools == nil {
+		return nil
+	}
+	return &automode.Settings{
+		Pools: o.autoPools, Class: automode.DiscoveredClass("nodeless-node", localcluster.EKSName),
+	}
+}
