@@ -48,13 +48,15 @@ type Follower interface {
 type Description struct {
 	Name         string // unique, a valid label value
 	Region, Zone string // "" if unknown
-	Arch         string // as in kubernetes.io/arch
-	Engine       string // KVM, TCG or Namespace
-	Capacity     fargate.Size
-	MaxPods      int
-	Abilities    fargate.Abilities
-	Version      string // of the program that runs pods, for the Node
-	Kernel       string // of the guest
+	// Billed is set if pods cost what AWS Fargate bills in Region; else nothing is known of their price.
+	Billed    bool
+	Arch      string // as in kubernetes.io/arch
+	Engine    string // KVM, TCG or Namespace
+	Capacity  fargate.Size
+	MaxPods   int
+	Abilities fargate.Abilities
+	Version   string // of the program that runs pods, for the Node
+	Kernel    string // of the guest
 	// Address is where other instances reach the host; the zero address for a host on the API server's own instance.
 	Address netip.Addr
 	// Kubelet returns where the API server reaches the kubelet API of the microVM with an address; nil if it cannot.

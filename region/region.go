@@ -1,10 +1,10 @@
 // Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with a finite number of addresses, boot times, throttling and errors.
 //
-// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS and ELB calls whose names they
-// bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the stage
-// (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary). Package
-// region/awsapi serves a Region over AWS's wire protocols.
+// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, ELB and CloudWatch Logs calls
+// whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the
+// stage (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary).
+// Package region/awsapi serves a Region over AWS's wire protocols.
 //
 // A region is deterministic: the same seed and the same calls at the same times give the same instances, addresses,
 // prices and interruptions. It runs on real or virtual time. With a state folder, whatever a method changed survives a
@@ -80,6 +80,7 @@ type Region struct {
 	*queues         // SQS: Queue, QueueDepth, SendMessage, ReceiveMessage, PollMessages, DeleteMessage
 	*profiles       // IAM: Role, InstanceProfile, InstanceProfiles and the calls that change them
 	*cluster        // EKS: Cluster, Clusters; SetCluster
+	*logs           // CloudWatch Logs: LogGroups, LogStreams, LogEvents, PutLogEvents and the calls that change them
 	*tagger         // CreateTags, DeleteTags
 	*loadBalancing  // ELBv2: load balancers, listeners, rules
 	*targetGroups   // ELBv2: target groups, targets and their health
@@ -146,7 +147,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	c := newCore(config, s)
 	r := &Region{
 		core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
-		images: newImages(c), profiles: newProfiles(c),
+		images: newImages(c), profiles: newProfiles(c), logs: newLogs(c),
 	}
 	r.network = newNetwork(c, offers.Zones())
 	r.queues = newQueues(c)

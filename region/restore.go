@@ -47,6 +47,9 @@ func (r *Region) restore() error {
 		{bucketListeners, into(r.loadBalancing.listeners)},
 		{bucketListenerRules, into(r.loadBalancing.rules)},
 		{bucketTargetGroups, into(r.targetGroups.byARN)},
+		{bucketLogGroups, into(r.logs.groups)},
+		{bucketLogStreams, into(r.logs.streams)},
+		{bucketLogBatches, r.logs.restoreBatch},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {

@@ -36,6 +36,9 @@ const (
 
 	bucketInterfaces   = "interfaces"
 	bucketReservations = "reservations"
+	bucketLogGroups    = "log-groups"
+	bucketLogStreams   = "log-streams"
+	bucketLogBatches   = "log-batches"
 )
 
 var buckets = []string{
@@ -43,6 +46,7 @@ var buckets = []string{
 	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
 	bucketInterfaces, bucketReservations,
+	bucketLogGroups, bucketLogStreams, bucketLogBatches,
 }
 
 // Keys of bucketMeta.

@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,7 +71,31 @@ func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = r.Namespace, r.Name
 	pod.Spec = translate.AsCreated(&pod.Spec, nil)
-	return answer{warnings: fargate.Admit(s.o.Profiles(), pod, s.o.Able()).Warnings}, nil
+	warnings := fargate.Admit(s.o.Profiles(), pod, s.o.Able()).Warnings
+	if r.Operation == admissionv1.Update {
+		old := *r
+		old.Object = r.OldObject
+		before, err := templateOf(&old)
+		if err != nil {
+			return answer{}, err
+		}
+		if lost := lostAnnotations(before.Annotations, template.Annotations); lost != "" {
+			warnings = append(warnings, lost)
+		}
+	}
+	return answer{warnings: warnings}, nil
+}
+
+// lostAnnotations returns a warning if a change removes the annotation that keeps pods off Fargate and all others with
+// it, as a widespread JSON patch for CoreDNS does: remove has no value (RFC 6902, section 4.2).
+func lostAnnotations(old, now map[string]string) string {
+	if old[fargate.ComputeType] == "" || len(old) == 1 || len(now) > 0 {
+		return ""
+	}
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(old)), func(key string) bool { return key == fargate.ComputeType })
+	return fmt.Sprintf("This removes all annotations of the pods, %s too: the operation remove of a JSON patch ignores "+
+		"value; to remove one annotation, its path is /spec/template/metadata/annotations/%s",
+		strings.Join(others, ", "), strings.ReplaceAll(fargate.ComputeType, "/", "~1"))
 }
 
 // templateOf returns the template of a workload's pods, nil for other kinds.

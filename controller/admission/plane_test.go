@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -200,6 +201,44 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 	}
 	if d.Spec.Template.Spec.SchedulerName == fargate.SchedulerName {
 		t.Error("on Fargate the template stays as it is")
+	}
+}
+
+// A widespread patch is meant to let CoreDNS onto Fargate, and removes more than that.
+func TestAPatchThatRemovesAllAnnotationsIsAcceptedAndSaid(t *testing.T) {
+	w := start(t)
+	namespace := planetest.Namespace(t, planetest.Start(t))
+	w.setProfiles(profile("demo", namespace))
+	eventually(t, w, namespace, ofProfile("demo"))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "coredns"}}
+	d.Spec.Replicas, d.Spec.Selector = new(int32(0)), &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	d.Spec.Template.Labels, d.Spec.Template.Spec = map[string]string{"a": "b"}, pod(namespace).Spec
+	d.Spec.Template.Annotations = map[string]string{fargate.ComputeType: "ec2", "prometheus.io/scrape": "true"}
+	if err := w.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(text string) []string {
+		t.Helper()
+		w.take()
+		c := d.DeepCopy()
+		if err := w.Patch(t.Context(), c, client.RawPatch(types.JSONPatchType, []byte(text)), client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		if c.Spec.Template.Annotations[fargate.ComputeType] != "" {
+			t.Errorf("annotations %v", c.Spec.Template.Annotations)
+		}
+		return w.take()
+	}
+	const lost = "This removes all annotations of the pods, prometheus.io/scrape too: the operation remove of a JSON patch " +
+		"ignores value; to remove one annotation, its path is " +
+		"/spec/template/metadata/annotations/eks.amazonaws.com~1compute-type"
+	said := patch(`[{"op":"remove","path":"/spec/template/metadata/annotations","value":"eks.amazonaws.com/compute-type"}]`)
+	if !slices.Contains(said, lost) {
+		t.Errorf("warnings %q", said)
+	}
+	said = patch(`[{"op":"remove","path":"/spec/template/metadata/annotations/eks.amazonaws.com~1compute-type"}]`)
+	if slices.Contains(said, lost) {
+		t.Errorf("warnings %q", said)
 	}
 }
 

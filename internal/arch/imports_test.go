@@ -107,7 +107,8 @@ func rules() []rule {
 			name: "client-go and controller-runtime stay out of engine, catalog, cloud, the region and the simulation",
 			why:  "these rooms must be usable without a cluster",
 			in: func(p pkg) bool {
-				return under(p.rel(), "api", "catalog", "cloud", "engine", "lab/sim", "region") && !under(p.rel(), "region/nodesim")
+				return under(p.rel(), "api", "catalog", "cloud", "engine", "lab/sim", "region") &&
+					!under(p.rel(), "region/nodesim", "region/incluster")
 			},
 			forbid: func(path string) bool {
 				return strings.HasPrefix(path, "k8s.io/client-go") || strings.HasPrefix(path, "sigs.k8s.io/controller-runtime")
@@ -131,8 +132,8 @@ func rules() []rule {
 		{
 			name:   "the region does not know who uses it",
 			why:    "it stands in for AWS: whatever works against it must have come over the wire",
-			in:     func(p pkg) bool { return under(p.rel(), "region") && !under(p.rel(), "region/nodesim") },
-			forbid: forbidOurs("cloud", "engine", "controller", "plane", "region/nodesim", "cmd"),
+			in:     func(p pkg) bool { return under(p.rel(), "region") && !under(p.rel(), "region/nodesim", "region/incluster") },
+			forbid: forbidOurs("cloud", "engine", "controller", "plane", "region/nodesim", "region/incluster", "cmd"),
 		},
 		{
 			name: "only cmd and tests import the embedded control plane",

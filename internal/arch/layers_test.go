@@ -27,7 +27,7 @@ var layers = []layer{
 		},
 	},
 	{"translation between Kubernetes objects and engine types", []string{"controller/translate"}},
-	{"parts of the controller, and microVMs", []string{"controller", "explain/record/store", "microvm", "region/nodesim"}},
+	{"parts of the controller, and microVMs", []string{"controller", "explain/record/store", "microvm", "region/nodesim", "region/incluster"}},
 	{"the embedded control plane", []string{"plane"}},
 	{"explanations", []string{"explain"}},
 	{"views", []string{"view"}},

@@ -13,6 +13,8 @@ import (
 const (
 	// ProfileLabel names the profile of a pod. A user sets it to choose among several profiles that select the pod.
 	ProfileLabel = "eks.amazonaws.com/fargate-profile"
+	// NameAnnotation is a profile's name at EKS, which takes capitals and underscores, if it is not the object's.
+	NameAnnotation = "nodeless.sh/eks-name"
 	// ComputeType is an annotation of pods, with the value ec2 for pods that no profile may select, and a label and
 	// taint of Nodes, with the value fargate.
 	ComputeType        = "eks.amazonaws.com/compute-type"

@@ -62,12 +62,15 @@ func (s *LogSection) Value(key string) string {
 	return ""
 }
 
-// NeedsAWS reports whether a section is an output to an AWS service. Elasticsearch and OpenSearch are such services if
-// they accept AWS signatures only.
-func (s *LogSection) NeedsAWS() bool {
+// cloudWatchOutputs are the outputs to CloudWatch Logs: Fluent Bit's own, and the plugin in Go that it replaces.
+var cloudWatchOutputs = []string{"cloudwatch_logs", "cloudwatch"}
+
+// NeedsAWS reports whether a section is an output to an AWS service that hosts with these abilities do not reach.
+// Elasticsearch and OpenSearch are such services if they accept AWS signatures only.
+func (s *LogSection) NeedsAWS(able Abilities) bool {
 	name := strings.ToLower(s.Value("name"))
 	switch {
-	case s.Kind != "OUTPUT":
+	case s.Kind != "OUTPUT", able.CloudWatch && slices.Contains(cloudWatchOutputs, name):
 		return false
 	case name == "es" || name == "opensearch":
 		return slices.Contains([]string{"on", "true", "yes", "1"}, strings.ToLower(s.Value("aws_auth")))
@@ -226,7 +229,7 @@ func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, 
 	}
 	elsewhere, here := []string{}, 0
 	for i := range sections {
-		if sections[i].NeedsAWS() {
+		if sections[i].NeedsAWS(able) {
 			elsewhere = append(elsewhere, sections[i].Value("name"))
 		} else if sections[i].Kind == "OUTPUT" {
 			here++

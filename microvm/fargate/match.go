@@ -1,6 +1,7 @@
 package fargate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -27,7 +28,7 @@ func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 			matching = append(matching, p)
 		}
 	}
-	slices.SortFunc(matching, func(a, b *v1alpha1.FargateProfile) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(matching, func(a, b *v1alpha1.FargateProfile) int { return strings.Compare(NameOf(a), NameOf(b)) })
 	wanted := pod.Labels[ProfileLabel]
 	if wanted == "" && len(matching) == 0 || excluded(pod) {
 		return Choice{}
@@ -35,17 +36,21 @@ func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 	if wanted == "" {
 		return chosen(matching, 0)
 	}
-	at := slices.IndexFunc(matching, func(p *v1alpha1.FargateProfile) bool { return p.Name == wanted })
+	named := func(p *v1alpha1.FargateProfile) bool { return p.Name == wanted || NameOf(p) == wanted }
+	at := slices.IndexFunc(matching, named)
 	switch {
 	case at >= 0:
 		return chosen(matching, at)
-	case slices.ContainsFunc(profiles, func(p *v1alpha1.FargateProfile) bool { return p.Name == wanted }):
+	case slices.ContainsFunc(profiles, named):
 		return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted +
 			", but none of its selectors fits the pod: the pod gets no microVM"}
 	}
 	return Choice{Note: "Label " + ProfileLabel + " names FargateProfile " + wanted +
 		", which does not exist: the pod gets no microVM"}
 }
+
+// NameOf returns a profile's name at EKS.
+func NameOf(p *v1alpha1.FargateProfile) string { return cmp.Or(p.Annotations[NameAnnotation], p.Name) }
 
 func chosen(matching []*v1alpha1.FargateProfile, at int) Choice {
 	c := Choice{Profile: matching[at]}

@@ -35,6 +35,7 @@ type Abilities struct {
 	Volumes       []string // kinds of volumes they mount
 	GuestOverhead int64    // bytes of memory that the guest itself needs
 	LogRouter     bool     // they route logs as the ConfigMap aws-logging says
+	CloudWatch    bool     // and reach CloudWatch Logs
 }
 
 // DefaultAbilities returns the abilities of Nodeless's own microVMs.

@@ -43,9 +43,10 @@ func (h *Host) Describe() microvm.Description {
 	s := h.state
 	h.mu.Unlock()
 	d := microvm.Description{
-		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Arch: runtime.GOARCH, Engine: engineOf(s.found),
+		Name: h.o.Name, Region: h.o.Region, Zone: h.o.Zone, Billed: h.o.Billed, Arch: runtime.GOARCH,
+		Engine:   engineOf(s.found),
 		Capacity: h.capacity, MaxPods: maxPods,
-		Abilities: fargate.DefaultAbilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
+		Abilities: h.abilities(), Version: kubeversion.Version, Kernel: s.kernel, Kubelet: h.kubeletAt,
 	}
 	switch {
 	case s.why != nil:
@@ -57,6 +58,12 @@ func (h *Host) Describe() microvm.Description {
 		d.Ready = true
 	}
 	return d
+}
+
+func (h *Host) abilities() fargate.Abilities {
+	able := fargate.DefaultAbilities()
+	able.CloudWatch = h.o.AWS != nil
+	return able
 }
 
 // The pause before the host's abilities are probed again after a failure; it doubles each time.

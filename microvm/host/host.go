@@ -80,6 +80,8 @@ type Options struct {
 	Kubelets *microvm.KubeletEndpoints
 	// Unapproved leaves the approval of serving certificates to others.
 	Unapproved bool
+	// Billed gives the pods the prices of AWS Fargate in Region.
+	Billed bool
 	// Capacity is what microVMs may have together. Zero fields default to this instance's.
 	Capacity fargate.Size
 
@@ -91,6 +93,8 @@ type Options struct {
 	Services func(pod *corev1.Pod) []string
 	// Dial connects the log router to its outputs; nil dials from this instance.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// AWS is the region to whose CloudWatch Logs the log router may send; nil if there is none.
+	AWS *logs.AWS
 
 	// Pauses between attempts; the defaults are the kubelet's.
 	Pauses Pauses
@@ -215,7 +219,7 @@ func New(o Options) (_ *Host, err error) {
 			return nil, err
 		}
 	}
-	h.router, err = logs.New(logs.Options{Dir: filepath.Join(o.Dir, LogRouterDir), Dial: o.Dial, Log: o.Log})
+	h.router, err = logs.New(logs.Options{Dir: filepath.Join(o.Dir, LogRouterDir), Dial: o.Dial, Log: o.Log, AWS: o.AWS})
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (h *Host) followLogging(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), namespaces.HasSynced, configMaps.HasSynced) {
 		return
 	}
-	able := fargate.Abilities{LogRouter: true}
+	able := h.abilities()
 	var last *corev1.ConfigMap
 	for first := true; ; first = false {
 		namespace, _ := only(namespaces).(*corev1.Namespace)

@@ -26,14 +26,14 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 	if err != nil {
 		return nil, len(records), nil //nolint:nilerr // it would fail again
 	}
-	for _, d := range deliveries {
+	for i, d := range deliveries {
 		if d.File != "" {
 			if err := r.files.append(d.File, d.Body); err != nil {
 				return records, 0, err
 			}
 			continue
 		}
-		answer, err := r.post(ctx, out, d)
+		answer, err := r.send(ctx, out, d)
 		var bad *refusal
 		if errors.As(err, &bad) {
 			r.o.Log.Warn("an output refused records", "output", out.String(), "to", out.To, "status", bad.status,
@@ -42,7 +42,7 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 			continue
 		}
 		if err != nil {
-			return records, 0, err
+			return rest(records, deliveries[i:]), refused, err
 		}
 		indexes, rejected, why := out.Answer(answer, d.Records)
 		if rejected > 0 {
@@ -57,6 +57,27 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 		refused += rejected
 	}
 	return nil, refused, nil
+}
+
+// rest returns the records of deliveries.
+func rest(records []*pipeline.Record, deliveries []pipeline.Delivery) []*pipeline.Record {
+	if deliveries[0].Of == nil { // one delivery has them all
+		return records
+	}
+	var left []*pipeline.Record
+	for _, d := range deliveries {
+		for _, i := range d.Of {
+			left = append(left, records[i])
+		}
+	}
+	return left
+}
+
+func (r *Router) send(ctx context.Context, out *pipeline.Output, d pipeline.Delivery) ([]byte, error) {
+	if d.Call != nil {
+		return r.callAWS(ctx, d)
+	}
+	return r.post(ctx, out, d)
 }
 
 // refusal is an answer that would be the same to the same request.

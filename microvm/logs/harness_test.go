@@ -103,6 +103,7 @@ type bench struct {
 	router *Router
 	route  *Route
 	log    *memory
+	aws    *AWS
 
 	mu   sync.Mutex
 	told []string
@@ -123,7 +124,7 @@ func (b *bench) begin() {
 	var err error
 	b.router, err = New(Options{
 		Dir: b.dir, Flush: time.Millisecond, Retry: time.Millisecond,
-		MaxRetry: 10 * time.Millisecond, Save: time.Hour,
+		MaxRetry: 10 * time.Millisecond, Save: time.Hour, AWS: b.aws,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -175,7 +176,7 @@ func (b *bench) configure(data map[string]string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	p, err := pipeline.New(sections)
+	p, err := pipeline.New(sections, fargate.Abilities{CloudWatch: true})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 	"github.com/nodeless/nodeless/microvm/sandbox"
@@ -55,6 +57,14 @@ type Options struct {
 	// killed. Default 5 s.
 	Save time.Duration
 	Log  *slog.Logger // default: slog.Default
+	// AWS is where outputs to CloudWatch Logs send; nil if there is no AWS.
+	AWS *AWS
+}
+
+// AWS is an AWS region, real or simulated.
+type AWS struct {
+	Endpoint, Region string // "https://logs.us-west-2.amazonaws.com", "us-west-2"
+	Credentials      aws.Credentials
 }
 
 // Router routes the logs of pods. It is safe for concurrent use.

@@ -167,5 +167,10 @@ func (h *hosts) abilities() fargate.Abilities {
 			return d.Abilities
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if d := all[name]; len(d.Abilities.Volumes) > 0 { // it is not ready yet
+			return d.Abilities
+		}
+	}
 	return fargate.DefaultAbilities()
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
@@ -73,6 +75,10 @@ func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fa
 	}
 }
 
+// labelPrice tells eks-node-viewer, and the views here, what an hour of a Node costs in dollars (eks-node-viewer,
+// pkg/client/controller.go).
+const labelPrice = "eks-node-viewer/instance-price"
+
 // hostLabels returns the labels that the host determines.
 func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	labels := map[string]string{
@@ -81,6 +87,10 @@ func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 		// Fargate's Nodes have no instance type; here it is the size, for the column TYPE of NodeClaims.
 		corev1.LabelInstanceTypeStable: strings.ReplaceAll(size.String(), " ", "-"),
 		corev1.LabelTopologyZone:       host.Zone, corev1.LabelTopologyRegion: host.Region,
+	}
+	micros, ok := catalog.FargateHour(host.Region, size.MilliCPU, size.MemoryBytes, size.StorageBytes)
+	if ok && host.Billed {
+		labels[labelPrice] = strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64)
 	}
 	maps.DeleteFunc(labels, unknown)
 	return labels

@@ -120,7 +120,8 @@ func (s *Scheduler) RemoveHost(name string) {
 	}
 }
 
-// Abilities returns what pods can rely on: the abilities of the first ready host by name, or the default ones.
+// Abilities returns what pods can rely on: the abilities of the first ready host by name, else of the first host, else
+// the default ones.
 func (s *Scheduler) Abilities() fargate.Abilities { return s.hosts.abilities() }
 
 // Run works until ctx is done. The cache must be synced.

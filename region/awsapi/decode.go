@@ -37,13 +37,13 @@ func (c *call) decode(in any) error {
 	case c.protocol == protocolQuery:
 		return c.parameters.decode(reflect.ValueOf(in).Elem())
 	case len(strings.TrimSpace(string(c.body))) == 0:
-		return nil
+		return setMembers(in, c.members)
 	}
 	if err := json.Unmarshal(c.body, in); err != nil {
 		return failure(http.StatusBadRequest, "SerializationException",
 			fmt.Sprintf("the request body cannot be read: %v", err))
 	}
-	return nil
+	return setMembers(in, c.members)
 }
 
 // parameter is a node of the tree that the parameters of the query protocols form. Dots separate structures from their

@@ -1,5 +1,6 @@
 // Package awsapi is the HTTP face of a simulated region: it speaks the wire protocols of EC2, IAM, STS, SSM, SQS, EKS,
-// ELB (version 2) and Price List on one loopback port, so that any AWS client runs against the simulation with
+// ELB (version 2), CloudWatch Logs and Price List on one loopback port, so that any AWS client runs against the
+// simulation with
 //
 //	AWS_ENDPOINT_URL=http://127.0.0.1:PORT AWS_REGION=<the region's name> AWS_ACCESS_KEY_ID=any AWS_SECRET_ACCESS_KEY=any
 //
@@ -11,7 +12,7 @@
 //
 //	EC2 (2016-11-15), IAM (2010-05-08), STS (2011-06-15),
 //	ELB (2015-12-01)                                      query protocol: form in, XML out
-//	SSM, Pricing                                          JSON 1.1, X-Amz-Target
+//	SSM, Pricing, CloudWatch Logs                         JSON 1.1, X-Amz-Target
 //	SQS                                                   JSON 1.0, and the query protocol (2012-11-05) of older clients
 //	EKS                                                   REST and JSON
 //

@@ -1,69 +1,86 @@
 package awsapi
 
 import (
+	"context"
 	"encoding/base64"
-	"net/http"
-	"strings"
+	"fmt"
+	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/nodeless/nodeless/region"
 )
 
-// eksKinds maps the names in paths below a cluster to EKS's kinds (EKS API reference 2017-11-01).
-var eksKinds = map[string]string{
-	"": "Cluster", "access-entries": "AccessEntry", "addons": "Addon", "fargate-profiles": "FargateProfile",
-	"identity-provider-configs": "IdentityProviderConfig", "insights": "Insight", "node-groups": "Nodegroup",
-	"pod-identity-associations": "PodIdentityAssociation", "updates": "Update",
+// Kubernetes is what EKS keeps in the cluster itself: its Fargate profiles are objects there, and its add-ons run
+// there. Objects have a UID and lack what EKS adds, the cluster's name and the ARN.
+type Kubernetes interface {
+	// FargateProfiles returns all profiles, by whichever API they were created.
+	FargateProfiles(context.Context) ([]FargateProfile, error)
+	// CreateFargateProfile creates a profile. ErrExists if there is one whose object has the name.
+	CreateFargateProfile(context.Context, types.FargateProfile) error
+	// DeleteFargateProfile begins to delete a profile, which is DELETING until its pods are gone.
+	DeleteFargateProfile(ctx context.Context, name string) error
+	// TagFargateProfile replaces a profile's tags.
+	TagFargateProfile(ctx context.Context, name string, tags map[string]string) error
+	// Addons returns the add-ons that are installed.
+	Addons(context.Context) ([]Addon, error)
 }
 
-// eksAction returns the operation of an EKS request by method and path, served or not; "" if the path is not EKS's.
-func eksAction(req *http.Request) string {
-	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/") // clusters[/NAME[/KIND[/NAME]]]
-	if path[0] != "clusters" || len(path) > 4 {
-		return ""
-	}
-	kind := ""
-	if len(path) > 2 {
-		kind = path[2]
-	}
-	noun, one := eksKinds[kind], len(path)%2 == 0
-	switch {
-	case noun == "":
-		return ""
-	case req.Method == http.MethodGet && one:
-		return "Describe" + noun
-	case req.Method == http.MethodGet:
-		return "List" + strings.TrimSuffix(noun, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(noun, "y")]
-	case req.Method == http.MethodPost && !one:
-		return "Create" + noun
-	case req.Method == http.MethodPost:
-		return "Update" + noun
-	case req.Method == http.MethodDelete && one:
-		return "Delete" + noun
-	}
-	return ""
+// FargateProfile is a profile as the cluster holds it.
+type FargateProfile struct {
+	types.FargateProfile
+	UID string
 }
 
-func describeCluster(c *call, _ *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
-	k, err := c.region.Cluster(strings.TrimPrefix(c.path, "/clusters/"))
+// Addon is an add-on as the cluster runs it.
+type Addon struct {
+	types.Addon
+	UID string
+}
+
+// kubernetes is the EKS of a server.
+type kubernetes struct {
+	Kubernetes
+	mu sync.Mutex // held while a profile is created or deleted: the cluster is looked at before
+}
+
+// inCluster returns the Kubernetes of a cluster.
+func (c *call) inCluster(cluster *string) (*kubernetes, error) {
+	if _, err := c.region.Cluster(aws.ToString(cluster)); err != nil {
+		return nil, err
+	}
+	if c.kubernetes.Kubernetes == nil {
+		return nil, failure(400, "InvalidRequestException", fmt.Sprintf(
+			"The simulated region does not serve %s: no cluster runs behind its EKS; use nodeless up", c.action))
+	}
+	return c.kubernetes, nil
+}
+
+// eksARN returns the ARN of something of a cluster, such as an add-on.
+func (c *call) eksARN(kind string, names ...string) *string {
+	arn := "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":" + kind
+	for _, name := range names {
+		arn += "/" + name
+	}
+	return &arn
+}
+
+func describeCluster(c *call, in *eks.DescribeClusterInput) (*eks.DescribeClusterOutput, error) {
+	k, err := c.region.Cluster(aws.ToString(in.Name))
 	if err != nil {
 		return nil, err
 	}
-	subnets := []string{}
-	for _, s := range c.region.Subnets() {
-		subnets = append(subnets, s.ID)
-	}
 	return &eks.DescribeClusterOutput{Cluster: &types.Cluster{
-		Name: &k.Name, Arn: new("arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":cluster/" + k.Name),
+		Name: &k.Name, Arn: c.eksARN("cluster", k.Name),
 		Version: &k.Version, Endpoint: &k.Endpoint, Status: types.ClusterStatusActive,
 		CertificateAuthority: &types.Certificate{Data: new(base64.StdEncoding.EncodeToString([]byte(k.CA)))},
 		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{
 			ServiceIpv4Cidr: &k.ServiceCIDR, IpFamily: types.IpFamilyIpv4,
 		},
 		ResourcesVpcConfig: &types.VpcConfigResponse{
-			VpcId: new(region.VPCID), SubnetIds: subnets, SecurityGroupIds: []string{},
+			VpcId: new(region.VPCID), SubnetIds: c.subnetIDs(), SecurityGroupIds: []string{},
 			ClusterSecurityGroupId: new(c.region.ClusterSecurityGroup()),
 			EndpointPublicAccess:   true, PublicAccessCidrs: []string{"127.0.0.0/8"},
 		},
@@ -73,7 +90,38 @@ func describeCluster(c *call, _ *eks.DescribeClusterInput) (*eks.DescribeCluster
 	}}, nil
 }
 
+func (c *call) subnetIDs() []string {
+	ids := []string{}
+	for _, s := range c.region.Subnets() {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
 // listClusters has one page: there is one cluster at most.
 func listClusters(c *call, _ *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
 	return &eks.ListClustersOutput{Clusters: append([]string{}, c.region.Clusters()...)}, nil
+}
+
+// listNodegroups is empty: nodes are launched by the controller, none by managed node groups.
+func listNodegroups(c *call, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
+	_, err := c.region.Cluster(aws.ToString(in.ClusterName))
+	return &eks.ListNodegroupsOutput{Nodegroups: []string{}}, err
+}
+
+func describeNodegroup(c *call, in *eks.DescribeNodegroupInput) (*eks.DescribeNodegroupOutput, error) {
+	if _, err := c.region.Cluster(aws.ToString(in.ClusterName)); err != nil {
+		return nil, err
+	}
+	return nil, failure(404, "ResourceNotFoundException",
+		"No node group found for name: "+aws.ToString(in.NodegroupName)+".")
+}
+
+// eksPage returns a page of names; EKS's pages have at most 100.
+func eksPage(names []string, size *int32, token *string) ([]string, *string, error) {
+	names, next, err := page(names, int(aws.ToInt32(size)), 100, aws.ToString(token), func(s string) string { return s })
+	if names == nil {
+		names = []string{}
+	}
+	return names, optional(next), err
 }

@@ -236,10 +236,10 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, output a
 // emptyOutput is the number of fields that the SDK gives the output of a call that returns nothing.
 var emptyOutput = reflect.TypeFor[ec2.CreateTagsOutput]().NumField()
 
-// writeJSON answers a call of a JSON protocol. EKS spells members in lower camel case.
+// writeJSON answers a call of a JSON protocol. EKS and CloudWatch Logs spell members in lower camel case.
 func writeJSON(w http.ResponseWriter, service, requestID string, output any) error {
 	name := func(field string) string { return field }
-	if service == serviceEKS {
+	if service == serviceEKS || service == serviceLogs {
 		name = lowerFirst
 	}
 	body, err := json.Marshal(jsonOf(reflect.ValueOf(output), name))
@@ -254,7 +254,9 @@ func writeJSON(w http.ResponseWriter, service, requestID string, output any) err
 // jsonOf returns an output as encoding/json can write it.
 func jsonOf(v reflect.Value, name func(field string) string) any {
 	v = reflect.Indirect(v)
-	switch {
+	switch t, isTime := v.Interface().(time.Time); {
+	case isTime: // seconds since 1970, as Smithy's JSON protocols write times
+		return float64(t.UnixMilli()) / 1000
 	case isStruct(v):
 		object := map[string]any{}
 		for field, value := range outputFields(v) {

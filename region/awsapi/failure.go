@@ -28,6 +28,7 @@ var statuses = map[string]int{
 	"EntityAlreadyExists":                  http.StatusConflict,
 	"DeleteConflict":                       http.StatusConflict,
 	"LimitExceeded":                        http.StatusConflict,
+	"ResourceInUseException":               http.StatusConflict,
 	"ResourceNotFoundException":            http.StatusNotFound,
 	"AccessDenied":                         http.StatusForbidden,
 	"OptInRequired":                        http.StatusForbidden,

@@ -36,7 +36,8 @@ func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	switch {
 	case req.Header.Get("Smithy-Protocol") == "rpc-v2-cbor":
 		return protocolCBOR
-	case req.Header.Get("X-Amz-Target") != "", service == serviceSSM, service == servicePricing:
+	case req.Header.Get("X-Amz-Target") != "", service == serviceSSM, service == servicePricing,
+		service == serviceLogs:
 		return protocolJSON
 	case restXML[service]:
 		return protocolRESTXML
@@ -58,7 +59,7 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 		return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 	}
 	if service == serviceEKS {
-		if action := eksAction(req); action != "" {
+		if action, _ := eksRequest(req); action != "" {
 			return action
 		}
 	}
@@ -103,6 +104,7 @@ var jsonContent = map[string]string{
 	servicePricing: "application/x-amz-json-1.1",
 	serviceSQS:     "application/x-amz-json-1.0",
 	serviceEKS:     "application/json",
+	serviceLogs:    "application/x-amz-json-1.1",
 }
 
 // queryCodes are the codes SQS had before it spoke JSON; clients still compare them.

@@ -33,8 +33,8 @@ func TestAnActionThatIsNotServedIsRefusedByNameInTheProtocolOfItsService(t *test
 		t.Errorf("EC2 says %s", code)
 	}
 	cluster := "prod"
-	_, err = eks.NewFromConfig(config).ListNodegroups(t.Context(), &eks.ListNodegroupsInput{ClusterName: &cluster})
-	if code := refused(t, err, "ListNodegroups of eks"); code != "UnknownOperationException" {
+	_, err = eks.NewFromConfig(config).ListUpdates(t.Context(), &eks.ListUpdatesInput{Name: &cluster})
+	if code := refused(t, err, "ListUpdates of eks"); code != "UnknownOperationException" {
 		t.Errorf("EKS says %s", code)
 	}
 }
@@ -48,8 +48,12 @@ func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
 		wantType, want                                   string
 	}{
 		{
-			"logs", "POST", "/", "application/x-amz-json-1.1", "Logs_20140328.DescribeLogGroups", "{}",
-			"application/json", `"message":"The simulated region does not serve DescribeLogGroups of logs"`,
+			"logs", "POST", "/", "application/x-amz-json-1.1", "Logs_20140328.StartLiveTail", "{}",
+			"application/x-amz-json-1.1", `"message":"The simulated region does not serve StartLiveTail of logs"`,
+		},
+		{
+			"events", "POST", "/", "application/x-amz-json-1.1", "AWSEvents.ListRules", "{}",
+			"application/json", `"message":"The simulated region does not serve ListRules of events"`,
 		},
 		{
 			"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
@@ -98,11 +102,12 @@ func TestActionsOfEKSHaveTheNamesOfItsReference(t *testing.T) {
 		"GET /clusters": "ListClusters", "POST /clusters": "CreateCluster", "GET /clusters/a": "DescribeCluster",
 		"DELETE /clusters/a":             "DeleteCluster",
 		"GET /clusters/a/access-entries": "ListAccessEntries", "GET /clusters/a/addons/b": "DescribeAddon",
-		"POST /clusters/a/fargate-profiles": "CreateFargateProfile", "GET /clusters/a/dreams": "", "GET /tags/arn": "",
-		"PATCH /clusters/a": "",
+		"POST /clusters/a/fargate-profiles": "CreateFargateProfile", "GET /clusters/a/dreams": "", "PATCH /clusters/a": "",
+		"GET /tags/arn%3Aaws%3Aeks": "ListTagsForResource", "GET /addons/supported-versions": "DescribeAddonVersions",
+		"GET /clusters/a/access-entries/arn%3Arole%2Fa/access-policies": "ListAssociatedAccessPolicies",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		if got := eksAction(httptest.NewRequest(method, path, nil)); got != want {
+		if got, _ := eksRequest(httptest.NewRequest(method, path, nil)); got != want {
 			t.Errorf("%s is %q, want %q", request, got, want)
 		}
 	}

@@ -13,9 +13,10 @@ import (
 
 // place is a fresh us-west-2 in memory on virtual time, with cluster nodeless, and its HTTP face.
 type place struct {
-	region *region.Region
-	clock  *clock.Virtual
-	url    string
+	region     *region.Region
+	clock      *clock.Virtual
+	kubernetes *memoryKubernetes
+	url        string
 }
 
 func newPlace(t *testing.T) place {
@@ -33,8 +34,9 @@ func newPlace(t *testing.T) place {
 	if err := p.region.SetCluster(cluster); err != nil {
 		t.Fatal(err)
 	}
+	p.kubernetes = &memoryKubernetes{clock: p.clock}
 	mux := http.NewServeMux()
-	mux.Handle("/", New(p.region, Options{AdminToken: adminToken}))
+	mux.Handle("/", New(p.region, Options{AdminToken: adminToken, Kubernetes: p.kubernetes}))
 	mux.HandleFunc("POST /advance", func(w http.ResponseWriter, req *http.Request) { // for clients in other languages
 		seconds, err := strconv.Atoi(req.URL.Query().Get("seconds"))
 		if err != nil {

@@ -18,8 +18,12 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// maxBody bounds what a request may carry; EC2's own largest requests (2,000 overrides) stay well below.
-const maxBody = 1 << 20
+// maxBody bounds what a request may carry; EC2's own largest requests (2,000 overrides) stay well below. A batch of log
+// events has up to 1 MiB of messages, which JSON may write with six bytes for one.
+const (
+	maxBody     = 1 << 20
+	maxLogsBody = 7 << 20
+)
 
 // Options configures the HTTP face; the zero value is usable.
 type Options struct {
@@ -27,12 +31,15 @@ type Options struct {
 	Log *slog.Logger
 	// AdminToken is the bearer token of calls below /_nodeless/; "" = all of them are refused.
 	AdminToken string
+	// Kubernetes is the cluster behind EKS; without one, EKS refuses what concerns Fargate profiles and add-ons.
+	Kubernetes Kubernetes
 }
 
 // server translates between wire and region; it has no state.
 type server struct {
-	region *region.Region
-	log    *slog.Logger
+	region     *region.Region
+	kubernetes *kubernetes
+	log        *slog.Logger
 }
 
 // call is one request.
@@ -40,7 +47,9 @@ type call struct {
 	address
 	ctx        context.Context
 	region     *region.Region
+	kubernetes *kubernetes
 	parameters *parameter // query protocols
+	members    url.Values // in the path and the query of REST requests
 	body       []byte     // JSON protocols
 	baseURL    string     // http://host:port the caller used
 	action     string
@@ -49,7 +58,7 @@ type call struct {
 
 // New returns the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
-	s := &server{region: r, log: o.Log}
+	s := &server{region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -146,12 +155,18 @@ func addressOf(req *http.Request, values url.Values) address {
 // read takes the body and the parameters of a request and determines its action; the call is never nil.
 func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	values := req.URL.Query()
-	c := &call{ctx: req.Context(), region: s.region, baseURL: "http://" + req.Host, path: req.URL.Path}
+	c := &call{
+		ctx: req.Context(), region: s.region, kubernetes: s.kubernetes, baseURL: "http://" + req.Host, path: req.URL.Path,
+	}
 	c.address = addressOf(req, values)
 	var err error
-	if c.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody)); err != nil {
+	limit := int64(maxBody)
+	if c.service == serviceLogs {
+		limit = maxLogsBody
+	}
+	if c.body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, limit)); err != nil {
 		return c, failure(http.StatusRequestEntityTooLarge, "RequestEntityTooLarge",
-			"the request body is larger than 1 MiB or was cut off")
+			fmt.Sprintf("the request body is larger than %d MiB or was cut off", limit>>20))
 	}
 	if strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		posted, err := url.ParseQuery(string(c.body))
@@ -166,6 +181,9 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	}
 	c.parameters = newParameters(values)
 	c.action = actionOf(c.protocol, c.service, req, values)
+	if c.service == serviceEKS && c.protocol == protocolREST {
+		_, c.members = eksRequest(req)
+	}
 	return c, s.identify(c, req)
 }
 
@@ -218,6 +236,9 @@ func (s *server) write(w http.ResponseWriter, c *call, output any) error {
 
 func (s *server) writeError(w http.ResponseWriter, c *call, err error) {
 	e, ok := asAPIError(err)
+	if c.service == serviceLogs && e.HTTPStatus < 500 {
+		e = failure(http.StatusBadRequest, e.Code, e.Message) // for every code
+	}
 	if !ok {
 		s.log.Error("simulated region: call failed", "service", c.service, "action", c.action, "error", err)
 	}

@@ -15,6 +15,7 @@ const (
 	serviceSQS     = "sqs"
 	serviceEKS     = "eks"
 	serviceELB     = "elasticloadbalancing" // version 2 alone
+	serviceLogs    = "logs"
 	servicePricing = "pricing"
 )
 
@@ -58,6 +59,7 @@ var targets = map[string]string{
 	"AmazonSSM":           serviceSSM,
 	"AmazonSQS":           serviceSQS,
 	"AWSPriceListService": servicePricing,
+	"Logs_20140328":       serviceLogs,
 }
 
 // versions maps the API version of a query-protocol form to its service.
@@ -78,12 +80,12 @@ func guessService(req *http.Request, values url.Values) string {
 	if s := versions[values.Get("Version")]; s != "" {
 		return s
 	}
-	if req.URL.Path == "/clusters" || strings.HasPrefix(req.URL.Path, "/clusters/") {
+	if action, _ := eksRequest(req); action != "" {
 		return serviceEKS
 	}
 	first, _, _ := strings.Cut(req.Host, ".")
 	switch first {
-	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, servicePricing:
+	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, serviceLogs, servicePricing:
 		return first
 	}
 	return ""

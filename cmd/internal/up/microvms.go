@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -21,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/metricsapi"
 	"github.com/nodeless/nodeless/microvm/network"
 )
@@ -95,9 +97,14 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	name := hostLabel()
 	dir := localcluster.MicroVMDir(l.o.DataDir)
 	return host.Options{
-		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Kube: kube, ClientCA: l.plane.CABundle(), Log: l.log,
+		Dir: dir, Name: name, Region: l.o.region, Zone: l.firstZone(), Billed: true, Kube: kube,
+		ClientCA: l.plane.CABundle(), Log: l.log,
 		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
 		Engine:   engine, Kernel: l.o.guestKernel,
+		AWS: &logs.AWS{
+			Endpoint: l.regionURL, Region: l.o.region,
+			Credentials: awssdk.Credentials{AccessKeyID: "nodeless", SecretAccessKey: "nodeless"},
+		},
 		Images: image.Options{Sources: []string{localcluster.ImageDir(l.o.DataDir)}, Mirrors: mirrors},
 	}, broadcaster.Shutdown, nil
 }

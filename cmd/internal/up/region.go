@@ -16,6 +16,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/awsapi"
+	"github.com/nodeless/nodeless/region/incluster"
 )
 
 func (l *local) startRegion(run, start context.Context) error {
@@ -64,10 +65,15 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if l.regionToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "region")); err != nil {
 		return fmt.Errorf("region: %w", err)
 	}
+	eks, err := incluster.New(l.restConfig("nodeless-eks"), l.log)
+	if err != nil {
+		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
+	}
+	l.spawn(run, "EKS", eks.Run)
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
-		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{Log: l.log, AdminToken: l.regionToken},
-			func(a net.Addr) { listening <- a })
+		return awsapi.Serve(ctx, addr, l.region,
+			awsapi.Options{Log: l.log, AdminToken: l.regionToken, Kubernetes: eks}, func(a net.Addr) { listening <- a })
 	})
 	select {
 	case a := <-listening:

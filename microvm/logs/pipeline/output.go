@@ -30,7 +30,7 @@ type Output struct {
 	answer func(body []byte, records int) (again []int, rejected int, why string)
 }
 
-// Delivery is a request to send or, with File, data to append to a file.
+// Delivery is a request to send, with File data to append to a file, or with Call a call of AWS.
 type Delivery struct {
 	URL    string
 	Header http.Header
@@ -38,12 +38,18 @@ type Delivery struct {
 	// Records is the number of records in Body.
 	Records int
 	File    string // relative, with slashes, and never outside
+
+	// Call is sent to AWS instead; if what it writes to does not exist, Create makes that first. Of are the indexes of
+	// its records.
+	Call   *Call
+	Create []Call
+	Of     []int
 }
 
 // Matches reports whether records with a tag go to the output.
 func (o *Output) Matches(tag string) bool { return o.match(tag) }
 
-// Encode converts records to deliveries, at least one.
+// Encode converts records to deliveries.
 func (o *Output) Encode(records []*Record) ([]Delivery, error) { return o.encode(records) }
 
 // Answer interprets a server's answer: it returns the records to send again, how many were refused for good, and the
@@ -83,6 +89,7 @@ func newOutput(s *section) (*Output, error) {
 var outputs = map[string]func(*Output, *section){
 	"stdout": (*Output).stdout, "file": (*Output).file, "http": (*Output).http, "loki": (*Output).loki,
 	"es": (*Output).bulk, "opensearch": (*Output).bulk,
+	"cloudwatch_logs": (*Output).cloudWatch, "cloudwatch": (*Output).cloudWatch,
 }
 
 // identity returns a hash of a section.

@@ -50,9 +50,9 @@ type filter struct {
 	apply func(r *Record) bool // returns false to drop the record
 }
 
-// New returns the Pipeline of parsed sections. Its error is a sentence without a full stop that says which section is
-// not supported. It contains no values of keys that may be secret.
-func New(sections []fargate.LogSection) (*Pipeline, error) {
+// New returns the Pipeline of parsed sections for hosts with these abilities. Its error is a sentence without a full
+// stop that says which section is not supported. It contains no values of keys that may be secret.
+func New(sections []fargate.LogSection, able fargate.Abilities) (*Pipeline, error) {
 	parsers := map[string]*parser{}
 	for i := range sections {
 		if s := newSection(&sections[i]); s.Kind == "PARSER" {
@@ -73,7 +73,7 @@ func New(sections []fargate.LogSection) (*Pipeline, error) {
 				return nil, err
 			}
 			p.filters = append(p.filters, filter{matcher(s.Value("match")), apply})
-		case s.Kind == "OUTPUT" && s.NeedsAWS():
+		case s.Kind == "OUTPUT" && s.NeedsAWS(able):
 			p.Elsewhere = append(p.Elsewhere, s.Value("name"))
 		case s.Kind == "OUTPUT":
 			o, err := newOutput(s)
@@ -156,7 +156,7 @@ func State(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, confi
 	sections, err := fargate.ParseLogging(configMap.Data)
 	var p *Pipeline
 	if err == nil {
-		p, err = New(sections)
+		p, err = New(sections, able)
 	}
 	if err != nil {
 		return fargate.LogState{

@@ -33,7 +33,7 @@ func compile(t *testing.T, data map[string]string) (*Pipeline, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(sections)
+	return New(sections, fargate.Abilities{})
 }
 
 // through is the record of a line, as JSON; "" if it is dropped.
@@ -234,7 +234,7 @@ func FuzzConfigurations(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := New(sections)
+		p, err := New(sections, fargate.Abilities{})
 		if err != nil {
 			return
 		}

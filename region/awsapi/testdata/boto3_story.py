@@ -300,6 +300,105 @@ def balancers():
     assert elb.describe_listeners(ListenerArns=[])["Listeners"] == []
 
 
+def fargate():
+    eks = client("eks")
+    role = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExecutionRole"
+    subnets = [s["SubnetId"] for s in the_place()]
+    made = eks.create_fargate_profile(
+        clusterName=CLUSTER, fargateProfileName="study_wildcard", podExecutionRoleArn=role, subnets=subnets,
+        selectors=[{"namespace": "study-*", "labels": {"app": "w?b"}}], tags={"team": "shop"})["fargateProfile"]
+    assert made["status"] == "CREATING" and made["createdAt"].year == 2026, made
+    assert made["fargateProfileArn"].startswith("arn:aws:eks:%s:123456789012:fargateprofile/%s/study_wildcard/" % (REGION, CLUSTER)), made
+    selectors = [{"namespace": "kube-system"}]
+    busy = fails("ResourceInUseException", eks.create_fargate_profile, clusterName=CLUSTER, fargateProfileName="kube-system",
+                 podExecutionRoleArn=role, selectors=selectors)
+    assert busy.response["Error"]["Message"] == (
+        "Cannot create Fargate Profile kube-system because cluster %s currently has Fargate profile study_wildcard in status CREATING" % CLUSTER)
+    advance(60)
+    eks.get_waiter("fargate_profile_active").wait(
+        clusterName=CLUSTER, fargateProfileName="study_wildcard", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
+    eks.create_fargate_profile(clusterName=CLUSTER, fargateProfileName="kube-system", podExecutionRoleArn=role, selectors=selectors)
+    advance(60)
+    assert eks.list_fargate_profiles(clusterName=CLUSTER)["fargateProfileNames"] == ["kube-system", "study_wildcard"]
+    first = eks.list_fargate_profiles(clusterName=CLUSTER, maxResults=1)
+    rest = eks.list_fargate_profiles(clusterName=CLUSTER, maxResults=1, nextToken=first["nextToken"])
+    assert first["fargateProfileNames"] + rest["fargateProfileNames"] == ["kube-system", "study_wildcard"]
+    found = eks.describe_fargate_profile(clusterName=CLUSTER, fargateProfileName="study_wildcard")["fargateProfile"]
+    assert found["selectors"] == [{"namespace": "study-*", "labels": {"app": "w?b"}}] and found["subnets"] == subnets, found
+    arn = found["fargateProfileArn"]
+    eks.tag_resource(resourceArn=arn, tags={"cost": "1"})
+    eks.untag_resource(resourceArn=arn, tagKeys=["team"])
+    assert eks.list_tags_for_resource(resourceArn=arn)["tags"] == {"cost": "1"}
+    fails("ResourceNotFoundException", eks.describe_fargate_profile, clusterName=CLUSTER, fargateProfileName="nobody")
+    assert eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"] == []
+    assert eks.list_addons(clusterName=CLUSTER)["addons"] == ["coredns"]
+    assert eks.describe_addon(clusterName=CLUSTER, addonName="coredns")["addon"]["status"] == "DEGRADED"
+    versions = eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.34")["addons"]
+    assert versions[0]["addonVersions"][0]["addonVersion"] == "v1.11.4-eksbuild.2", versions
+    assert eks.describe_addon_versions(addonName="coredns", kubernetesVersion="1.20")["addons"] == []
+    gone = eks.delete_fargate_profile(clusterName=CLUSTER, fargateProfileName="study_wildcard")["fargateProfile"]
+    assert gone["status"] == "DELETING", gone
+    fails("ResourceInUseException", eks.delete_fargate_profile, clusterName=CLUSTER, fargateProfileName="kube-system")
+    advance(60)
+    eks.get_waiter("fargate_profile_deleted").wait(
+        clusterName=CLUSTER, fargateProfileName="study_wildcard", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
+
+
+def logs():
+    logs = client("logs")
+    group = "/aws/eks/nodeless/pods"
+    logs.create_log_group(logGroupName=group)
+    fails("ResourceAlreadyExistsException", logs.create_log_group, logGroupName=group)
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    fails("InvalidParameterException", logs.put_retention_policy, logGroupName=group, retentionInDays=8)
+    found = logs.describe_log_groups(logGroupNamePrefix="/aws/eks")["logGroups"]
+    assert [(g["logGroupName"], g["retentionInDays"]) for g in found] == [(group, 7)], found
+    now = found[0]["creationTime"]
+    streams = ["web-%d" % n for n in range(3)]
+    for n, stream in enumerate(streams):
+        logs.create_log_stream(logGroupName=group, logStreamName=stream)
+        out = logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[
+            {"timestamp": now + 10 * i + n, "message": "%s line %d %s" % (stream, i, "\u00e9\u2028" if i == 7 else "ok")} for i in range(20)])
+        assert "rejectedLogEventsInfo" not in out, out
+    # as aws logs tail reads
+    pages = logs.get_paginator("filter_log_events").paginate(
+        logGroupName=group, startTime=now, interleaved=True, PaginationConfig={"PageSize": 7})
+    events = [e for p in pages for e in p["events"]]
+    assert len(events) == 60 and len({e["eventId"] for e in events}) == 60, len(events)
+    assert [e["timestamp"] for e in events] == sorted(e["timestamp"] for e in events)
+    assert events[0]["logStreamName"] == "web-0" and "web-0 line 7 \u00e9\u2028" in [e["message"] for e in events]
+    some = logs.filter_log_events(logGroupName=group, logStreamNamePrefix="web-1", filterPattern='"line 19" -web-2')["events"]
+    assert [e["message"] for e in some] == ["web-1 line 19 ok"], some
+    # forwards and backwards through a stream
+    page = logs.get_log_events(logGroupName=group, logStreamName="web-1", startFromHead=True, limit=15)
+    assert page["events"][0]["message"] == "web-1 line 0 ok" and len(page["events"]) == 15
+    page = logs.get_log_events(logGroupName=group, logStreamName="web-1", limit=15, nextToken=page["nextForwardToken"])
+    assert [e["message"] for e in page["events"]][-1] == "web-1 line 19 ok" and len(page["events"]) == 5
+    end = logs.get_log_events(logGroupName=group, logStreamName="web-1", nextToken=page["nextForwardToken"])
+    assert end["events"] == [] and end["nextForwardToken"] == page["nextForwardToken"], end
+    back = logs.get_log_events(logGroupName=group, logStreamName="web-1", limit=3, nextToken=page["nextBackwardToken"])
+    assert [e["message"] for e in back["events"]] == ["web-1 line %d ok" % n for n in (12, 13, 14)], back
+    last = logs.get_log_events(logGroupName=group, logStreamName="web-1", limit=1)["events"]
+    assert last[0]["message"] == "web-1 line 19 ok"
+    listed = logs.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, limit=2)
+    assert [s["logStreamName"] for s in listed["logStreams"]] == ["web-2", "web-1"], listed
+    rest = logs.describe_log_streams(logGroupName=group, orderBy="LastEventTime", descending=True, nextToken=listed["nextToken"])
+    assert [s["logStreamName"] for s in rest["logStreams"]] == ["web-0"], rest
+    fails("ResourceNotFoundException", logs.put_log_events, logGroupName=group, logStreamName="nobody",
+          logEvents=[{"timestamp": now, "message": "x"}])
+    fails("ResourceNotFoundException", logs.filter_log_events, logGroupName="nobody")
+    fails("InvalidParameterException", logs.filter_log_events, logGroupName=group, filterPattern="{ $.a = 1 }")
+    too_new = logs.put_log_events(logGroupName=group, logStreamName="web-0", logEvents=[{"timestamp": now + 3 * 3600 * 1000, "message": "x"}])
+    assert too_new["rejectedLogEventsInfo"]["tooNewLogEventStartIndex"] == 0, too_new
+    large = logs.put_log_events(logGroupName=group, logStreamName="web-0", logEvents=[{"timestamp": now, "message": "\u0001" * 1048550}])
+    assert "rejectedLogEventsInfo" not in large, large
+    logs.delete_retention_policy(logGroupName=group)
+    logs.delete_log_stream(logGroupName=group, logStreamName="web-0")
+    logs.delete_log_group(logGroupName=group)
+    assert logs.describe_log_groups()["logGroups"] == []
+
+
 for story in sys.argv[5:]:
-    {"types": types, "prices": prices, "launches": launches, "accounts": accounts, "balancers": balancers}[story]()
+    {"types": types, "prices": prices, "launches": launches, "accounts": accounts,
+     "fargate": fargate, "logs": logs, "balancers": balancers}[story]()
 print("ok")

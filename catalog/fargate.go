@@ -1,0 +1,35 @@
+package catalog
+
+// fargateRate is what AWS Fargate bills for a pod on Linux and x86, in micro-dollars: for a vCPU and for a GB of memory
+// an hour.
+type fargateRate struct{ vcpu, gb int64 }
+
+// fargateRates are by region (AWS Fargate Pricing, https://aws.amazon.com/fargate/pricing/, as in force since January
+// 2019). Regions whose rates could not be checked against a second document are not among them.
+var fargateRates = map[string]fargateRate{
+	"us-east-1": {40_480, 4_445}, "us-east-2": {40_480, 4_445}, "us-west-2": {40_480, 4_445}, "eu-west-1": {40_480, 4_445},
+	"ap-northeast-1": {50_560, 5_530},
+	"sa-east-1":      {69_600, 7_600},
+}
+
+// What Fargate bills for storage, in micro-dollars for a GB an hour, beyond what is included.
+const (
+	fargateStorageGB       = 111
+	fargateStorageIncluded = 20
+)
+
+// FargateHour returns what an hour of a pod of this size costs on AWS Fargate, in micro-dollars; ok is false if the
+// region's rates are not known. A GB is a GiB, as in Fargate's table of sizes. Fargate bills by the second, a minute at
+// least.
+func FargateHour(region string, milliCPU, memoryBytes, storageBytes int64) (micros int64, ok bool) {
+	r, ok := fargateRates[region]
+	if !ok {
+		return 0, false
+	}
+	const gb = 1 << 30
+	sum := float64(milliCPU)/1000*float64(r.vcpu) + float64(memoryBytes)/gb*float64(r.gb)
+	if extra := float64(storageBytes)/gb - fargateStorageIncluded; extra > 0 {
+		sum += extra * fargateStorageGB
+	}
+	return int64(sum + 0.5), true
+}

@@ -1,0 +1,237 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/region"
+)
+
+// memoryKubernetes is a cluster whose profiles take a minute to be created or deleted.
+type memoryKubernetes struct {
+	clock *clock.Virtual
+
+	mu       sync.Mutex
+	profiles []FargateProfile
+	due      map[string]time.Time // of the change under way
+}
+
+func (k *memoryKubernetes) FargateProfiles(context.Context) ([]FargateProfile, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.profiles = slices.DeleteFunc(k.profiles, func(p FargateProfile) bool {
+		return p.Status == types.FargateProfileStatusDeleting && !k.clock.Now().Before(k.due[p.UID])
+	})
+	for i := range k.profiles {
+		if p := &k.profiles[i]; p.Status == types.FargateProfileStatusCreating && !k.clock.Now().Before(k.due[p.UID]) {
+			p.Status = types.FargateProfileStatusActive
+		}
+	}
+	return slices.Clone(k.profiles), nil
+}
+
+func (k *memoryKubernetes) CreateFargateProfile(_ context.Context, p types.FargateProfile) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	p.Status, p.CreatedAt = types.FargateProfileStatusCreating, &now
+	if k.due == nil {
+		k.due = map[string]time.Time{}
+	}
+	uid := "uid-of-" + *p.FargateProfileName
+	k.due[uid] = now.Add(time.Minute)
+	k.profiles = append(k.profiles, FargateProfile{p, uid})
+	return nil
+}
+
+func (k *memoryKubernetes) DeleteFargateProfile(_ context.Context, name string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p := findProfile(k.profiles, name)
+	p.Status, k.due[p.UID] = types.FargateProfileStatusDeleting, k.clock.Now().Add(time.Minute)
+	return nil
+}
+
+func (k *memoryKubernetes) TagFargateProfile(_ context.Context, name string, tags map[string]string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	findProfile(k.profiles, name).Tags = tags
+	return nil
+}
+
+func (k *memoryKubernetes) Addons(context.Context) ([]Addon, error) {
+	now := k.clock.Now()
+	return []Addon{{types.Addon{
+		AddonName: aws.String("coredns"), AddonVersion: aws.String("v1.11.4-eksbuild.2"), Status: types.AddonStatusDegraded,
+		CreatedAt: &now, Owner: aws.String("aws"),
+	}, "uid-of-coredns"}}, nil
+}
+
+// fargateStory is a client of EKS and a profile that it may create.
+func fargateStory(t *testing.T) (place, *eks.Client, func(change func(*eks.CreateFargateProfileInput)) error) {
+	t.Helper()
+	p := newPlace(t)
+	client := eks.NewFromConfig(configFor(p.url, "us-west-2"))
+	return p, client, func(change func(*eks.CreateFargateProfileInput)) error {
+		in := &eks.CreateFargateProfileInput{
+			ClusterName: aws.String("nodeless"), FargateProfileName: aws.String("apps"),
+			PodExecutionRoleArn: aws.String("arn:aws:iam::123456789012:role/pods"),
+			Selectors:           []types.FargateProfileSelector{{Namespace: aws.String("apps")}},
+		}
+		change(in)
+		_, err := client.CreateFargateProfile(t.Context(), in)
+		return err
+	}
+}
+
+func TestWhatIsWrongWithAFargateProfileIsSaidAsEKSSaysIt(t *testing.T) {
+	_, _, create := fargateStory(t)
+	selectors := func(n int) (s []types.FargateProfileSelector) {
+		for i := range n {
+			s = append(s, types.FargateProfileSelector{Namespace: aws.String(fmt.Sprint("n", i))})
+		}
+		return s
+	}
+	labels := map[string]string{}
+	for i := range 6 {
+		labels[fmt.Sprint("k", i)] = "v"
+	}
+	for want, change := range map[string]func(*eks.CreateFargateProfileInput){
+		"ResourceNotFoundException: No cluster found for name: other.": func(in *eks.CreateFargateProfileInput) {
+			in.ClusterName = aws.String("other")
+		},
+		"InvalidParameterException: Fargate Profile requires at least one selector.": func(in *eks.CreateFargateProfileInput) {
+			in.Selectors = nil
+		},
+		"InvalidParameterException: Fargate Profile may not have more than 5 selectors, has 6": func(in *eks.CreateFargateProfileInput) {
+			in.Selectors = selectors(6)
+		},
+		"InvalidParameterException: Fargate Profile must have at least one selector with at least one namespace value.": func(in *eks.CreateFargateProfileInput) {
+			in.Selectors[0].Namespace = nil
+		},
+		"InvalidParameterException: Request contains Selector with more than 5 Label pairs": func(in *eks.CreateFargateProfileInput) {
+			in.Selectors[0].Labels = labels
+		},
+		"InvalidParameterException: The subnet ID 'subnet-1' does not exist": func(in *eks.CreateFargateProfileInput) {
+			in.Subnets = []string{"subnet-1"}
+		},
+		"starts with the reserved prefix: 'eks-'": func(in *eks.CreateFargateProfileInput) {
+			in.FargateProfileName = aws.String("eks-apps")
+		},
+		`fargateProfileName "a b" is invalid`: func(in *eks.CreateFargateProfileInput) {
+			in.FargateProfileName = aws.String("a b")
+		},
+		"is not the ARN of an IAM role": func(in *eks.CreateFargateProfileInput) { in.PodExecutionRoleArn = aws.String("pods") },
+		"has a path other than /": func(in *eks.CreateFargateProfileInput) {
+			in.PodExecutionRoleArn = aws.String("arn:aws:iam::123456789012:role/team/pods")
+		},
+		"could not be assumed because it does not exist": func(in *eks.CreateFargateProfileInput) {
+			in.PodExecutionRoleArn = aws.String("arn:aws:iam::123456789012:role/missing-role")
+		},
+		"do not begin with aws:": func(in *eks.CreateFargateProfileInput) { in.Tags = map[string]string{"aws:a": "b"} },
+	} {
+		if err := create(change); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestAClusterHasTenFargateProfilesAndChangesOneAtATime(t *testing.T) {
+	p, client, create := fargateStory(t)
+	for i := range maxFargateProfiles {
+		name := fmt.Sprint("apps-", i)
+		named := func(in *eks.CreateFargateProfileInput) { in.FargateProfileName = &name }
+		if err := create(named); err != nil {
+			t.Fatal(err)
+		}
+		wantCode(t, create(named), "ResourceInUseException")
+		err := create(func(*eks.CreateFargateProfileInput) {})
+		wantCode(t, err, "ResourceInUseException")
+		p.clock.Advance(time.Minute)
+	}
+	wantCode(t, create(func(*eks.CreateFargateProfileInput) {}), "ResourceLimitExceededException")
+	remove := func(name string) error {
+		_, err := client.DeleteFargateProfile(t.Context(), &eks.DeleteFargateProfileInput{
+			ClusterName: aws.String("nodeless"), FargateProfileName: &name,
+		})
+		return err
+	}
+	wantCode(t, remove("nobody"), "ResourceNotFoundException")
+	if err := remove("apps-3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := remove("apps-3"); err != nil {
+		t.Errorf("deleting it again while it is deleted: %v", err)
+	}
+	if err := remove("apps-4"); err == nil || !strings.Contains(err.Error(), "Cannot delete Fargate Profile apps-4 because "+
+		"cluster nodeless currently has Fargate profile apps-3 in status DELETING") {
+		t.Error(err)
+	}
+	p.clock.Advance(time.Minute)
+	if err := create(func(*eks.CreateFargateProfileInput) {}); err != nil {
+		t.Errorf("one has made room: %v", err)
+	}
+}
+
+// A cluster that nothing runs behind, as in tests of the AWS provider, has no profiles and says so.
+func TestWithoutAClusterBehindEKSProfilesAreRefused(t *testing.T) {
+	_, _, config := memoryRegion(t)
+	_, err := eks.NewFromConfig(config).ListFargateProfiles(t.Context(),
+		&eks.ListFargateProfilesInput{ClusterName: aws.String("prod")})
+	if code := refused(t, err, "ListFargateProfiles"); code != "InvalidRequestException" {
+		t.Error(code)
+	}
+}
+
+func TestAccessEntriesAreTheCreatorNodesAndPodExecutionRoles(t *testing.T) {
+	p, client, create := fargateStory(t)
+	must[region.InstanceProfile](t)(p.region.CreateInstanceProfile("nodes", "", nil))
+	if err := p.region.AddRoleToInstanceProfile("nodes", "node-role"); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(func(*eks.CreateFargateProfileInput) {}); err != nil {
+		t.Fatal(err)
+	}
+	cluster := aws.String("nodeless")
+	all := must[*eks.ListAccessEntriesOutput](t)(client.ListAccessEntries(t.Context(),
+		&eks.ListAccessEntriesInput{ClusterName: cluster})).AccessEntries
+	const arn = "arn:aws:iam::123456789012:"
+	if want := []string{arn + "role/node-role", arn + "role/pods", arn + "root"}; !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+	describe := func(principal string) (*types.AccessEntry, error) {
+		out, err := client.DescribeAccessEntry(t.Context(),
+			&eks.DescribeAccessEntryInput{ClusterName: cluster, PrincipalArn: &principal})
+		if err != nil {
+			return nil, err
+		}
+		return out.AccessEntry, nil
+	}
+	for principal, want := range map[string]string{
+		arn + "role/node-role": "EC2_LINUX system:node:{{EC2PrivateDNSName}} [system:nodes]",
+		arn + "role/pods":      "FARGATE_LINUX system:node:{{SessionName}} [system:node-proxier system:nodes]",
+		arn + "root":           "STANDARD " + arn + "root []",
+	} {
+		e := must[*types.AccessEntry](t)(describe(principal))
+		if got := fmt.Sprint(*e.Type, " ", *e.Username, " ", e.KubernetesGroups); got != want {
+			t.Errorf("%s: %s, want %s", principal, got, want)
+		}
+	}
+	_, err := describe(arn + "role/nobody")
+	wantCode(t, err, "ResourceNotFoundException")
+	policies := must[*eks.ListAssociatedAccessPoliciesOutput](t)(client.ListAssociatedAccessPolicies(t.Context(),
+		&eks.ListAssociatedAccessPoliciesInput{ClusterName: cluster, PrincipalArn: aws.String(arn + "root")}))
+	if len(policies.AssociatedAccessPolicies) != 1 || *policies.AssociatedAccessPolicies[0].PolicyArn != clusterAdmin {
+		t.Errorf("policies %+v", policies.AssociatedAccessPolicies)
+	}
+}

@@ -1,0 +1,52 @@
+// Package incluster is the Kubernetes behind the EKS of a simulated region: a Fargate profile of EKS is an object
+// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round, and add-ons
+// are the workloads that the cluster runs.
+package incluster
+
+import (
+	"context"
+	"log/slog"
+
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/signal"
+	"github.com/nodeless/nodeless/region/awsapi"
+)
+
+// Cluster implements awsapi.Kubernetes. It is safe for concurrent use.
+type Cluster struct {
+	client  client.Client
+	log     *slog.Logger
+	deleted signal.Signal // a profile is to be deleted
+}
+
+var _ awsapi.Kubernetes = (*Cluster)(nil)
+
+// New returns the cluster of a REST configuration, which must be an administrator's. The definitions need not be
+// installed yet: there are no profiles then.
+func New(cfg *rest.Config, log *slog.Logger) (*Cluster, error) {
+	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{client: c, log: log, deleted: signal.New()}, nil
+}
+
+// Run deletes the pods of profiles that are to be deleted, until ctx is done.
+func (c *Cluster) Run(ctx context.Context) error {
+	c.deleted.Set() // what an earlier process began
+	for {
+		select {
+		case <-c.deleted:
+			c.finish(ctx)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
