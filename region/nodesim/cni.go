@@ -93,6 +93,26 @@ func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
 	s.enqueuePods(m.Name)
 }
 
+// startBuiltInCNI configures the VPC CNI of a node of EKS Auto Mode, which has it without a DaemonSet: it gives prefixes,
+// unless the kubelet takes no more pods than the interfaces hold single addresses (ipv4PrefixSize: "32" of the NodeClass).
+func (s *Simulator) startBuiltInCNI(m *Instance) {
+	if m.fake || s.cniOf(m.Name) != cniNone {
+		return
+	}
+	k, err := kubeletOf(*m)
+	if err != nil || !k.NamedByID || !s.setCNI(m, cniRunning, "") {
+		return
+	}
+	single := k.MaxPods < autoMaxPods && int64(k.MaxPods) == catalog.MaxPods(m.Type, 0, false)
+	c := catalog.DefaultCNI()
+	c.PrefixDelegation = !single
+	s.o.Instances.SetCNI(m.ID, c, k.MaxPods)
+}
+
+// autoMaxPods is the most pods that a node of EKS Auto Mode takes (Amazon EKS user guide, "Create a Node Class for Amazon
+// EKS", considerations).
+const autoMaxPods = 110
+
 // stopCNI records that a pod of aws-node has ended.
 func (s *Simulator) stopCNI(pod *corev1.Pod) {
 	if m := s.instance(pod.Spec.NodeName); m != nil {
