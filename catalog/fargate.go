@@ -5,7 +5,8 @@ package catalog
 type fargateRate struct{ vcpu, gb int64 }
 
 // fargateRates are by region (AWS Fargate Pricing, https://aws.amazon.com/fargate/pricing/, as in force since January
-// 2019). Regions whose rates could not be checked against a second document are not among them.
+// 2019). Those of us-east-1, ap-northeast-1 and sa-east-1 were compared with a second document; the other three are of
+// the group of regions for which AWS published the rates of us-east-1. Other regions have no price here.
 var fargateRates = map[string]fargateRate{
 	"us-east-1": {40_480, 4_445}, "us-east-2": {40_480, 4_445}, "us-west-2": {40_480, 4_445}, "eu-west-1": {40_480, 4_445},
 	"ap-northeast-1": {50_560, 5_530},
