@@ -93,8 +93,9 @@ func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
 	s.enqueuePods(m.Name)
 }
 
-// startBuiltInCNI configures the VPC CNI of a node of EKS Auto Mode, which has it without a DaemonSet: it gives prefixes,
-// unless the kubelet takes no more pods than the interfaces hold single addresses (ipv4PrefixSize: "32" of the NodeClass).
+// startBuiltInCNI configures the VPC CNI of a node of EKS Auto Mode, which has it without a DaemonSet: it gives
+// prefixes, unless the kubelet takes no more pods than the interfaces hold single addresses (ipv4PrefixSize: "32" of
+// the NodeClass).
 func (s *Simulator) startBuiltInCNI(m *Instance) {
 	if m.fake || s.cniOf(m.Name) != cniNone {
 		return
@@ -109,8 +110,8 @@ func (s *Simulator) startBuiltInCNI(m *Instance) {
 	s.o.Instances.SetCNI(m.ID, c, k.MaxPods)
 }
 
-// autoMaxPods is the most pods that a node of EKS Auto Mode takes (Amazon EKS user guide, "Create a Node Class for Amazon
-// EKS", considerations).
+// autoMaxPods is the most pods that a node of EKS Auto Mode takes (Amazon EKS user guide, "Create a Node Class for
+// Amazon EKS", considerations).
 const autoMaxPods = 110
 
 // stopCNI records that a pod of aws-node has ended.
