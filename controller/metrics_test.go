@@ -192,22 +192,24 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 			t.Errorf("%s is told; nobody knows it", name)
 		}
 	}
-	leavesNoTrace(t, scrape(t, at), namespace)
+	planetest.Eventually(t, "what is gone leaves no series, which would add up for ever", func(context.Context) error {
+		return tracesOf(scrape(t, at), namespace)
+	})
 }
 
-// leavesNoTrace reports series about objects that are gone: they would add up for ever.
-func leavesNoTrace(t *testing.T, now map[string]*dto.MetricFamily, namespace string) {
-	t.Helper()
+// tracesOf returns an error that names the series of objects of the namespace, of nodes and of NodeClaims.
+func tracesOf(now map[string]*dto.MetricFamily, namespace string) (err error) {
 	for name, f := range now {
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
 				if l.GetValue() == namespace || strings.HasSuffix(l.GetValue(), ".compute.internal") ||
 					strings.HasPrefix(l.GetValue(), "general-purpose-") {
-					t.Errorf("%s still tells of %s=%s", name, l.GetName(), l.GetValue())
+					err = errors.Join(err, fmt.Errorf("%s still tells of %s=%s", name, l.GetName(), l.GetValue()))
 				}
 			}
 		}
 	}
+	return err
 }
 
 // startup keeps pods off a new node until letIn.
