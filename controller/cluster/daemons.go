@@ -82,14 +82,6 @@ func (dm *daemons) changed() {
 	dm.poke()
 }
 
-// daemonSetsChanged takes in that DaemonSets have changed: what runs on every node, and the VPC CNI among it.
-func (s *State) daemonSetsChanged() {
-	s.daemons.changed()
-	if s.subnets.readCNI() {
-		s.pools.readdress()
-	}
-}
-
 // limitRangesOf are a namespace's, by name: the first that says something is the one that counts.
 func (os *objects) limitRangesOf(namespace string) []*corev1.LimitRange {
 	var out []*corev1.LimitRange

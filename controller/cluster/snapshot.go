@@ -37,8 +37,7 @@ func (s *State) Snapshot() *model.Snapshot {
 	return &model.Snapshot{
 		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending,
 		Expected: s.renderExpected(now), Nodes: s.out.nodes,
-		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list,
-		Namespaces: s.objects.renderNamespaces(), Subnets: s.subnets.render(s.pools.catalogs),
+		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
 	}
 }
 
