@@ -240,8 +240,8 @@ func LogPattern(pattern string) (func(message string) bool, error) {
 		case '?':
 			list, rest = &some, rest[1:]
 		}
-		term, after, quoted := "", "", strings.HasPrefix(rest, `"`)
-		if quoted {
+		var term, after string
+		if strings.HasPrefix(rest, `"`) {
 			var closed bool
 			if term, after, closed = strings.Cut(rest[1:], `"`); !closed {
 				return nil, invalidLog("Invalid filter pattern: the quotation mark of %s is not closed", rest)

@@ -116,8 +116,10 @@ func TestUserDataOfAutoMode(t *testing.T) {
 		s.AdvancedNetworking = &eksv1.AdvancedNetworking{HTTPSProxy: "http://192.0.2.4:3128", NoProxy: []string{".internal"}}
 		s.CertificateBundles = []eksv1.CertificateBundle{{Name: "corp", Data: []byte("PEM")}}
 	}))
-	b := bootConfig{options: &Options{ClusterName: "c"}, class: class, imageFamily: class.AMIFamily(),
-		maxPods: class.Spec.Kubelet.MaxPods}
+	b := bootConfig{
+		options: &Options{ClusterName: "c"}, class: class, imageFamily: class.AMIFamily(),
+		maxPods: class.Spec.Kubelet.MaxPods,
+	}
 	text, err := b.userData()
 	if err != nil {
 		t.Fatal(err)

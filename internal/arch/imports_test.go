@@ -130,9 +130,11 @@ func rules() []rule {
 			},
 		},
 		{
-			name:   "the region does not know who uses it",
-			why:    "it stands in for AWS: whatever works against it must have come over the wire",
-			in:     func(p pkg) bool { return under(p.rel(), "region") && !under(p.rel(), "region/nodesim", "region/incluster") },
+			name: "the region does not know who uses it",
+			why:  "it stands in for AWS: whatever works against it must have come over the wire",
+			in: func(p pkg) bool {
+				return under(p.rel(), "region") && !under(p.rel(), "region/nodesim", "region/incluster")
+			},
 			forbid: forbidOurs("cloud", "engine", "controller", "plane", "region/nodesim", "region/incluster", "cmd"),
 		},
 		{

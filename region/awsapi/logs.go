@@ -162,7 +162,8 @@ func describeLogStreams(
 	for _, s := range found {
 		x := types.LogStream{
 			LogStreamName: &s.Name, Arn: new(c.logGroupARN(s.Group) + ":log-stream:" + s.Name),
-			CreationTime: new(s.CreatedAt.UnixMilli()), StoredBytes: new(int64(0)), // always 0 since June 2019
+			CreationTime: new(s.CreatedAt.UnixMilli()),
+			StoredBytes:  new(int64(0)), //nolint:staticcheck // always 0 since June 2019, and answered by AWS
 		}
 		if s.LastIngest > 0 {
 			x.FirstEventTimestamp, x.LastEventTimestamp, x.LastIngestionTime = &s.FirstEvent, &s.LastEvent, &s.LastIngest

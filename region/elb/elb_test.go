@@ -175,7 +175,7 @@ func says(text string) http.HandlerFunc {
 func TestRequestsGoToHealthyTargetsInTurn(t *testing.T) {
 	s := begin(t, region.Application)
 	a, b := s.pod("10.250.0.1", says("a")), s.pod("10.250.0.2", says("b"))
-	sick := s.pod("10.250.0.3", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	sick := s.pod("10.250.0.3", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
 	s.untilState(a, region.TargetHealthy)
 	s.untilState(b, region.TargetHealthy)
 	seen := map[string]int{}

@@ -31,8 +31,12 @@ func TestRequestsToCloudWatchLogsKeepItsLimits(t *testing.T) {
 	}
 	large := strings.Repeat("x", maxPutBytes/2)
 	deliveries, err := p.Outputs[0].Encode([]*Record{
-		record("a", "later", 0), record("b", large, 0), record("a", "earlier", time.Minute), record("a", "yesterday", 25*time.Hour),
-		record("b", large, 0), {Time: at, Tag: "b", Fields: map[string]any{"other": 1}},
+		record("a", "later", 0),
+		record("b", large, 0),
+		record("a", "earlier", time.Minute),
+		record("a", "yesterday", 25*time.Hour),
+		record("b", large, 0),
+		{Time: at, Tag: "b", Fields: map[string]any{"other": 1}},
 	})
 	if err != nil {
 		t.Fatal(err)
