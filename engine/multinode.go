@@ -145,7 +145,7 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 		c.wait(fewer, reason) // the others would come back as they are
 		if reason.Rule == model.RulePayback {
 			need := c.payback(p)
-			fewer = slices.DeleteFunc(slices.Clone(row), func(n *model.Node) bool { return c.lasts(p, n, c.s.Now) < need })
+			fewer = slices.DeleteFunc(slices.Clone(row), func(n *model.Node) bool { return c.remaining(n) < need })
 		}
 		if len(fewer) == len(row) {
 			return nil

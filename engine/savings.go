@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 	"time"
 
@@ -113,21 +112,21 @@ func (c *savings) balanced(victims []*model.Node, saves model.Price) model.Reaso
 	return model.Reason{}
 }
 
-// paysBack rejects a proposal whose one-time cost would not be recovered while its saving can be expected to last:
-// pods of one of the nodes are too young. It records when they will be old enough.
+// paysBack rejects a proposal if pods of one of the nodes are too young: the one-time cost of the moves would not be
+// recovered within the pods' expected remaining life. It records when they will be old enough.
 func (c *savings) paysBack(p *proposal) model.Reason {
 	need, have := c.payback(p), model.Unknown
 	for _, n := range p.victims {
-		have = min(have, c.lasts(p, n, c.s.Now))
+		have = min(have, c.remaining(n))
 	}
 	if have >= need {
 		return model.Reason{}
 	}
 	reason := model.Reason{Rule: model.RulePayback, Detail: need.String(), Best: have.Round(time.Second).String()}
-	if until, ok := c.ripe(p, need); ok {
-		reason.Until = until
+	if need != model.Unknown {
+		reason.Until = c.s.Now.Add(need - have)
 		if len(p.victims) == 1 {
-			c.lookAgain(until)
+			c.lookAgain(reason.Until)
 		}
 	}
 	return reason
@@ -142,29 +141,15 @@ func (c *savings) payback(p *proposal) time.Duration {
 	return c.policy.Payback(c.priceOf(p.victims)-launched, launched, moves)
 }
 
-// lasts returns how long the saving can be expected to last that removing the node is a part of, seen from a time. If
-// nothing is launched, as long as its pods run on. What is launched just holds them, and is worth replacing in turn
-// when as large a share of it is free as would be saved now. Until then so many of the pods have to end, at the rates
-// of Lives; where as many pods come as end, the node would have filled up in the same time, hence the half. But while
-// nothing comes and nothing ends, nothing changes.
-func (c *savings) lasts(p *proposal, n *model.Node, at time.Time) time.Duration {
-	each, next := model.Lives(at, n.Pods)
-	launched, going := c.launchPrice(&p.plan), c.priceOf(p.victims)
-	if launched <= 0 || each == model.Unknown {
-		return each
+// remaining returns how long the node's pods can be expected to keep running.
+func (c *savings) remaining(n *model.Node) time.Duration {
+	var pods []model.Pod
+	for i := range n.Pods {
+		if n.Pods[i].Moves() {
+			pods = append(pods, n.Pods[i].Pod)
+		}
 	}
-	free := float64(max(going-launched, 0)) / float64(max(going, 1))
-	return min(each, max(next, at.Sub(quietSince(n)), time.Duration(float64(each)*free/2)))
-}
-
-// ripe returns when the pods will be old enough for the saving to last so long; false if that is too far away.
-func (c *savings) ripe(p *proposal, need time.Duration) (time.Time, bool) {
-	const most = 10 * 365 * 24 * 3600 // seconds
-	after := sort.Search(most, func(seconds int) bool {
-		at := c.s.Now.Add(time.Duration(seconds) * time.Second)
-		return !slices.ContainsFunc(p.victims, func(n *model.Node) bool { return c.lasts(p, n, at) < need })
-	})
-	return c.s.Now.Add(time.Duration(after) * time.Second), after < most
+	return model.Remaining(c.s.Now, pods)
 }
 
 // lookAgain records that the next plan may differ at that time even if nothing changes.

@@ -50,18 +50,14 @@ func (j *disruption) notTheSame(c *model.Command, l *model.Launch, victims []*mo
 	}
 }
 
-// paysBack: the cost of the moves is recovered while the saving can be expected to last. A pod of age t ends at a rate
-// of 1/t. What is launched just holds the pods that leave a node: that is over when half as large a share of them has
-// ended as is saved, but not before one has ended or as much time has passed as since the last change.
+// paysBack: the cost of the moves is recovered before half of the pods that leave any of the nodes are twice as old.
 func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
 	const handover = time.Minute
-	cost, launched, going := 0.0, 0.0, 0.0
+	cost := 0.0
 	for i := range c.Launches {
 		cost += handover.Hours() * float64(c.Launches[i].Chosen.Price)
-		launched += float64(j.policy.Effective(c.Launches[i].Chosen.Price))
 	}
 	for _, n := range victims {
-		going += float64(j.policy.Effective(n.Price))
 		for i := range n.Pods {
 			if p := &n.Pods[i]; leaves(p) {
 				cost += float64(max(j.policy.MovePrice, 0)) * float64(max(p.EvictionCost, 0)) / 1000
@@ -70,22 +66,20 @@ func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
 	}
 	const rounded = 0.5 / 3600 // to seconds
 	for _, n := range victims {
-		pods, rate := 0.0, 0.0
+		young, all := 0, 0
 		for i := range n.Pods {
-			if p := &n.Pods[i]; leaves(p) {
-				if pods++; !p.Created.IsZero() {
-					rate += 1 / max(j.s.Now.Sub(p.Created).Hours(), 0)
-				}
+			p := &n.Pods[i]
+			if !leaves(p) {
+				continue
+			}
+			all++
+			if age := max(j.s.Now.Sub(p.Created).Hours(), 0); !p.Created.IsZero() && float64(c.Saves)*(age+rounded) < cost {
+				young++
 			}
 		}
-		lasts := pods / rate
-		if launched > 0 {
-			unchanged := min(j.s.Now.Sub(n.Initialized), j.s.Now.Sub(n.LastPodEvent)).Hours()
-			lasts = min(lasts, max(1/rate, unchanged, lasts*(1-launched/going)/2))
-		}
-		if rate > 0 && float64(c.Saves)*(lasts+rounded) < cost {
-			j.fail("pays back", "node "+n.Name, "command %s costs what it saves in %.0f s, and the saving lasts for %.0f s",
-				c.ID, 3600*cost/float64(c.Saves), 3600*lasts)
+		if young*2 > all {
+			j.fail("pays back", "node "+n.Name, "%d of the %d pods that leave it are too young for what command %s costs",
+				young, all, c.ID)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -85,33 +86,27 @@ func (j *JobRun) Remaining(now time.Time) (time.Duration, bool) {
 	return left, known
 }
 
-// Unknown is how long pods of unknown age can be expected to run: long enough for everything.
+// Unknown is the Remaining of pods of unknown age: long enough for everything.
 const Unknown = time.Duration(math.MaxInt64)
 
-// Lives returns how long pods can be expected to keep running: each of them, and until the next one ends. On traces of
-// batch and service clusters a pod's age is the best single predictor of its remaining life: lifetimes have a heavy
-// tail, so that a pod of age t ends at a rate of 1/t. The rates of several pods add up, and each is the harmonic mean
-// of their ages: one young pod among old ones counts, since it is likely to end soon. Pods of unknown age never end.
-func Lives(now time.Time, pods []BoundPod) (each, next time.Duration) {
-	rate, n := 0.0, 0
+// Remaining returns how long half of the pods can be expected to keep running: as long as they have run so far. On
+// traces of batch and service clusters a pod's age is the best single predictor of its remaining life. For lifetimes
+// with a heavy tail, whose hazard falls with age as a/age, the age is the median of what remains at a = 1. Pods of
+// unknown age count as old.
+func Remaining(now time.Time, pods []Pod) time.Duration {
+	ages := make([]time.Duration, 0, len(pods))
 	for i := range pods {
-		if !pods[i].Moves() {
-			continue
-		}
-		n++
+		age := Unknown
 		if created := pods[i].Created; !created.IsZero() {
-			rate += 1 / max(now.Sub(created).Seconds(), 0)
+			age = max(now.Sub(created), 0)
 		}
+		ages = append(ages, age)
 	}
-	return lasting(float64(n) / rate), lasting(1 / rate)
-}
-
-// lasting returns seconds as a duration, Unknown if there are too many.
-func lasting(seconds float64) time.Duration {
-	if !(seconds < Unknown.Seconds()) { // nor a number
+	if len(ages) == 0 {
 		return Unknown
 	}
-	return time.Duration(seconds * float64(time.Second))
+	slices.Sort(ages)
+	return ages[len(ages)/2]
 }
 
 // Handover is the time for which a node and its replacement are both paid: about what an EC2 instance takes from

@@ -72,7 +72,7 @@ type Policy struct {
 	// SpotToSpot allows replacing a spot node by a cheaper spot node.
 	SpotToSpot bool
 	// MovePrice is what it costs to evict a pod of EvictionCost 1000, once; 0 = nothing. A command has to pay it back, and
-	// what is paid twice during the Handover, while its saving can be expected to last: see Lives.
+	// what is paid twice during the Handover, within the time for which the pods can be expected to run: see Remaining.
 	MovePrice Price
 	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =
 	// none. After is where it begins: see Plan.After.

@@ -167,8 +167,7 @@ func unmoved(r model.Reason) string {
 		return r.Object + " fits elsewhere only if kube-scheduler places all moved pods exactly as planned, which is not " +
 			"certain"
 	case model.RulePayback:
-		return fmt.Sprintf("its pods are young: moving them pays off in %s, and what it saves is expected to last for %s",
-			r.Detail, r.Best)
+		return fmt.Sprintf("its pods are %s old and may end before moving them pays off, in %s", r.Best, r.Detail)
 	}
 	return ""
 }
@@ -241,8 +240,7 @@ func group(r model.Reason) string {
 		return text + fmt.Sprintf("the disruption budget of pool %s allows only %s now, and other nodes come first",
 			r.Object, plural(r.Detail, "node"))
 	case model.RulePayback:
-		return text + fmt.Sprintf("their pods are young: moving them pays off in %s, and what it saves is expected to "+
-			"last for %s", r.Detail, r.Best)
+		return text + fmt.Sprintf("their pods are %s old, and moving them pays off only from an age of %s", r.Best, r.Detail)
 	}
 	r.Group = nil
 	return text + Undone(r)

@@ -25,6 +25,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 	{regexp.MustCompile(`\b(for|after|in|about) (\d+[dhms])+\b`), "$1 AGE"},
 	{regexp.MustCompile(`\b(\d+[dhms])+ (ago|old|after)\b`), "AGE $2"},
+	{regexp.MustCompile(`are (\d+[dhms])+ old and may be gone before what their moves cost is saved again, in (\d+[dhms])+`), "are AGE old and may be gone before what their moves cost is saved again, in AGE"},
 	{regexp.MustCompile(`us-west-2[a-d]\b`), "ZONE"},
 	{regexp.MustCompile(`spot in (\S+) at \$[0-9.]+/h`), "spot in $1 at $$PRICE/h"}, // the market moves
 	{regexp.MustCompile(`-?\$\d+\.\d{4} so far`), "$$SUM so far"},
