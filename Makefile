@@ -163,7 +163,7 @@ race: build bin/nodeless-controller bin/karpenter bin/race/race ## Nodeless and 
 
 T ?= 10m
 fuzz: ## each fuzz target for T (make fuzz T=10m)
-	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine internal/kit lab/scenario microvm | while IFS=: read -r file name; do \
+	@grep -rHoP '^func \KFuzz\w+' --include='*_test.go' engine lab/scenario microvm | while IFS=: read -r file name; do \
 	  $(GO) test "./$$(dirname $$file)" -run '^$$' -fuzz "^$$name$$" -fuzztime $(T) || exit 1; done
 
 clean: ## remove what was built

@@ -11,7 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/internal/kit/glob"
 )
 
 // Admission is the decision about a new pod, and what its author should know about it.
@@ -166,7 +165,7 @@ func Advise(spec *v1alpha1.FargateProfileSpec) []string {
 			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q without labels selects every pod of the cluster, "+
 				"its system pods included; "+
 				"name namespaces, or give labels", i, s.Namespace))
-		case strings.ContainsAny(s.Namespace, "*?") && glob.Match(s.Namespace, systemNamespace):
+		case strings.ContainsAny(s.Namespace, "*?") && glob(s.Namespace, systemNamespace):
 			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q also fits kube-system: the cluster's system pods "+
 				"get microVMs too; "+
 				"name the namespaces, or give labels", i, s.Namespace))

@@ -1,7 +1,6 @@
 package fargate
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,12 +89,4 @@ func literally(profiles []*v1alpha1.FargateProfile, namespace string, labels map
 		}
 	}
 	return first
-}
-
-// byRegexp is a matcher that shares nothing with package glob: the pattern as a regular expression.
-func byRegexp(pattern, text string) bool {
-	quoted := regexp.QuoteMeta(pattern)
-	quoted = strings.ReplaceAll(quoted, `\*`, `.*`)
-	quoted = strings.ReplaceAll(quoted, `\?`, `.`)
-	return regexp.MustCompile(`(?s)\A` + quoted + `\z`).MatchString(text)
 }

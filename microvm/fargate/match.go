@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/internal/kit/glob"
 )
 
 // Choice is the choice of a profile for a pod.
@@ -76,7 +75,7 @@ func excluded(pod *corev1.Pod) bool {
 // Selects reports whether any selector of a profile matches a pod's namespace and labels.
 func Selects(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(spec.Selectors, func(s v1alpha1.FargateProfileSelector) bool {
-		return s.Namespace != "" && glob.Match(s.Namespace, pod.Namespace) && hasLabels(s.Labels, pod.Labels)
+		return s.Namespace != "" && glob(s.Namespace, pod.Namespace) && hasLabels(s.Labels, pod.Labels)
 	})
 }
 
@@ -85,11 +84,38 @@ func hasLabels(wanted map[string]v1alpha1.LabelPattern, labels map[string]string
 	for key, value := range wanted {
 		found := false
 		for k, v := range labels {
-			found = found || glob.Match(key, k) && glob.Match(string(value), v)
+			found = found || glob(key, k) && glob(string(value), v)
 		}
 		if !found {
 			return false
 		}
 	}
 	return true
+}
+
+// glob reports whether text matches a pattern in which * stands for any characters and ? for one. It takes at most
+// len(pattern) * len(text) steps: on a mismatch it goes back to the last * only, which then matches one character more.
+func glob(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	i, j := 0, 0
+	star, after := -1, 0 // the last * seen, and where in the text its remainder was last tried
+	for j < len(t) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, after = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0: // let the * match one character more
+			after++
+			i, j = star+1, after
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }

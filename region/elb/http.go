@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodeless/nodeless/internal/kit/glob"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -76,9 +75,9 @@ func matches(conditions []region.RuleCondition, req *http.Request) bool {
 		for _, v := range c.Values {
 			switch c.Field {
 			case "path-pattern":
-				ok = ok || glob.Match(v, req.URL.Path)
+				ok = ok || like(v, req.URL.Path)
 			case "host-header":
-				ok = ok || glob.Match(strings.ToLower(v), nameOf(req.Host))
+				ok = ok || like(strings.ToLower(v), nameOf(req.Host))
 			case "http-request-method":
 				ok = ok || v == req.Method
 			case "source-ip":
@@ -90,6 +89,27 @@ func matches(conditions []region.RuleCondition, req *http.Request) bool {
 		}
 	}
 	return true
+}
+
+// like matches a pattern in which * is any text and ? any one character.
+func like(pattern, s string) bool {
+	p, star, mark, i := 0, -1, 0, 0
+	for i < len(s) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, i
+			p++
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
+			p++
+			i++
+		case star >= 0:
+			mark++
+			p, i = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // from reports whether a client is in a CIDR block.
