@@ -10,6 +10,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/nodeless/nodeless/region"
 )
 
 // filter keeps the resources that match every filter. A filter that the kind does not have is an error, as on EC2, so
@@ -110,42 +112,8 @@ func valuesAt(v reflect.Value, path [][]int) []string {
 // matches reports whether one of the values matches one of the patterns.
 func matches(patterns, values []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
-		return slices.ContainsFunc(values, func(v string) bool { return like(p, v) })
+		return slices.ContainsFunc(values, func(v string) bool { return region.Like(p, v) })
 	})
-}
-
-// like matches EC2's wildcards: * is any text, ? any one character, \ makes the next one literal. Its time is at most
-// proportional to the product of both lengths.
-func like(pattern, s string) bool {
-	p, star, mark, i := 0, -1, 0, 0
-	for i < len(s) {
-		width, ok := 1, false
-		if p < len(pattern) {
-			switch {
-			case pattern[p] == '*':
-				star, mark = p, i
-				p++
-				continue
-			case pattern[p] == '?':
-				ok = true
-			case pattern[p] == '\\' && p+1 < len(pattern):
-				width, ok = 2, pattern[p+1] == s[i]
-			default:
-				ok = pattern[p] == s[i]
-			}
-		}
-		switch {
-		case ok:
-			p += width
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // page returns a page of list, in the order of key, and the token of the next one. A token holds the last key of its

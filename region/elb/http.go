@@ -91,26 +91,8 @@ func matches(conditions []region.RuleCondition, req *http.Request) bool {
 	return true
 }
 
-// like matches a pattern in which * is any text and ? any one character.
-func like(pattern, s string) bool {
-	p, star, mark, i := 0, -1, 0, 0
-	for i < len(s) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, i
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
-			p++
-			i++
-		case star >= 0:
-			mark++
-			p, i = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
-}
+// like matches a pattern of a rule, in which a backslash is a character like any other.
+func like(pattern, s string) bool { return region.Like(strings.ReplaceAll(pattern, `\`, `\\`), s) }
 
 // from reports whether a client is in a CIDR block.
 func from(block, client string) bool {
