@@ -117,6 +117,10 @@ func Pods(t *Type, k Kubelet) int64 {
 	return n
 }
 
+// AutoModeMaxPods is the most pods that a node of EKS Auto Mode takes, whatever its interfaces allow (Amazon EKS user
+// guide, "Create a Node Class for Amazon EKS", considerations).
+const AutoModeMaxPods = 110
+
 // MaxPods returns ENIs × (addresses − 1) + 2. Under prefix delegation, which xen lacks, each address is a /28 prefix,
 // and EKS recommends at most 110 pods, or 250 above 30 vCPUs. It is 110 if the interfaces of the type are unknown.
 // Source: amazon-vpc-cni-k8s and the EKS user guide (github.com/aws/amazon-vpc-cni-k8s, README).

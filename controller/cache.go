@@ -112,8 +112,8 @@ func readable(api client.Client, log *slog.Logger) func(context.Context, client.
 		list.SetGroupVersionKind(kind)
 		err = api.List(ctx, list, client.Limit(1))
 		if apierrors.IsForbidden(err) {
-			log.Warn("may not read objects that say how many pods are to come; nodes are sized without them until the "+
-				"role allows it and the controller is started again", "kind", kind.Kind, "error", err)
+			log.Warn("may not read a kind of objects; planning goes without what they say of pods until the role allows it "+
+				"and the controller is started again", "kind", kind.Kind, "error", err)
 			return false
 		}
 		return true // whatever else is wrong, the watch tries again

@@ -18,10 +18,6 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// autoMaxPods is the most pods that a node of EKS Auto Mode takes, whatever its interfaces allow (Amazon EKS user
-// guide, "Create a Node Class for Amazon EKS", considerations).
-const autoMaxPods = 110
-
 // FromNodeClass returns the EC2NodeClass that a NodeClass of EKS Auto Mode stands for: the same role, subnets, security
 // groups and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume. Its kind remains NodeClass, by
 // which everything else that Auto Mode does differently is recognized. The result shares nothing with the object.
@@ -50,7 +46,7 @@ func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
 	}
 	class.Spec.AssociatePublicIPAddress = network.AssociatePublicIPAddress
 	if network.IPv4PrefixSize != "32" { // see autoPods
-		class.Spec.Kubelet = &ec2v1.KubeletConfiguration{MaxPods: awssdk.Int32(autoMaxPods)}
+		class.Spec.Kubelet = &ec2v1.KubeletConfiguration{MaxPods: awssdk.Int32(catalog.AutoModeMaxPods)}
 	}
 	if text := autoSettings(network, n.Spec.CertificateBundles); text != "" {
 		class.Spec.UserData = &text
@@ -112,7 +108,7 @@ func isAuto(class *ec2v1.EC2NodeClass) bool {
 
 // autoPods returns how many pods a node of Auto Mode takes: what its interfaces can give addresses to, 110 at most.
 func autoPods(t *catalog.Type, prefixes bool) int64 {
-	return min(catalog.MaxPods(t, 0, prefixes), autoMaxPods)
+	return min(catalog.MaxPods(t, 0, prefixes), catalog.AutoModeMaxPods)
 }
 
 // autoKeys returns typeKeys by the names that they have in Auto Mode.

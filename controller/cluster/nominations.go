@@ -80,8 +80,11 @@ func (nm *nominations) Contested(claim string) bool {
 	for _, p := range nm.pods.waiting {
 		others = others || nm.promised[p.Key] != claim
 		alike = alike && p.shape.like(nm.pods.waiting[0].shape)
+		if others && !alike {
+			return true
+		}
 	}
-	return others && !alike
+	return false
 }
 
 // inherit gives the place of a pod that was expected to the pod that came.

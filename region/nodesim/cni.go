@@ -104,15 +104,11 @@ func (s *Simulator) startBuiltInCNI(m *Instance) {
 	if err != nil || !k.NamedByID || !s.setCNI(m, cniRunning, "") {
 		return
 	}
-	single := k.MaxPods < autoMaxPods && int64(k.MaxPods) == catalog.MaxPods(m.Type, 0, false)
+	single := k.MaxPods < catalog.AutoModeMaxPods && int64(k.MaxPods) == catalog.MaxPods(m.Type, 0, false)
 	c := catalog.DefaultCNI()
 	c.PrefixDelegation = !single
 	s.o.Instances.SetCNI(m.ID, c, k.MaxPods)
 }
-
-// autoMaxPods is the most pods that a node of EKS Auto Mode takes (Amazon EKS user guide, "Create a Node Class for
-// Amazon EKS", considerations).
-const autoMaxPods = 110
 
 // stopCNI records that a pod of aws-node has ended.
 func (s *Simulator) stopCNI(pod *corev1.Pod) {

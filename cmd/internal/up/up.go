@@ -217,8 +217,11 @@ func (o *upOptions) settleScheduler() error {
 	if err := plane.CheckSchedulerConfig(document); err != nil {
 		return fmt.Errorf("--scheduler-config: kube-scheduler would not start with it: %w", err)
 	}
+	if o.scheduler, err = translate.ParseSchedulerConfig(document); err != nil {
+		return fmt.Errorf("--scheduler-config: %w", err)
+	}
 	o.schedulerDocument = document
-	return o.policyFlags.Scheduler(&o.scheduler)
+	return nil
 }
 
 // up runs the cluster until ctx is done or a part of it fails.
