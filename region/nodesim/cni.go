@@ -97,11 +97,11 @@ func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
 // prefixes, unless the kubelet takes no more pods than the interfaces hold single addresses (ipv4PrefixSize: "32" of
 // the NodeClass).
 func (s *Simulator) startBuiltInCNI(m *Instance) {
-	if m.fake || s.cniOf(m.Name) != cniNone {
+	if m.fake || m.Name != m.ID || s.cniOf(m.Name) != cniNone { // Auto Mode's nodes are named by their instances
 		return
 	}
 	k, err := kubeletOf(*m)
-	if err != nil || !k.NamedByID || !s.setCNI(m, cniRunning, "") {
+	if err != nil || !s.setCNI(m, cniRunning, "") {
 		return
 	}
 	single := k.MaxPods < catalog.AutoModeMaxPods && int64(k.MaxPods) == catalog.MaxPods(m.Type, 0, false)
