@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -28,6 +29,7 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	for _, kind := range optional {
 		if s.readable != nil && s.readable(ctx, kind.object) {
 			watched = append(watched, kind)
+			s.storage.spread.watched[reflect.TypeOf(kind.object).Elem().Name()] = true
 		}
 	}
 	for _, kind := range watched {

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 type defaultSpread struct {
 	config    translate.SchedulerConfig
 	selectors map[types.UID]*metav1.LabelSelector // of ReplicaSets, StatefulSets and ReplicationControllers
+	watched   map[string]bool                     // which of these kinds are watched
 	services  table[*corev1.Service]
 	in        map[string]map[string]*corev1.Service // by namespace and name
 }
@@ -22,7 +24,7 @@ type defaultSpread struct {
 // UID.
 const (
 	serviceKind    = "Service"
-	controllerKind = "controller"
+	controllerKind = "controller" // one that is not known yet
 )
 
 // apply returns the pod with the default constraints that it gets. It notes what that depends on.
@@ -33,15 +35,22 @@ func (d *defaultSpread) apply(pod *corev1.Pod, note func(kind string, key types.
 	}
 	note(serviceKind, types.NamespacedName{Namespace: pod.Namespace})
 	var controller *metav1.LabelSelector
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		note(controllerKind, clusterKey(string(ref.UID)))
-		controller = d.selectors[ref.UID]
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && d.watched[ref.Kind] {
+		if controller = d.selectors[ref.UID]; controller == nil {
+			note(controllerKind, clusterKey(string(ref.UID)))
+		}
 	}
 	selector := translate.DefaultSelector(pod, maps.Values(d.in[pod.Namespace]), controller)
 	if selector == nil {
 		return pod
 	}
 	return translate.WithSpread(pod, constraints, selector)
+}
+
+// incomplete reports whether a pod waits for what its shape is made of: its controller, which was created before it but
+// comes by another watch. Planned without the constraints, pods that have to spread would share a node.
+func (p *pod) incomplete() bool {
+	return slices.ContainsFunc(p.needs, func(n need) bool { return n.kind == controllerKind })
 }
 
 // controls notes the selector of a controller of pods; nil forgets it.
@@ -54,11 +63,8 @@ func (s *State) controls(uid types.UID, selector *metav1.LabelSelector) {
 		delete(d.selectors, uid)
 		return
 	}
-	_, known := d.selectors[uid]
-	d.selectors[uid] = selector
-	if !known { // its pods may have come first; it never changes, except in a ReplicationController
-		s.pods.reshapeUsers(controllerKind, clusterKey(string(uid)))
-	}
+	d.selectors[uid] = selector // it never changes, except in a ReplicationController
+	s.pods.reshapeUsers(controllerKind, clusterKey(string(uid)))
 }
 
 // serviceChanged translates the pods of a Service's namespace again.

@@ -34,6 +34,15 @@ func TestPodsGetDefaultTopologySpread(t *testing.T) {
 		t.Fatalf("a pod that nothing selects has the constraints %v", got)
 	}
 
+	s.storage.spread.watched["ReplicaSet"] = true // as Attach does
+	s.Delete(pod)
+	pod = ownedBy("ReplicaSet", "web", "web-2", "", 2)
+	pod.Labels = map[string]string{"app": "web", "tier": "front"}
+	s.Update(pod)
+	if got := s.Snapshot().Pending; len(got) != 0 {
+		t.Fatalf("a pod whose ReplicaSet is yet to be seen is planned for: %v", got)
+	}
+
 	set := replicaSet(1, false, 1)
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	s.Update(set)

@@ -45,6 +45,9 @@ func (s *State) renderPending() []model.Pod {
 	out := make([]model.Pod, 0, len(s.pods.waiting)+len(s.out.moving))
 	rest := s.out.moving
 	for _, p := range s.pods.waiting {
+		if p.incomplete() {
+			continue
+		}
 		for len(rest) > 0 && comparePods(rest[0], p) < 0 {
 			out, rest = append(out, rest[0].leaving()), rest[1:]
 		}

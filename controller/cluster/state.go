@@ -93,7 +93,7 @@ func New(o Options) *State {
 			hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{},
 			spread: &defaultSpread{
 				config: o.Scheduler, selectors: map[types.UID]*metav1.LabelSelector{},
-				in: map[string]map[string]*corev1.Service{},
+				watched: map[string]bool{}, in: map[string]map[string]*corev1.Service{},
 			},
 		},
 		budgets: &budgets{hub: h, objects: objects, nodes: nodes, in: map[string]map[string]*budget{}},

@@ -126,10 +126,14 @@ func (ps *pods) reshape(p *pod) {
 		Namespace: p.Key.Namespace,
 		Name:      p.Key.Name,
 	}])
+	same := m.Key == p.shape.Key
+	if p.incomplete() {
+		same = false // it may be planned for now
+	}
 	ps.storage.unuse(p)
 	p.needs = needs
 	ps.storage.use(p)
-	if m.Key == p.shape.Key {
+	if same {
 		return
 	}
 	old := p.shape

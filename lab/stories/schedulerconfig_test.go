@@ -24,7 +24,8 @@ profiles:
   - name: PodTopologySpread
     args:
       defaultingType: List
-      defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]
+      defaultConstraints:
+      - {maxSkew: 1, minDomains: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}
 - schedulerName: batch
 `
 	write(strings.Replace(config, "maxSkew: 1", "maxSkew: 0", 1))
