@@ -59,7 +59,8 @@ func newCache(cfg *rest.Config) (cache.Cache, error) {
 	return cache.New(cfg, cache.Options{
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}: {Transform: translate.LeanPod},
+			&corev1.Pod{}:      {Transform: translate.LeanPod},
+			&batchv1.CronJob{}: {Transform: leanTemplate},
 			// The first two are watched only if a CapacityBuffer refers to one of their kind.
 			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
 			&appsv1.StatefulSet{}: {Transform: leanTemplate}, &appsv1.ReplicaSet{}: {Transform: leanTemplate},
@@ -84,6 +85,8 @@ func leanTemplate(o any) (any, error) {
 		spec, w.Status = &w.Spec.Template.Spec, appsv1.DeploymentStatus{}
 	case *appsv1.StatefulSet:
 		spec, w.Status, w.Spec.VolumeClaimTemplates = &w.Spec.Template.Spec, appsv1.StatefulSetStatus{}, nil
+	case *batchv1.CronJob:
+		spec = &w.Spec.JobTemplate.Spec.Template.Spec
 	case *appsv1.ReplicaSet:
 		spec, w.Status = &w.Spec.Template.Spec, appsv1.ReplicaSetStatus{Conditions: w.Status.Conditions}
 	case *batchv1.Job:

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/nodeless/nodeless/controller/ahead"
 	"github.com/nodeless/nodeless/controller/apply"
 	"github.com/nodeless/nodeless/controller/automode"
 	"github.com/nodeless/nodeless/controller/buffers"
@@ -35,7 +36,8 @@ type components struct {
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
-	buffers    *buffers.Controller  // nil if the gate is closed
+	buffers    *buffers.Controller // nil if the gate is closed
+	ahead      *ahead.Controller
 	fargate    *fargateComponents   // nil if Options.Fargate is
 	autoMode   *automode.Controller // nil if Options.AutoMode is
 	records    *store.Recorder
@@ -70,16 +72,22 @@ func (r *components) run(ctx context.Context, end context.CancelCauseFunc, o Opt
 	return group.Wait()
 }
 
+// prime gives the cluster state the placeholders of all pods that are yet to be created. Until then nodes for them look
+// empty.
+func (r *components) prime(ctx context.Context) error {
+	if r.buffers != nil {
+		if err := r.buffers.Prime(ctx); err != nil {
+			return err
+		}
+	}
+	return r.ahead.Prime(ctx)
+}
+
 // runLeader runs what only the leader does.
 func (r *components) runLeader(ctx context.Context, o Options) error {
 	badPlans := ""
 	if o.DataDir != "" {
 		badPlans = filepath.Join(o.DataDir, "bad-plans")
-	}
-	if r.buffers != nil {
-		if err := r.buffers.Prime(ctx); err != nil {
-			return fmt.Errorf("controller: %w", err)
-		}
 	}
 	m, err := r.observe(ctx, o)
 	if err != nil {
@@ -94,13 +102,17 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
 		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
 	}
-	if r.buffers != nil {
-		group.Go(func() error { return r.buffers.Run(ctx) })
-	}
 	if r.autoMode != nil {
 		group.Go(func() error { return r.autoMode.Run(ctx) })
 	}
 	group.Go(func() error {
+		if err := r.prime(ctx); err != nil {
+			return fmt.Errorf("controller: %w", err)
+		}
+		if r.buffers != nil {
+			group.Go(func() error { return r.buffers.Run(ctx) })
+		}
+		group.Go(func() error { return r.ahead.Run(ctx) })
 		provisioner, disrupter := engine.NewProvisioner(), engine.NewDisrupter()
 		return cycle.Run(ctx, cycle.Options{
 			Provision: provisioner.Decide, Explain: provisioner.Explain, Disrupt: disrupter.Disrupt, StillTrue: engine.StillTrue,
@@ -115,6 +127,7 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 				r.records.Decided(recordOf(d, o.Policy))
 				r.nodeClaims.Decided(d.Snapshot, d.Plan, d.Result.Claims)
 				r.status.Decided()
+				r.ahead.Decided(d.Snapshot, &d.Plan)
 				if r.buffers != nil {
 					r.buffers.Decided(d.Snapshot, &d.Plan)
 				}

@@ -153,6 +153,9 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 	if err != nil {
 		return fmt.Errorf("controller: status: %w", err)
 	}
+	if r.ahead, err = r.newAhead(ctx, o, api, recorder); err != nil {
+		return fmt.Errorf("controller: %w", err)
+	}
 	if r.gates.CapacityBuffer {
 		r.buffers, err = buffers.New(ctx, buffers.Options{
 			Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,

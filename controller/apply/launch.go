@@ -32,6 +32,7 @@ type order struct {
 	chosen   *model.InstanceType
 	expect   translate.Expected
 	replaces *translate.Command // that the launch is part of; nil if it is part of none
+	reserves map[string]string  // annotation with the owners of the placeholders that it is for, if it is for no others
 }
 
 // launch creates the NodeClaims that are still right, several at a time.
@@ -110,6 +111,7 @@ func (a *Applier) order(s *model.Snapshot, l *model.Launch) (order, error) {
 			o.chosen, o.expect.Allocatable = t, t.Allocatable
 		}
 	}
+	o.reserves = reserved(s, l)
 	if o.chosen == nil {
 		return o, fmt.Errorf("the NodePool does not offer type %s", l.Chosen.Type)
 	}
@@ -146,6 +148,7 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 		claim := a.o.State.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
 		maps.Copy(claim.Annotations, a.o.State.OverlayAnnotations(o.launch.Pool, o.launch.Types))
 		reason, command := "provisioned", ""
+		maps.Copy(claim.Annotations, o.reserves)
 		if c := o.replaces; c != nil {
 			reason, command = strings.ToLower(string(c.Method)), c.ID
 			claim.Annotations[translate.AnnotationReplaces], claim.Annotations[translate.AnnotationReplacing] = c.ID, c.Text()

@@ -1,6 +1,8 @@
 package buffers
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -23,7 +25,7 @@ func (c *Controller) Decided(s *model.Snapshot, p *model.Plan) {
 	asked := map[types.NamespacedName]int{}
 	owner := map[model.PodKey]types.NamespacedName{}
 	for i := range s.Pending {
-		if v := &s.Pending[i]; v.Virtual {
+		if v := &s.Pending[i]; v.Virtual && strings.HasPrefix(v.Name, namePrefix) {
 			key := ownerOf(v.PodKey)
 			owner[v.PodKey] = key
 			asked[key]++

@@ -1,7 +1,6 @@
 package buffers
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -96,10 +95,7 @@ func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer)
 		}
 		return demand{}, fmt.Errorf("read %s %s/%s: %w", kind, b.Namespace, name, err)
 	}
-	ranges, err := c.limitRanges(ctx, b.Namespace)
-	if err != nil {
-		return demand{}, err
-	}
+	ranges := c.o.Cluster.LimitRanges(b.Namespace)
 	template, scale := templateOf(o)
 	r := demand{pod: placeholder(b, template.Labels, translate.AsCreated(&template.Spec, ranges)), reason: reasonResolved}
 	if b.Spec.PodTemplateRef != nil {
@@ -107,20 +103,6 @@ func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer)
 	}
 	r.replicas, r.empty = replicas(&b.Spec, scale, resourcehelper.PodRequests(r.pod, resourcehelper.PodResourcesOptions{}))
 	return r, nil
-}
-
-// limitRanges returns a namespace's LimitRanges, by name: the first one that says something counts.
-func (c *Controller) limitRanges(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
-	list := &corev1.LimitRangeList{}
-	if err := c.o.Cache.List(ctx, list, client.InNamespace(namespace)); err != nil {
-		return nil, fmt.Errorf("list LimitRanges of namespace %s: %w", namespace, err)
-	}
-	var out []*corev1.LimitRange
-	for i := range list.Items {
-		out = append(out, &list.Items[i])
-	}
-	slices.SortFunc(out, func(a, b *corev1.LimitRange) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
 }
 
 // templateOf returns the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if

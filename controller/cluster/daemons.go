@@ -82,7 +82,13 @@ func (dm *daemons) changed() {
 	dm.poke()
 }
 
-// limitRangesOf are a namespace's, by name: the first that says something is the one that counts.
+// LimitRanges returns those of a namespace, by name: the first one that says something counts.
+func (os *objects) LimitRanges(namespace string) []*corev1.LimitRange {
+	os.mu.Lock()
+	defer os.mu.Unlock()
+	return os.limitRangesOf(namespace)
+}
+
 func (os *objects) limitRangesOf(namespace string) []*corev1.LimitRange {
 	var out []*corev1.LimitRange
 	for _, r := range os.limitRanges.live {

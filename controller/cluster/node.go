@@ -18,7 +18,7 @@ func (s *State) translate(m *node, now time.Time) {
 		}
 		if m.claim != nil {
 			_, ending := s.nodes.ending[m.claim.UID]
-			m.base.Deleting = m.base.Deleting || ending
+			m.base.Deleting = m.base.Deleting || ending || s.nodes.expiring[m.claim.UID]
 		}
 		m.notReady = false
 		if m.object != nil {

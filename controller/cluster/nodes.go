@@ -36,6 +36,7 @@ type nodes struct {
 	unpaired map[string]*node        // NodeClaims that no Node belongs to, by claim name
 	written  map[types.UID]time.Time // NodeClaims that we wrote and the watch has not shown, since when
 	ending   map[types.UID]time.Time // NodeClaims whose deletion we requested and the watch has not shown, since when
+	expiring map[types.UID]bool      // NodeClaims that expire before another node for their pods could boot
 
 	nodesOf, claimsOf map[string]map[string]bool // by provider ID: names
 	nodeID, claimID   map[string]string          // by name: provider ID
@@ -110,6 +111,7 @@ func (ns *nodes) updateClaim(o *karpv1.NodeClaim, now time.Time) bool {
 	if old != nil && old.UID != o.UID {
 		delete(ns.written, old.UID)
 		delete(ns.ending, old.UID)
+		delete(ns.expiring, old.UID)
 	}
 	before := setID(ns.claimID, ns.claimsOf, o.Name, o.Status.ProviderID)
 	ns.setInstance(before, o.Status.ProviderID)
@@ -132,6 +134,7 @@ func (ns *nodes) updateClaim(o *karpv1.NodeClaim, now time.Time) bool {
 func (ns *nodes) deleteClaim(o *karpv1.NodeClaim, now time.Time) {
 	delete(ns.written, o.UID)
 	delete(ns.ending, o.UID)
+	delete(ns.expiring, o.UID)
 	if ns.objects.claims.drop(o, now) {
 		ns.removeClaim(o.Name)
 	}
@@ -149,7 +152,8 @@ func (ns *nodes) removeClaim(name string) {
 	ns.poke()
 }
 
-// going reports whether the node is being deleted, is a victim of a command, or is being taken away by the cloud.
+// going reports whether the node is being deleted or about to expire, is a victim of a command, or is being taken away
+// by the cloud.
 func (ns *nodes) going(m *node) bool {
 	if !m.base.Deleting || m.object == nil {
 		return false
@@ -162,5 +166,5 @@ func (ns *nodes) going(m *node) bool {
 	}
 	_, ending := ns.ending[m.claim.UID]
 	_, _, interrupted := translate.Interrupted(m.claim)
-	return ending || interrupted || m.claim.DeletionTimestamp != nil
+	return ending || interrupted || ns.expiring[m.claim.UID] || m.claim.DeletionTimestamp != nil
 }

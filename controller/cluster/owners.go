@@ -121,6 +121,16 @@ func (o *owner) missing() int {
 	return max(wants-o.active, 0)
 }
 
+// expects is how many pods of a Job the last snapshot expects.
+func (os *owners) expects(job types.NamespacedName) (n int) {
+	for uid, keys := range os.keys {
+		if o := os.by[types.UID(uid)]; o != nil && o.name == job {
+			n += len(keys)
+		}
+	}
+	return n
+}
+
 func replicasOf(n *int32) int {
 	if n == nil {
 		return 1

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -14,7 +17,11 @@ import (
 // virtual is the room that one owner wants to be kept free: pods of one shape that nobody created.
 type virtual struct {
 	shape *shape
-	pods  []model.Pod // but for the index of the shape
+	pods  []model.Pod          // but for the index of the shape
+	job   types.NamespacedName // the Job whose pods take the room; zero if no pods do
+	came  int                  // how many pods of the Job have been created
+	last  time.Time            // when the last of them was
+	yield int                  // how many pods of the Job the last snapshot expects, which take the room, too
 }
 
 // placeholders are the virtual pods of all owners.
@@ -22,6 +29,14 @@ type placeholders struct {
 	*hub
 	pods    *pods
 	byOwner map[types.NamespacedName]*virtual
+	awaited map[types.NamespacedName]*virtual // by Job
+}
+
+func newPlaceholders(h *hub, ps *pods) *placeholders {
+	ps.placeholders = &placeholders{
+		hub: h, pods: ps, byOwner: map[types.NamespacedName]*virtual{}, awaited: map[types.NamespacedName]*virtual{},
+	}
+	return ps.placeholders
 }
 
 // SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner
@@ -30,31 +45,112 @@ type placeholders struct {
 func (ph *placeholders) SetVirtual(owner types.NamespacedName, template *corev1.Pod, count int) {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
-	old := ph.byOwner[owner]
-	if count <= 0 {
+	ph.set(owner, template, max(count, 0), types.NamespacedName{})
+}
+
+// Await is SetVirtual for the pods of a Job that is yet to be created. Each pod of the Job takes the room of one
+// placeholder, which is gone from the very snapshot that has the pod. The pods are counted, see Came, until the owner
+// awaits another Job; with a count of 0, too.
+func (ph *placeholders) Await(owner types.NamespacedName, template *corev1.Pod, count int, job types.NamespacedName) {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	ph.set(owner, template, max(count, 0), job)
+}
+
+// Came returns how many pods of the Job that the owner awaits have been created, and when the last one was.
+func (ph *placeholders) Came(owner types.NamespacedName) (int, time.Time) {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	if v := ph.byOwner[owner]; v != nil {
+		return v.came, v.last
+	}
+	return 0, time.Time{}
+}
+
+// Awaited returns the Jobs whose pods are awaited or counted.
+func (ph *placeholders) Awaited() map[types.NamespacedName]bool {
+	ph.mu.Lock()
+	defer ph.mu.Unlock()
+	if len(ph.awaited) == 0 {
+		return nil
+	}
+	out := make(map[types.NamespacedName]bool, len(ph.awaited))
+	for job := range ph.awaited {
+		out[job] = true
+	}
+	return out
+}
+
+func (ph *placeholders) set(owner types.NamespacedName, template *corev1.Pod, count int, job types.NamespacedName) {
+	old, nobody := ph.byOwner[owner], types.NamespacedName{}
+	if template == nil || count == 0 && job == nobody {
 		if old != nil {
 			ph.dropVirtual(owner, old)
 		}
 		return
 	}
 	m, _ := ph.pods.storage.shapeOf(template)
-	s := ph.pods.shapes.intern(m)
-	v := &virtual{shape: s, pods: virtualPods(template, count)}
+	v := &virtual{shape: ph.pods.shapes.intern(m), pods: virtualPods(template, count), job: job}
+	switch {
+	case old != nil && old.shape == v.shape && old.job == job && slices.Equal(old.pods, v.pods):
+		ph.pods.shapes.release(v.shape)
+		return
+	case old != nil && old.job == job:
+		v.came, v.last = old.came, old.last
+	case job != nobody:
+		ph.count(v)
+	}
 	if old != nil {
-		if old.shape == s && slices.Equal(old.pods, v.pods) {
-			ph.pods.shapes.release(s)
-			return
-		}
 		ph.dropVirtual(owner, old)
 	}
 	ph.byOwner[owner] = v
+	if job != nobody {
+		ph.awaited[job] = v
+	}
 	ph.stalePending = true
 	ph.poke()
+}
+
+// count counts the pods of the Job that there are.
+func (ph *placeholders) count(v *virtual) {
+	for _, p := range ph.pods.objects.pods.live {
+		if creatorOf(p) == v.job {
+			v.add(p)
+		}
+	}
+}
+
+// add counts a pod of the Job.
+func (v *virtual) add(p *corev1.Pod) {
+	v.came++
+	if p.CreationTimestamp.After(v.last) {
+		v.last = p.CreationTimestamp.Time
+	}
+}
+
+// arrived takes note of a pod, and of what there was of that name before, nil if nothing.
+func (ph *placeholders) arrived(before, p *corev1.Pod) {
+	if len(ph.awaited) == 0 || before != nil && before.UID == p.UID {
+		return
+	}
+	if v := ph.awaited[creatorOf(p)]; v != nil {
+		v.add(p)
+		ph.stalePending = true
+	}
+}
+
+// creatorOf returns the Job that has created a pod, zero if none has.
+func creatorOf(p *corev1.Pod) types.NamespacedName {
+	if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "Job" {
+		return types.NamespacedName{Namespace: p.Namespace, Name: owner.Name}
+	}
+	return types.NamespacedName{}
 }
 
 func (ph *placeholders) dropVirtual(owner types.NamespacedName, v *virtual) {
 	ph.pods.shapes.release(v.shape)
 	delete(ph.byOwner, owner)
+	delete(ph.awaited, v.job)
 	ph.stalePending = true
 	ph.poke()
 }
@@ -76,13 +172,27 @@ func virtualPods(template *corev1.Pod, count int) []model.Pod {
 	return out
 }
 
+// yieldToExpected has placeholders stand for no pods that are expected of their Jobs.
+func (ph *placeholders) yieldToExpected() {
+	for job, v := range ph.awaited {
+		if n := ph.pods.owners.expects(job); len(v.pods) > 0 && n != v.yield {
+			v.yield, ph.stalePending = n, true
+		}
+	}
+}
+
+// PlaceholderOwner returns the name of the template from which a placeholder was made.
+func PlaceholderOwner(p model.PodKey) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name[:max(strings.LastIndexByte(p.Name, '-'), 0)]}
+}
+
 // addVirtual puts the placeholders among the pods that wait, in the order of Snapshot.Pending.
 func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
 	if len(ph.byOwner) == 0 {
 		return pending
 	}
 	for _, v := range ph.byOwner {
-		for _, p := range v.pods {
+		for _, p := range v.pods[min(v.came+v.yield, len(v.pods)):] {
 			p.Shape = v.shape.index
 			pending = append(pending, p)
 		}
@@ -92,4 +202,22 @@ func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
 			cmp.Compare(a.UID, b.UID))
 	})
 	return pending
+}
+
+// Instead returns the cluster as it is now, with so many placeholders like the template in place of all pods that wait.
+// Of the order of Shapes nothing is promised.
+func (s *State) Instead(template *corev1.Pod, count int) *model.Snapshot {
+	s.mu.Lock()
+	m, _ := s.storage.shapeOf(template)
+	s.mu.Unlock()
+	out := s.Snapshot()
+	at := slices.IndexFunc(out.Shapes, func(x model.Shape) bool { return x.Key == m.Key })
+	if at < 0 {
+		at, out.Shapes = len(out.Shapes), append(slices.Clip(out.Shapes), m)
+	}
+	out.Pending, out.Expected = virtualPods(template, max(count, 0)), nil
+	for i := range out.Pending {
+		out.Pending[i].Shape = at
+	}
+	return out
 }

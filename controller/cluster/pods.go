@@ -37,9 +37,10 @@ type pods struct {
 	owners      *owners
 	nominations *nominations
 
-	all     map[types.NamespacedName]*pod
-	waiting []*pod            // by Created, Namespace, Name
-	places  map[string]*place // by node name, also of nodes not known yet
+	placeholders *placeholders
+	all          map[types.NamespacedName]*pod
+	waiting      []*pod            // by Created, Namespace, Name
+	places       map[string]*place // by node name, also of nodes not known yet
 }
 
 // place is what is on a node.
@@ -73,6 +74,7 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 		ps.budgets.readiness(old, o)
 		return
 	}
+	ps.placeholders.arrived(before, o)
 	next := &pod{Pod: info, generation: o.Generation, unready: unready(o)}
 	if info.Waiting || info.Node != "" {
 		if sameSpec {

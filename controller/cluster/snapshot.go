@@ -30,13 +30,15 @@ func (s *State) Snapshot() *model.Snapshot {
 	if s.out.nodes == nil {
 		s.out.nodes = s.renderNodes()
 	}
+	expected := s.renderExpected(now)
+	s.placeholders.yieldToExpected()
 	if s.stalePending || s.out.pending == nil || s.out.shapes != s.shapes.epoch {
 		s.out.pending = s.placeholders.addVirtual(s.renderPending())
 		s.out.shapes, s.stalePending = s.shapes.epoch, false
 	}
 	return &model.Snapshot{
 		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending,
-		Expected: s.renderExpected(now), Nodes: s.out.nodes,
+		Expected: expected, Nodes: s.out.nodes,
 		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
 	}
 }

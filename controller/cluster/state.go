@@ -81,7 +81,7 @@ func New(o Options) *State {
 	objects, shapes := &objects{hub: h}, &shapes{byKey: map[string]*shape{}}
 	nodes := &nodes{
 		hub: h, objects: objects, byName: map[string]*node{}, unpaired: map[string]*node{},
-		written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{},
+		written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{}, expiring: map[types.UID]bool{},
 		nodesOf: map[string]map[string]bool{}, claimsOf: map[string]map[string]bool{},
 		nodeID: map[string]string{}, claimID: map[string]string{}, byInstance: map[string]string{},
 	}
@@ -124,7 +124,7 @@ func New(o Options) *State {
 			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
 		},
 		nominations:  nominations,
-		placeholders: &placeholders{hub: h, pods: pods, byOwner: map[types.NamespacedName]*virtual{}},
+		placeholders: newPlaceholders(h, pods),
 		daemons:      &daemons{hub: h, objects: objects, nodes: nodes, names: o.Names},
 	}
 }

@@ -23,10 +23,20 @@ func (ns *nodes) ObserveClaim(claim *karpv1.NodeClaim) {
 
 // ObserveDeletion makes the next snapshot know that the deletion of a claim was requested, before the watch shows it.
 func (ns *nodes) ObserveDeletion(claim *karpv1.NodeClaim) {
+	ns.remove(claim, func() { ns.ending[claim.UID] = ns.clock.Now() })
+}
+
+// Expiring has the node of a claim count as one being removed: its pods get their next nodes before it is.
+func (ns *nodes) Expiring(claim *karpv1.NodeClaim) {
+	ns.remove(claim, func() { ns.expiring[claim.UID] = true })
+}
+
+// remove has a claim that is known noted as one whose node is being removed.
+func (ns *nodes) remove(claim *karpv1.NodeClaim, note func()) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if now, ok := ns.objects.claims.live[keyOf(claim)]; ok && now.UID == claim.UID {
-		ns.ending[claim.UID] = ns.clock.Now()
+		note()
 		ns.touchClaim(claim.Name)
 		ns.poke()
 	}

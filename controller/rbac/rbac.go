@@ -28,7 +28,7 @@ func Rules() []rbacv1.PolicyRule {
 		}, read),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		// How many pods are to come.
-		rule("batch", []string{"jobs"}, read),
+		rule("batch", []string{"cronjobs", "jobs"}, read),
 		rule("", []string{"replicationcontrollers", "resourcequotas"}, read),
 		// Which pods default topology spread constraints count, beside those of the controllers above.
 		rule("", []string{"services"}, read),
@@ -130,6 +130,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		}, read),
 		// what pods are made from: a change is a patch of it
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
+		rule("batch", []string{"cronjobs"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Annotations on a NodePool that extend spec.disruption.
+// Annotations on a NodePool. All but AnnotationAhead extend spec.disruption.
 const (
 	ownPrefix = "nodeless.sh/"
 	// AnnotationTimeZone is the IANA time zone of budgets[].schedule and of AnnotationWindows.
@@ -33,6 +33,8 @@ const (
 	AnnotationMakeRoom = ownPrefix + "make-room-for-daemonsets"
 	// AnnotationWaitForJobs has consolidation wait for pods of Jobs that will end before moving them pays.
 	AnnotationWaitForJobs = ownPrefix + "wait-for-jobs"
+	// AnnotationAhead says whether nodes of the pool may be launched before pods need them; default "true".
+	AnnotationAhead = ownPrefix + "ahead"
 )
 
 // minExpiry is the shortest AnnotationSoftExpireAfter: below it nodes would hardly do anything but start and stop.
@@ -78,6 +80,10 @@ var readers = map[string]reader{
 		w.waitForJobs, err = readYes(value)
 		return err
 	},
+	AnnotationAhead: func(_ *DisruptionAnnotations, _ *karpv1.NodePool, value string) error {
+		_, err := readYes(value)
+		return err
+	},
 }
 
 // ReadDisruptionAnnotations reads the annotations of a pool. The error names each one that cannot be read, its value
@@ -104,6 +110,13 @@ func ReadDisruptionAnnotations(np *karpv1.NodePool) (DisruptionAnnotations, erro
 		return w, errors.New(strings.Join(problems, "; "))
 	}
 	return w, nil
+}
+
+// Ahead reports whether nodes of the pool may be launched, or replaced, before pods need them. They may not if the
+// annotation cannot be read; the pool says that.
+func Ahead(np *karpv1.NodePool) bool {
+	value, said := np.Annotations[AnnotationAhead]
+	return !said || value == "true"
 }
 
 // HasDisruptionAnnotations reports whether the pool has annotations of ours.

@@ -184,6 +184,7 @@ func TestWishesThatCannotBeRead(t *testing.T) {
 		{AnnotationSoftExpireAfter, "5s", "shorter than"},
 		{AnnotationMakeRoom, "yes", `"true"`},
 		{AnnotationWaitForJobs, "", `"true"`},
+		{AnnotationAhead, "no", `"false"`},
 		{"nodeless.sh/disruption-window", "0 22 * * * 8h", AnnotationWindows},
 	} {
 		d := policyAt(t, annotated(c.key, c.value), "2026-06-01T01:00:00Z")

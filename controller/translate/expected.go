@@ -13,6 +13,9 @@ import (
 const (
 	// AnnotationLaunch is the ID of the plan's launch that the claim came from.
 	AnnotationLaunch = "nodeless.sh/launch"
+	// AnnotationReserves names the owners of the placeholders that the claim was launched for, if it was for no other
+	// pods: namespace/name of Jobs yet to be created and of CapacityBuffers, separated by commas.
+	AnnotationReserves = "nodeless.sh/reserves"
 	// AnnotationExpected is the Expected node, as JSON.
 	AnnotationExpected = "nodeless.sh/expected"
 	// AnnotationDisruption is the disruption method that removes the node, such as "Empty".

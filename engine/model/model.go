@@ -77,8 +77,8 @@ type Pod struct {
 	// Nominated is the node on which kube-scheduler reserves room for the pod because an earlier plan placed it there
 	// (status.nominatedNodeName); "" for none.
 	Nominated string
-	// Virtual marks a placeholder for capacity that a CapacityBuffer reserves. It gets what other pods leave, whatever
-	// its priority, and ignores the policy's priority cutoff.
+	// Virtual marks a placeholder for capacity that a CapacityBuffer or a CronJob's next run reserves. It gets what other
+	// pods leave, whatever its priority, and ignores the policy's priority cutoff.
 	Virtual  bool
 	Expected bool `json:"-"` // marks one of Snapshot.Expected for which Provision plans
 }

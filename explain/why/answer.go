@@ -124,7 +124,12 @@ func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 		return q.aboutPool(of.Name), nil
 	}
 	if of.Workload() {
-		return (&workloadQuestion{q, of}).answer(ctx)
+		w := &workloadQuestion{q, of}
+		found, err := w.answer(ctx)
+		if found && workloads[of.Kind].kind == "CronJob" {
+			w.nextRun(ctx)
+		}
+		return found, err
 	}
 	return false, fmt.Errorf("unknown kind %q: give a pod, a workload, a node, a nodeclaim or a nodepool", of.Kind)
 }

@@ -147,6 +147,11 @@ func (q *nodeQuestion) launchedFor() {
 			reason.Count(int(*np.Spec.Replicas), "replica"))
 		return
 	}
+	if owners := claim.Annotations[translate.AnnotationReserves]; owners != "" {
+		q.sayf("launched for", "pods of %s before they were created, which request %s",
+			reason.Some(strings.Split(owners, ","), 3), amounts(claim.Spec.Resources.Requests))
+		return
+	}
 	if claim.Annotations[translate.AnnotationLaunch] != "" {
 		q.sayf("launched for", "pending pods that requested %s", amounts(claim.Spec.Resources.Requests))
 	}

@@ -1,0 +1,154 @@
+package ahead
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodeless/nodeless/internal/kit/events"
+)
+
+const (
+	// grace is how late the next pod of a run may come: the CronJob controller, the Job controller and admission need
+	// their time.
+	grace = 10 * time.Second
+	// slack is how long before the earliest time at which nodes may have to be launched a run is planned for.
+	slack = 5 * time.Second
+	// planAgain is how long after a plan for which no room is prepared the next one is made.
+	planAgain = 10 * time.Second
+)
+
+// awaited is the run of a CronJob whose pods are awaited, or were the last to be.
+type awaited struct {
+	Plan
+	generation int64 // of the CronJob
+	most       int   // how many pods it is expected to have at most; once it is over, the next run
+	over       bool  // pods that have not come by now are awaited no longer
+}
+
+// ownerOf names a CronJob in the cluster state, where CapacityBuffers have names, too.
+func ownerOf(cj types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: cj.Namespace, Name: "cronjob/" + cj.Name}
+}
+
+// reconcile does what is to be done now for a CronJob or a NodeClaim, and returns when to look again.
+func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	now := c.o.Clock.Now()
+	var wake time.Time
+	var err error
+	if namespace, name, _ := strings.Cut(key, "/"); namespace != "" {
+		wake, err = c.cronJob(ctx, types.NamespacedName{Namespace: namespace, Name: name}, now)
+	} else {
+		wake, err = c.expire(ctx, name, now)
+	}
+	if err != nil || wake.IsZero() {
+		return 0, err
+	}
+	return max(wake.Sub(now), time.Millisecond), nil
+}
+
+// cronJob brings the room for a CronJob's pods up to date, and returns when to call it again, zero if never.
+func (c *Controller) cronJob(ctx context.Context, at types.NamespacedName, now time.Time) (time.Time, error) {
+	cj := &batchv1.CronJob{}
+	switch err := c.o.Cache.Get(ctx, at, cj); {
+	case apierrors.IsNotFound(err):
+		cj = nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("read CronJob %s: %w", at, err)
+	}
+	wake, err := c.step(at, cj, now)
+	if err != nil {
+		c.o.Recorder.Event(cj, corev1.EventTypeWarning, "NoNodesAhead",
+			events.Message("No nodes are launched ahead of its runs: "+err.Error()))
+		return time.Time{}, nil
+	}
+	return wake, nil
+}
+
+// step brings the room for one run of a CronJob after the other up to date, and returns when to call it again, zero if
+// never. cj is nil if there is none any more. The error says what is wrong with it.
+func (c *Controller) step(at types.NamespacedName, cj *batchv1.CronJob, now time.Time) (time.Time, error) {
+	last := c.runs[at]
+	if last != nil && (cj == nil || last.generation != cj.Generation) {
+		c.o.Planner.State.Await(ownerOf(at), nil, 0, last.Job)
+		c.idle.take(last.Job)
+		delete(c.runs, at)
+		last = nil
+	}
+	switch {
+	case cj == nil:
+		return time.Time{}, nil
+	case last == nil || last.over:
+	case now.Before(last.Run):
+		if last.Pods > 0 {
+			return last.Run, nil
+		}
+	default:
+		if until := c.settle(at, cj, last, now); now.Before(until) {
+			return until, nil
+		}
+	}
+	return c.prepare(cj, at, last, now)
+}
+
+// settle gives back what is left of a run's room once it is too late for its pods, and returns when that is.
+func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *awaited, now time.Time) time.Time {
+	came, until := c.o.Planner.State.Came(ownerOf(at))
+	if until.Before(last.Run) {
+		until = last.Run
+	}
+	if until = until.Add(grace); now.Before(until) {
+		return until
+	}
+	last.over = true
+	if !waits(cj, last.Job) { // a quota or a webhook may have kept some from being created, as it will next time
+		last.most = came
+	}
+	if last.Pods > 0 {
+		idle := c.idle.take(last.Job)
+		c.o.Recorder.Event(cj, corev1.EventTypeNormal, "NodesAhead", fmt.Sprintf(
+			"Nodes were launched %s ahead of the run at %s, for %d pods; %d were created in time. Before them, ready nodes "+
+				"idled for %.0f node-seconds, which cost $%.4f", last.Lead.Round(time.Second), last.Run.UTC().Format(time.RFC3339),
+			last.Pods, min(came, last.Pods), idle.seconds, idle.dollars))
+	}
+	c.o.Planner.State.Await(ownerOf(at), last.template, 0, last.Job)
+	return until
+}
+
+// prepare awaits the pods of the next run once it is time, and returns when to call it again, zero if never.
+func (c *Controller) prepare(cj *batchv1.CronJob, at types.NamespacedName, last *awaited, now time.Time) (time.Time,
+	error,
+) {
+	most := MaxPods
+	if last != nil {
+		most = last.most
+	}
+	run, err := Next(cj, now)
+	if err != nil || run.IsZero() {
+		return time.Time{}, err
+	}
+	c.o.Planner.Boots.Observe(c.o.Planner.State.Claims())
+	if begin := run.Add(-c.o.Planner.Boots.longest() - resolution - slack); now.Before(begin) {
+		return begin, nil
+	}
+	plan := c.o.Planner.Plan(cj, run, most)
+	if plan.Pods > 0 && now.Before(plan.From()) {
+		return plan.From(), nil
+	}
+	plan.Lead = run.Sub(now) // less than planned if the CronJob has just come
+	c.o.Planner.State.Await(ownerOf(at), plan.template, plan.Pods, plan.Job)
+	c.runs[at] = &awaited{Plan: plan, generation: cj.Generation, most: most}
+	if plan.Pods > 0 {
+		c.o.Log.Info("room is prepared for a CronJob's run", "cronjob", at, "run", run, "pods", plan.Pods, "lead", plan.Lead,
+			"idle", Cents(plan.Idle), "waiting", Cents(plan.Waiting))
+	} else if again := now.Add(planAgain); again.Before(run) {
+		return again, nil
+	}
+	return run, nil
+}

@@ -1,0 +1,25 @@
+package apply
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// reserved returns the annotation that says whose placeholders a launch is for; nil if it is for other pods, too.
+func reserved(s *model.Snapshot, l *model.Launch) map[string]string {
+	placeholders, owners := s.Placeholders(), []string{}
+	for _, p := range l.Pods {
+		if !placeholders[p] {
+			return nil
+		}
+		owner := cluster.PlaceholderOwner(p).String()
+		if !slices.Contains(owners, owner) {
+			owners = append(owners, owner)
+		}
+	}
+	return map[string]string{translate.AnnotationReserves: strings.Join(owners, ",")}
+}
