@@ -62,11 +62,10 @@ func (c *Controller) cronJob(ctx context.Context, at types.NamespacedName, now t
 	case err != nil:
 		return time.Time{}, fmt.Errorf("read CronJob %s: %w", at, err)
 	}
-	wake, err := c.step(at, cj, now)
-	if err != nil {
+	wake, invalid := c.step(at, cj, now)
+	if invalid != nil {
 		c.o.Recorder.Event(cj, corev1.EventTypeWarning, "NoNodesAhead",
-			events.Message("No nodes are launched ahead of its runs: "+err.Error()))
-		return time.Time{}, nil
+			events.Message("No nodes are launched ahead of its runs: "+invalid.Error()))
 	}
 	return wake, nil
 }

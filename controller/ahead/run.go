@@ -44,7 +44,8 @@ func next(cj *batchv1.CronJob, after time.Time) (time.Time, error) {
 		if every.Delay <= 0 {
 			return time.Time{}, errors.New("spec.schedule: @every needs a duration above 0")
 		}
-		return base.Add((max(after.Sub(base), 0)/every.Delay + 1) * every.Delay).Truncate(time.Second), nil
+		runs := int64(max(after.Sub(base), 0)/every.Delay) + 1
+		return base.Add(time.Duration(runs) * every.Delay).Truncate(time.Second), nil
 	}
 	return schedule.Next(after), nil
 }
