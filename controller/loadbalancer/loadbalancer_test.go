@@ -336,6 +336,12 @@ func TestAWSGetsWhatIsMissingLosesWhatIsTooMuchAndIsLeftAloneElse(t *testing.T) 
 		"DeregisterTargets")
 	want("another path", s.look(t, r, stacks(strings.Replace(game, "path: /,", "path: /play,", 1))),
 		"ModifyRule", "RegisterTargets")
+	attributes := strings.Replace(game, "target-type: ip\n", "target-type: ip\n"+
+		"    alb.ingress.kubernetes.io/load-balancer-attributes: idle_timeout.timeout_seconds=30\n"+
+		"    alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=30\n", 1)
+	want("with attributes", s.look(t, r, stacks(attributes)),
+		"ModifyLoadBalancerAttributes", "ModifyRule", "ModifyTargetGroupAttributes")
+	want("with attributes, again", s.look(t, r, stacks(attributes)))
 	if _, err := r.CreateLoadBalancer(region.LoadBalancer{
 		Name: "somebodys", Type: region.Network, Subnets: []string{r.Subnets()[0].ID},
 	}); err != nil {

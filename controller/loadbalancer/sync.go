@@ -89,18 +89,44 @@ func (s *syncer) sync(ctx context.Context, have *made, want *stack) (*types.Load
 			return nil, err
 		}
 	}
-	if len(want.attributes) > 0 {
-		var set []types.LoadBalancerAttribute
-		for _, k := range slices.Sorted(maps.Keys(want.attributes)) {
-			set = append(set, types.LoadBalancerAttribute{Key: &k, Value: new(want.attributes[k])})
-		}
-		_, err := s.elb.ModifyLoadBalancerAttributes(ctx,
-			&elb.ModifyLoadBalancerAttributesInput{LoadBalancerArn: b.LoadBalancerArn, Attributes: set})
-		if err != nil {
-			return nil, fmt.Errorf("attributes of load balancer %s: %w", want.name, err)
-		}
+	if err := s.setBalancerAttributes(ctx, *b.LoadBalancerArn, want.attributes); err != nil {
+		return nil, fmt.Errorf("attributes of load balancer %s: %w", want.name, err)
 	}
 	return &b, s.syncListeners(ctx, b, want, arns)
+}
+
+// setBalancerAttributes changes those attributes of a load balancer that are not as wanted.
+func (s *syncer) setBalancerAttributes(ctx context.Context, balancer string, want map[string]string) error {
+	if len(want) == 0 {
+		return nil
+	}
+	found, err := s.elb.DescribeLoadBalancerAttributes(ctx,
+		&elb.DescribeLoadBalancerAttributesInput{LoadBalancerArn: &balancer})
+	if err != nil {
+		return err
+	}
+	have := map[string]string{}
+	for _, a := range found.Attributes {
+		have[aws.ToString(a.Key)] = aws.ToString(a.Value)
+	}
+	var set []types.LoadBalancerAttribute
+	for _, k := range differing(have, want) {
+		set = append(set, types.LoadBalancerAttribute{Key: &k, Value: new(want[k])})
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	_, err = s.elb.ModifyLoadBalancerAttributes(ctx,
+		&elb.ModifyLoadBalancerAttributesInput{LoadBalancerArn: &balancer, Attributes: set})
+	return err
+}
+
+// differing returns the keys whose values are not as wanted, in order.
+func differing(have, want map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(k string) bool {
+		v, ok := have[k]
+		return ok && v == want[k]
+	})
 }
 
 func (s *syncer) create(ctx context.Context, want *stack) (types.LoadBalancer, error) {

@@ -3,8 +3,6 @@ package loadbalancer
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
@@ -60,15 +58,28 @@ func healthOf(g types.TargetGroup) healthCheck {
 	return h
 }
 
+// setAttributes changes those attributes of a target group that are not as wanted.
 func (s *syncer) setAttributes(ctx context.Context, group string, want map[string]string) error {
 	if len(want) == 0 {
 		return nil
 	}
+	found, err := s.elb.DescribeTargetGroupAttributes(ctx,
+		&elb.DescribeTargetGroupAttributesInput{TargetGroupArn: &group})
+	if err != nil {
+		return err
+	}
+	have := map[string]string{}
+	for _, a := range found.Attributes {
+		have[aws.ToString(a.Key)] = aws.ToString(a.Value)
+	}
 	var set []types.TargetGroupAttribute
-	for _, k := range slices.Sorted(maps.Keys(want)) {
+	for _, k := range differing(have, want) {
 		set = append(set, types.TargetGroupAttribute{Key: &k, Value: new(want[k])})
 	}
-	_, err := s.elb.ModifyTargetGroupAttributes(ctx,
+	if len(set) == 0 {
+		return nil
+	}
+	_, err = s.elb.ModifyTargetGroupAttributes(ctx,
 		&elb.ModifyTargetGroupAttributesInput{TargetGroupArn: &group, Attributes: set})
 	return err
 }
