@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -70,10 +69,7 @@ func (r *Router) invoke(ctx context.Context, c pipeline.Call) ([]byte, error) {
 	}
 	answer, err := r.safe.Do(request)
 	if err != nil {
-		if of, ok := errors.AsType[*url.Error](err); ok { // its message contains the whole URL
-			err = of.Err
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -104,11 +105,7 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) { // its message contains the whole URL
-			err = of.Err
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
@@ -122,4 +119,19 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
 	return body, nil
+}
+
+// cause returns why a request failed, without what its error repeats: the URL, which may hold secrets, and addresses,
+// which are others at each try.
+func cause(err error) error {
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err
+	}
+	for {
+		of, ok := errors.AsType[*net.OpError](err)
+		if !ok {
+			return err
+		}
+		err = of.Err
+	}
 }

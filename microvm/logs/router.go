@@ -108,6 +108,8 @@ func New(o Options) (*Router, error) {
 			Transport: &http.Transport{
 				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute,
 				TLSHandshakeTimeout: requestLimit / 3,
+				// A small request goes out at once: who refuses it unread is not written to any more, and is heard.
+				WriteBufferSize: 64 << 10,
 				//nolint:gosec // insecure only with tls.verify Off
 				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
 			},

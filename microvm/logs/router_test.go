@@ -3,11 +3,14 @@ package logs
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -237,4 +240,14 @@ func TestAPodThatEndsDoesNotWaitForAnOutputThatIsAway(t *testing.T) {
 	cancel()
 	b.route.End(over)
 	b.hears("LogLinesLost: 50 lines")
+}
+
+func TestTheReasonOfAFailedRequestIsTheSameAtEachTry(t *testing.T) {
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 4711}
+	err := &url.Error{Op: "Post", URL: "http://u:s3cret@away/", Err: &net.OpError{
+		Op: "readfrom", Source: at, Err: &net.OpError{Op: "write", Source: at, Err: os.NewSyscallError("write", syscall.EPIPE)},
+	}}
+	if got := cause(fmt.Errorf("send: %w", err)).Error(); got != "write: broken pipe" {
+		t.Errorf("the reason is %q", got)
+	}
 }

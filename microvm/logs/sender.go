@@ -38,7 +38,8 @@ type sender struct {
 	batch      []*pipeline.Record
 	taken      map[string]int64 // the value of sent after the batch
 	tries      int              // to send the batch
-	failing    bool
+	failure    string    // that was reported last; "" while lines are accepted
+	failedAt   time.Time // when it was reported
 	refused    int64 // lines that were given up
 	reported   int64 // lost lines that were reported
 	reportedAt time.Time
@@ -206,8 +207,8 @@ func (l *sender) save() {
 	l.savedAt, l.dirty = time.Now(), false
 }
 
-// lostEvery is the interval at which lost lines are reported.
-const lostEvery = time.Minute
+// reportEvery is the shortest interval at which lost lines, or another reason why none are accepted, are reported.
+const reportEvery = time.Minute
 
 // send sends the batch and keeps the records to send again.
 func (l *sender) send() error {
@@ -224,8 +225,8 @@ func (l *sender) send() error {
 		l.batch = nil
 	}
 	l.tries = 0
-	if err == nil && l.failing {
-		l.failing = false
+	if err == nil && l.failure != "" {
+		l.failure = ""
 		l.route.pod.Report(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
 		l.reportLost(true)
 	}
@@ -247,14 +248,15 @@ func lingering(parent context.Context, d time.Duration) (context.Context, contex
 	return ctx, func() { stop(); cancel() }
 }
 
-// fail reports, once, that the output accepts nothing.
+// fail reports that the output accepts nothing: once for the same reason, and from time to time if that changes.
 func (l *sender) fail(err error) {
-	if l.failing || l.ctx.Err() != nil {
+	reason := err.Error()
+	if l.ctx.Err() != nil || reason == l.failure || l.failure != "" && time.Since(l.failedAt) < reportEvery {
 		return
 	}
-	l.failing = true
-	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %v; it is tried again, and lines wait "+
-		"where the pod's log is stored (%s)", l.out, l.out.To, err, stored))
+	l.failure, l.failedAt = reason, time.Now()
+	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %s; it is tried again, and lines wait "+
+		"where the pod's log is stored (%s)", l.out, l.out.To, reason, stored))
 }
 
 // stored is how much of a container's log the host keeps.
@@ -267,7 +269,7 @@ func (l *sender) reportLost(end bool) {
 	for _, tail := range l.tails {
 		lost += tail.Lost()
 	}
-	if lost == l.reported || !end && time.Since(l.reportedAt) < lostEvery {
+	if lost == l.reported || !end && time.Since(l.reportedAt) < reportEvery {
 		return
 	}
 	l.reported, l.reportedAt = lost, time.Now()
