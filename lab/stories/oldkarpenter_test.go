@@ -220,8 +220,8 @@ spec:
     metadata: {labels: {app: %[1]s}}
     spec:
       terminationGracePeriodSeconds: 0
-      nodeSelector: {karpenter.sh/nodepool: %s}
-      containers: [{name: app, image: nginx, resources: {requests: {cpu: %s}}}]
+      nodeSelector: {karpenter.sh/nodepool: %[3]s}
+      containers: [{name: app, image: nginx, resources: {requests: {cpu: %[4]s}}}]
 `, name, replicas, pool, cpu)
 }
 
