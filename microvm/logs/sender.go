@@ -38,10 +38,10 @@ type sender struct {
 	batch      []*pipeline.Record
 	taken      map[string]int64 // the value of sent after the batch
 	tries      int              // to send the batch
-	failure    string    // that was reported last; "" while lines are accepted
-	failedAt   time.Time // when it was reported
-	refused    int64 // lines that were given up
-	reported   int64 // lost lines that were reported
+	failure    string           // that was reported last; "" while lines are accepted
+	failedAt   time.Time        // when it was reported
+	refused    int64            // lines that were given up
+	reported   int64            // lost lines that were reported
 	reportedAt time.Time
 	savedAt    time.Time
 	dirty      bool
