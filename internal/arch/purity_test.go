@@ -8,6 +8,7 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,4 +102,19 @@ func impurities(fset *token.FileSet, f *ast.File, info *types.Info) []string {
 		return true
 	})
 	return found
+}
+
+// Client-go's scheme is the whole program's and has no lock: what is added to it while a watch decodes ends the program
+// with "concurrent map read and map write". Who needs more kinds makes a scheme of its own, or adds them in init.
+func TestOnlyInitAddsToTheSchemeOfClientGo(t *testing.T) {
+	adds := regexp.MustCompile(`AddToScheme\(\w*scheme\.Scheme\)|\bscheme\.Scheme\.AddKnown`)
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			for i, line := range strings.Split(read(t, filepath.Join(p.rel(), name)), "\n") {
+				if adds.MatchString(line) && !strings.HasPrefix(line, "func init()") {
+					t.Errorf("%s/%s:%d adds to client-go's scheme while the program runs", p.rel(), name, i+1)
+				}
+			}
+		}
+	}
 }

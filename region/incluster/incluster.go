@@ -5,8 +5,10 @@ package incluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,10 +30,11 @@ var _ awsapi.Kubernetes = (*Cluster)(nil)
 // New returns the cluster of a REST configuration, which must be an administrator's. The definitions need not be
 // installed yet: there are no profiles then.
 func New(cfg *rest.Config, log *slog.Logger) (*Cluster, error) {
-	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
 		return nil, err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme.Scheme})
+	c, err := client.New(cfg, client.Options{Scheme: known})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +46,11 @@ func tell(t *testing.T) *story {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubectl, err := client.New(p.RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := client.New(p.RESTConfig(), client.Options{Scheme: known})
 	if err != nil {
 		t.Fatal(err)
 	}
