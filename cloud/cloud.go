@@ -2,7 +2,8 @@
 //
 // A provider implements Provider: it lists what a node class allows, launches and terminates instances, and finds them
 // again. Abilities that not every cloud has are interfaces of their own: Interrupter (notices of instances that will be
-// taken away), HealthChecker, Drifter, Repairer, Ender and Observed. A caller looks for one with a type assertion.
+// taken away), HealthChecker, Drifter, Repairer, Addresser, Ender and Observed. A caller looks for one with a type
+// assertion.
 //
 // Two rules make providers safe to use from a controller that may crash at any line. Launch is idempotent by its token:
 // the same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
@@ -209,6 +210,20 @@ type RepairPolicy struct {
 	Condition  string // its type, such as "Ready"
 	Status     string // "False" or "Unknown"
 	Toleration time.Duration
+}
+
+// Addresser is a provider whose nodes take addresses, their own and those of pods, from subnets that have so many.
+type Addresser interface {
+	// Subnets returns the subnets in which a node class launches, by ID, with the addresses that were free when the cloud
+	// was last asked; none if the class is not resolved. It asks the cloud for nothing.
+	Subnets(class ClassRef) []Subnet
+}
+
+// Subnet is a subnet and the number of its addresses that were free at a time.
+type Subnet struct {
+	ID, Zone string
+	Free     int64
+	At       time.Time
 }
 
 // Ender is a provider that knows why an instance ended.

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
 )
 
 // networkResolver finds the subnets and security groups of classes.
@@ -172,6 +174,29 @@ func (b *subnetTracker) public(subnets []ec2v1.Subnet) map[string]bool {
 			out[s.ID] = true
 		}
 	}
+	return out
+}
+
+// Subnets returns the subnets of a class, by ID, with what EC2 last said of their free addresses.
+func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
+	class, err := p.readyClass(ref)
+	if err != nil {
+		return nil
+	}
+	return p.subnets.observed(class.Status.Subnets)
+}
+
+// observed returns those of the subnets whose free addresses are known.
+func (b *subnetTracker) observed(subnets []ec2v1.Subnet) []cloud.Subnet {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []cloud.Subnet
+	for _, s := range subnets {
+		if k := b.known[s.ID]; k != nil {
+			out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, Free: k.free, At: k.at})
+		}
+	}
+	slices.SortFunc(out, func(a, b cloud.Subnet) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -89,6 +89,14 @@ func (os *objects) LimitRanges(namespace string) []*corev1.LimitRange {
 	return os.limitRangesOf(namespace)
 }
 
+// daemonSetsChanged takes in that DaemonSets have changed: what runs on every node, and the VPC CNI among it.
+func (s *State) daemonSetsChanged() {
+	s.daemons.changed()
+	if s.subnets.readCNI() {
+		s.pools.readdress()
+	}
+}
+
 func (os *objects) limitRangesOf(namespace string) []*corev1.LimitRange {
 	var out []*corev1.LimitRange
 	for _, r := range os.limitRanges.live {

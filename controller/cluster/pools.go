@@ -14,7 +14,8 @@ import (
 
 // catalog is what a node class offers.
 type catalog struct {
-	types    []model.InstanceType
+	given    []model.InstanceType
+	types    []model.InstanceType // with what they take from subnets
 	notReady string
 
 	marked  []model.InstanceType // with exhausted offerings marked
@@ -32,6 +33,7 @@ type pools struct {
 	failures  *failures
 	pauses    *pauses
 	overlaid  *overlaid
+	subnets   *subnets
 	noStatic  bool
 }
 
@@ -103,6 +105,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			p.NotReady = "spec.replicas is set, but the feature gate StaticCapacity is off"
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
+		p.Subnets = pl.subnets.idsOf(class)
 		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}
@@ -128,10 +131,18 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	old, known := pl.catalogs[class]
-	if known && old.notReady == notReady && sameSlice(old.types, types) {
+	if known && old.notReady == notReady && sameSlice(old.given, types) {
 		return
 	}
-	pl.catalogs[class] = catalog{types: types, notReady: notReady}
+	pl.catalogs[class] = catalog{given: types, types: pl.subnets.address(class, types), notReady: notReady}
 	pl.nodes.touchAll()
+	pl.overlaid.invalidate()
+}
+
+// readdress finds out again what types take from subnets.
+func (pl *pools) readdress() {
+	for class, c := range pl.catalogs {
+		pl.catalogs[class] = catalog{given: c.given, types: pl.subnets.address(class, c.given), notReady: c.notReady}
+	}
 	pl.overlaid.invalidate()
 }

@@ -39,7 +39,8 @@ func (s *State) Snapshot() *model.Snapshot {
 	return &model.Snapshot{
 		Now: now, ResourceNames: s.names.List(), Shapes: s.shapes.list, Pending: s.out.pending,
 		Expected: expected, Nodes: s.out.nodes,
-		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list, Namespaces: s.objects.renderNamespaces(),
+		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list,
+		Namespaces: s.objects.renderNamespaces(), Subnets: s.subnets.render(s.pools.catalogs),
 	}
 }
 

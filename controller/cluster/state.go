@@ -59,6 +59,7 @@ type State struct {
 	quotas        *quotas // how many of those may come
 	daemons       *daemons
 	shapes        *shapes
+	subnets       *subnets
 
 	names         *translate.Names
 	watchOverlays bool
@@ -108,6 +109,7 @@ func New(o Options) *State {
 	failures := &failures{hub: h, byPool: map[string]failing{}, fromPools: o.ReadFailures}
 	pauses := &pauses{hub: h, until: map[string]time.Time{}}
 	catalogs := map[cloud.ClassRef]catalog{}
+	subnets := &subnets{hub: h, objects: objects, nodes: nodes, byClass: map[cloud.ClassRef][]cloud.Subnet{}}
 	overlaid := &overlaid{
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}
@@ -115,13 +117,13 @@ func New(o Options) *State {
 	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
 	pods.owners, pods.nominations = owners, nominations
 	return &State{
-		owners: owners, quotas: &quotas{objects: objects},
+		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets,
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
 		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
 		readable: o.Readable, noExpected: o.NoExpected,
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
-			failures: failures, pauses: pauses, overlaid: overlaid, noStatic: o.NoStatic,
+			failures: failures, pauses: pauses, overlaid: overlaid, subnets: subnets, noStatic: o.NoStatic,
 		},
 		nominations:  nominations,
 		placeholders: newPlaceholders(h, pods),

@@ -98,6 +98,9 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.Cluster.SetCatalog(ref, offered, "")
+	if p, ok := k.o.Provider.(cloud.Addresser); ok {
+		k.o.Cluster.SetSubnets(ref, p.Subnets(ref))
+	}
 	k.touchPools(ref)
 	return k.oldIn(ref), resolveErr
 }

@@ -336,3 +336,17 @@ func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
 		t.Error("the template was changed")
 	}
 }
+
+// The environment of the VPC CNI decides which addresses nodes have, so it stays when containers are made lean; what it
+// takes from Secrets does not, nor do other variables.
+func TestTheEnvironmentOfTheCNIStays(t *testing.T) {
+	from := &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}
+	env := []corev1.EnvVar{
+		{Name: "WARM_IP_TARGET", Value: "2"}, {Name: "TOKEN", Value: "x"}, {Name: "MAX_ENI", ValueFrom: from},
+	}
+	list := []corev1.Container{{Name: "aws-node", Env: env}, {Name: "app", Env: env}}
+	LeanContainers(list)
+	if len(list[0].Env) != 1 || list[0].Env[0].Value != "2" || list[1].Env != nil {
+		t.Errorf("left: %v and %v", list[0].Env, list[1].Env)
+	}
+}

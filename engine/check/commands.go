@@ -44,6 +44,7 @@ func (j *disruption) command(c *model.Command) {
 		j.finished(c, victims)
 	}
 	j.helps(c)
+	j.addresses(c.Launches)
 }
 
 // victim judges a node that a command removes, and returns what its removal costs.

@@ -41,6 +41,7 @@ type Snapshot struct {
 	Pools      []Pool      // by Weight descending, then Name
 	Daemons    []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces []Namespace // by Name
+	Subnets    []Subnet    `json:",omitempty"` // by ID; those of no pool limit nothing
 }
 
 // Pool returns the pool with the name, nil if there is none.
@@ -211,6 +212,8 @@ type Pool struct {
 	// Static pools keep Replicas nodes, whatever the pods; no pod causes a launch in them.
 	Static   bool
 	Replicas int64
+	// Subnets are the IDs of those in which it launches, one in each zone at least, by ID; nil = addresses limit nothing.
+	Subnets []string `json:",omitempty"`
 }
 
 // InstanceType is a type of instance that pools can launch.
@@ -221,6 +224,8 @@ type InstanceType struct {
 	Allocatable  Resources     // capacity less reserved resources and eviction thresholds
 	Offerings    []Offering    // by Zone, CapacityType
 	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
+	// Addresses are what a node takes from its subnet by its pods, ascending; nil = one for each pod and one for the node.
+	Addresses []AddressStep `json:",omitempty"`
 }
 
 // Offering is a type in a zone on a capacity type, at a price.

@@ -16,6 +16,7 @@ const (
 	RuleResource     Rule = "Resource"    // no type is large enough, or none has the resource
 	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
 	RuleCapacity     Rule = "Capacity"    // no offering that fits has capacity at the moment
+	RuleAddresses    Rule = "Addresses"   // no subnet has the addresses that a node would take
 	RuleMinValues    Rule = "MinValues"
 	RuleAffinity     Rule = "PodAffinity"
 	RuleAntiAffinity Rule = "PodAntiAffinity" // the pod's own, or that of a running pod

@@ -73,6 +73,8 @@ func verdict(v model.PoolVerdict) string {
 			return "all offerings that fit are out of capacity; the next retry is " + v.Detail
 		}
 		return fmt.Sprintf("all offerings that fit are out of capacity (such as %s)", v.Object)
+	case model.RuleAddresses:
+		return addresses(v, pool)
 	case model.RuleMinValues:
 		return fmt.Sprintf("minValues %s of %s cannot be met (left: %s)", v.Detail, v.Object, or(v.Best, "fewer"))
 	case model.RuleSteps:
@@ -105,6 +107,14 @@ func resource(v model.PoolVerdict, pool string) string {
 		return fmt.Sprintf("no instance type of %s has resource %s", pool, v.Object)
 	}
 	return fmt.Sprintf("requests %s %s; the largest type, %s, offers %s", v.Object, v.Detail, v.BestOf, v.Best)
+}
+
+// addresses is the sentence of a pool whose subnets are short: Detail is the least that a node takes, BestOf the type,
+// Best what a node can get, Object the zones.
+func addresses(v model.PoolVerdict, pool string) string {
+	return fmt.Sprintf("a node of %s takes at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
+		"%s free; add subnets to its EC2NodeClass, or lower the warm targets of DaemonSet kube-system/aws-node",
+		pool, or(v.Detail, "2"), or(v.BestOf, "any type"), or(v.Object, "its zones"), or(v.Best, "0"))
 }
 
 func limit(v model.PoolVerdict, pool string) string {

@@ -44,7 +44,8 @@ func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.Pool
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
-		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RuleMinValues,
+		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RuleAddresses,
+		model.RuleMinValues,
 		model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
 		model.RuleSteps,
 	}, r)
@@ -90,9 +91,18 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 		return
 	}
 	before = left
-	if !step(model.RuleCapacity, filter(left, func(t int) bool { return v.available(t, &o) })) {
+	inStock := func(t int) bool { return v.has(t, &o, func(f *Offer) bool { return f.Available || f.Dry }) }
+	if !step(model.RuleCapacity, filter(left, inStock)) {
 		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
 		return
+	}
+	if v.zoneFree != nil {
+		before = left
+		available := func(t int) bool { return v.has(t, &o, func(f *Offer) bool { return f.Available }) }
+		if !step(model.RuleAddresses, filter(left, available)) {
+			v.BlameAddresses(before, o.Zones, v.zoneFree, out)
+			return
+		}
 	}
 	if r, n, short := v.ShortOfValues(left, o.OfferSet); short && !v.BestEffort {
 		step(model.RuleMinValues, nil)
@@ -102,8 +112,9 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 	out.Rule = model.RuleSteps
 }
 
-func (v *View) available(t int, o *Option) bool {
-	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return f.Available && o.Has(&f) })
+// has reports whether the type has an offering within the option that is as wanted.
+func (v *View) has(t int, o *Option, wanted func(*Offer) bool) bool {
+	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return wanted(&f) && o.Has(&f) })
 }
 
 // blameLabel finds the label that left no type: first among the pool's own requirements, then the pod's, one by one.

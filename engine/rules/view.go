@@ -16,6 +16,7 @@ type Offer struct {
 	Price          model.Price // for comparisons: see ApplyPolicy
 	Real           model.Price // actual price
 	Available      bool
+	Dry            bool // it is not available because no subnet of its zone has the addresses: see ApplySubnets
 }
 
 // DaemonPorts are the host ports that a daemon occupies on nodes of some types.
@@ -40,6 +41,7 @@ type View struct {
 
 	typeKeys map[string]bool
 	blamed   *blamed // cache of blamePool
+	zoneFree []int64 // by zone: see ApplySubnets; nil = addresses limit nothing
 }
 
 // NewView prepares a pool.
@@ -106,7 +108,7 @@ func (v *View) indexOffers() {
 			c := index(&v.Capacities, capacities, capacity, hasCapacity, o.CapacityType)
 			if z >= 0 && c >= 0 {
 				price := min(max(o.Price, 0), MaxPrice)
-				offers = append(offers, Offer{z, c, price, price, o.Available})
+				offers = append(offers, Offer{Zone: z, Capacity: c, Price: price, Real: price, Available: o.Available})
 			}
 		}
 		v.Offers[t] = offers

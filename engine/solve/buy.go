@@ -89,7 +89,10 @@ func (p *problem) boundServed() {
 		kept[i] = g.parts
 		g.parts = []part{{class: g.class, n: served[g]}}
 	}
+	left := p.addresses
+	p.addresses = nil // what the subnets had before these nodes, not what they leave
 	x := p.newPurchase(p.allViews(), true)
+	p.addresses = left
 	x.packing.Relaxed = nil
 	p.bound = model.Price(binpack.Bound(&x.packing))
 	for i, g := range p.groups {
@@ -132,6 +135,12 @@ func (x *purchase) serve(first, spill bool) bool {
 			continue
 		}
 		for range pattern.Times {
+			if !x.addresses.suit(proto) { // what earlier ones left of the subnets is for another
+				if proto, ok = x.builder.build(o.view, pods, x.relaxed); !ok {
+					again = true
+					break
+				}
+			}
 			if !x.rooms[o.view].Allows(&x.views[o.view].Pool.Limits, &proto.largest) {
 				break
 			}
@@ -145,7 +154,7 @@ func (x *purchase) serve(first, spill bool) bool {
 
 // addNode plans the node with the next pods of the items.
 func (x *purchase) addNode(n *plannedNode, items []binpack.ItemCount, o *offeringOf) {
-	x.charge(n.view, n.largest)
+	x.charge(n)
 	n.assignments = x.draw(items, o)
 	x.nodes = append(x.nodes, n)
 }
@@ -188,7 +197,13 @@ func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 // whether another round may serve more pods.
 func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern) bool {
 	c := pattern.Items[0]
-	for n := c.N; n > 0; n /= 2 {
+	fewer := func(n int) int {
+		if x.addresses.limits(o.view) && x.addresses.starved[o.view] {
+			return x.addresses.fewer(o.view, o.typ, n)
+		}
+		return n / 2
+	}
+	for n := c.N; n > 0; n = fewer(n) {
 		some := []binpack.ItemCount{{Item: c.Item, N: n}}
 		node, ok := x.builder.build(o.view, x.assignmentsOf(some, o), x.relaxed)
 		if !ok {
@@ -199,6 +214,10 @@ func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern) bool {
 		}
 		x.addNode(node, some, o)
 		return true
+	}
+	if x.addresses.limits(o.view) && x.addresses.starved[o.view] {
+		x.bound = 0  // it was of all pods
+		return false // the zones that have addresses for another node have bins of their own in the next round
 	}
 	class := x.classOf[x.packing.Items[c.Item].Class]
 	x.classes.list[class].banned[o.view] = true

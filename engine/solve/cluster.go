@@ -84,6 +84,7 @@ func (c *Cluster) viewsOf(s *model.Snapshot, policy *model.Policy) []*rules.View
 	for i := len(c.views); i < len(s.Pools); i++ {
 		v := rules.NewView(&s.Pools[i], s.Daemons)
 		v.ApplyPolicy(policy)
+		v.ApplySubnets(s.Subnets)
 		c.views = append(c.views, v)
 	}
 	return c.views

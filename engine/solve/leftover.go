@@ -79,26 +79,34 @@ func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
 	n := fromFirstFit(from, more)
 	if i < before {
 		old := p.nodes[i]
-		p.refund(n.view, old.largest)
+		p.refund(old)
 		n.assignments, n.wants = slices.Concat(old.assignments, more), old.wants
 	}
 	if !p.builder.complete(n) {
 		// No offering bears it: the newcomers go without.
 		for _, a := range more {
 			a.group.planned -= a.n
-			a.group.refused = model.RuleMinValues
+			a.group.refused = p.incomplete(n)
 		}
 		if i < before {
-			p.charge(n.view, p.nodes[i].largest)
+			p.charge(p.nodes[i])
 		}
 		return
 	}
-	p.charge(n.view, n.largest)
+	p.charge(n)
 	if i < before {
 		p.nodes[i] = n
 	} else {
 		p.nodes = append(p.nodes, n)
 	}
+}
+
+// incomplete returns why a node that firstfit planned has no offering.
+func (p *problem) incomplete(n *plannedNode) model.Rule {
+	if p.addresses.limits(n.view) && p.addresses.starved[n.view] {
+		return model.RuleAddresses
+	}
+	return model.RuleMinValues
 }
 
 // placeAllFirstFit has firstfit place everything but the pods that keep their places.
@@ -145,11 +153,11 @@ func (p *problem) placeAllFirstFit(kept []bool) {
 			for _, a := range n.assignments {
 				at := len(a.group.pods) - a.n
 				left[a.group] = append(left[a.group], a.group.pods[at:]...)
-				a.group.pods, a.group.refused = a.group.pods[:at], model.RuleMinValues
+				a.group.pods, a.group.refused = a.group.pods[:at], p.incomplete(n)
 			}
 			continue
 		}
-		p.charge(n.view, n.largest)
+		p.charge(n)
 		p.nodes = append(p.nodes, n)
 	}
 	for _, g := range p.groups {

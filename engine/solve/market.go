@@ -10,16 +10,19 @@ import (
 
 // market is the pools prepared for one attempt, with their remaining limits.
 type market struct {
-	policy *model.Policy
-	views  []*rules.View
-	rooms  []rules.Headroom // by view
-	tiers  [][]int          // views by weight, heaviest first
-	screen *rules.Screen    // of the views before anything was planned; nil until it is needed
-	sorted [][]typePrice    // by view: see byPrice
+	policy    *model.Policy
+	views     []*rules.View
+	rooms     []rules.Headroom // by view
+	addresses *addresses       // nil if they limit nothing
+	tiers     [][]int          // views by weight, heaviest first
+	screen    *rules.Screen    // of the views before anything was planned; nil until it is needed
+	sorted    [][]typePrice    // by view: see byPrice
 }
 
 func newMarket(s *model.Snapshot, policy *model.Policy, views []*rules.View) *market {
-	m := &market{policy: policy, views: views, sorted: make([][]typePrice, len(views))}
+	m := &market{
+		policy: policy, views: views, sorted: make([][]typePrice, len(views)), addresses: newAddresses(s, views),
+	}
 	for _, v := range views {
 		m.rooms = append(m.rooms, v.Headroom())
 	}
@@ -63,14 +66,16 @@ func (m *market) feasible(g *group, classes *classTable) rules.Bits {
 	return m.screen.Views(g.request, c.required, c.anyOf, c.tolerations)
 }
 
-// charge takes a node of that capacity from the headroom of its pool.
-func (m *market) charge(view int, largest model.Resources) {
-	m.rooms[view] = m.rooms[view].Minus(largest)
+// charge takes a node from the headroom of its pool and from the subnets.
+func (m *market) charge(n *plannedNode) {
+	m.rooms[n.view] = m.rooms[n.view].Minus(n.largest)
+	m.addresses.charge(n)
 }
 
 // refund undoes charge.
-func (m *market) refund(view int, largest model.Resources) {
-	m.rooms[view] = m.rooms[view].Plus(largest)
+func (m *market) refund(n *plannedNode) {
+	m.rooms[n.view] = m.rooms[n.view].Plus(n.largest)
+	m.addresses.refund(n)
 }
 
 // typePrice is a type with its lowest price anywhere.

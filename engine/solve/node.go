@@ -31,15 +31,17 @@ type plannedNode struct {
 	wants       model.Requirements // of the pods
 	custom      model.Requirements // on labels that neither type nor offering decides
 	rules.OfferSet
-	load     model.Resources // of the pods
-	types    []int           // cheapest first
-	largest  model.Resources // of the types' capacities
-	chosen   model.Candidate
-	typ      int         // of the chosen
-	price    model.Price // effective price of the chosen
-	runnerUp model.Candidate
-	relaxed  bool      // minValues may be lowered
-	template *template // shared with nodes of the same pattern
+	load      model.Resources // of the pods
+	types     []int           // cheapest first
+	largest   model.Resources // of the types' capacities
+	chosen    model.Candidate
+	typ       int         // of the chosen
+	price     model.Price // effective price of the chosen
+	runnerUp  model.Candidate
+	relaxed   bool      // minValues may be lowered
+	addresses int64     // the most that one of the types takes from its subnet
+	from      []int     // indices of the subnets that are charged with them
+	template  *template // shared with nodes of the same pattern
 }
 
 func newPlannedNode(view int, v *rules.View, bearing rules.Bits, relaxed bool) *plannedNode {
@@ -87,21 +89,32 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 
 // complete chooses the node's offering and the types that may stand in for it. It (1) lists the offerings that bear
 // the load, (2) fixes the labels by which pods depend on each other to those of the cheapest, and (3) chooses among
-// the remaining ones.
+// the remaining ones, as far as the subnets have addresses.
 func (b *nodeBuilder) complete(n *plannedNode) bool {
 	options := b.offeringOptions(n)
 	if len(options) == 0 {
 		return false
 	}
-	v := b.views[n.view]
 	for _, key := range b.dependedOn(n) {
 		b.fix(n, key, options[0])
 		if options = b.offeringOptions(n); len(options) == 0 {
 			return false
 		}
 	}
-	best := options[0]
-	n.template = &template{}
+	ok := b.choose(n, options)
+	for ok && b.addresses.narrow(n) {
+		if options = b.offeringOptions(n); len(options) == 0 {
+			return false
+		}
+		ok = b.choose(n, options)
+	}
+	return ok
+}
+
+// choose sets the node's offering, the next best one and the types that may stand in.
+func (b *nodeBuilder) choose(n *plannedNode, options []offeringOption) bool {
+	v, best := b.views[n.view], options[0]
+	n.template, n.runnerUp = &template{}, model.Candidate{}
 	n.typ, n.chosen, n.price = best.typ, best.candidate(v), best.offer.Price
 	for _, o := range options[1:] {
 		if o.typ != best.typ {

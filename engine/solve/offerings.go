@@ -38,6 +38,12 @@ func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
 			continue
 		}
 		if f, ok := cheapestOffer(v, c.typ, &n.OfferSet); ok {
+			if !b.addresses.holds(n.view, f.Zone, c.typ, n.load[model.Pods]) {
+				if f, ok = b.cheapestWithAddresses(n, c.typ); !ok {
+					b.addresses.starved[n.view] = true
+					continue
+				}
+			}
 			out = append(out, offeringOption{typ: c.typ, offer: f})
 			least = min(least, f.Price)
 		}
@@ -45,6 +51,17 @@ func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
 	slices.SortFunc(out, compareOptions)
 	b.prefer(n, out)
 	return out
+}
+
+// cheapestWithAddresses returns the cheapest offering of a type in a zone with the addresses that it takes.
+func (b *nodeBuilder) cheapestWithAddresses(n *plannedNode, t int) (rules.Offer, bool) {
+	among := rules.OfferSet{Zones: slices.Clone(n.Zones), Capacity: n.Capacity}
+	for z := range n.Zones.All() {
+		if !b.addresses.holds(n.view, z, t, n.load[model.Pods]) {
+			among.Zones.Remove(z)
+		}
+	}
+	return cheapestOffer(b.views[n.view], t, &among)
 }
 
 // bears reports whether a type has room for the node's pods and their volumes, and the policy and the limits admit it.

@@ -19,7 +19,7 @@ const maxAttempts = 4
 func Provision(s *model.Snapshot, policy model.Policy) *Draft {
 	d := ProvisionPods(withExpectedPeers(s, &policy), policy)
 	d.forgetExpected()
-	addLaunches(&d.Plan, policy, missingReplicas(s, policy))
+	addLaunches(&d.Plan, policy, missingReplicas(s, policy, d.Plan.Launches))
 	return d
 }
 

@@ -80,7 +80,7 @@ func (x *pruner) removeUnbound() {
 		}
 		n.assignments = slices.DeleteFunc(n.assignments, func(a assignment) bool { return a.n == 0 })
 		if len(n.assignments) == 0 {
-			x.refund(n.view, n.largest)
+			x.refund(n)
 			continue
 		}
 		n.sumLoad()

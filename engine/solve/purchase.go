@@ -210,6 +210,7 @@ func (x *purchase) appendBins(all []offeredBin, view int) []offeredBin {
 			limited = append(limited, r)
 		}
 	}
+	fewest := x.fewestPods()
 	pool := len(x.packing.Pools)
 	x.packing.Pools = append(x.packing.Pools, binpack.Pool{
 		Count: int(min(x.rooms[view].Nodes, 1<<40)), Left: amounts(&x.rooms[view].Left, limited),
@@ -223,6 +224,10 @@ func (x *purchase) appendBins(all []offeredBin, view int) []offeredBin {
 		first := len(all)
 		for _, f := range v.Offers[t] {
 			if !f.Available {
+				continue
+			}
+			if !x.addresses.holds(view, f.Zone, t, fewest) {
+				x.addresses.starved[view] = true
 				continue
 			}
 			o := offeringOf{view, t, f}
@@ -241,6 +246,15 @@ func (x *purchase) appendBins(all []offeredBin, view int) []offeredBin {
 		}
 	}
 	return all
+}
+
+// fewestPods returns how many pods one of the waiting groups' pods counts as: 1, unless a test says otherwise.
+func (x *purchase) fewestPods() int64 {
+	least := int64(1)
+	for _, g := range x.groups {
+		least = min(least, g.request[model.Pods])
+	}
+	return least
 }
 
 func amounts[T ~[model.MaxResources]int64](of *T, resources []int) (out []int64) {

@@ -80,6 +80,13 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 	if out.Rule != model.RuleSteps {
 		return out
 	}
+	if p.lacksAddresses(g, view) {
+		o := v.AllOffers()
+		v.BlameAddresses(slices.Collect(v.Eligible.All()), o.Zones, p.addresses.freeByZone(view), &out)
+		out.Funnel = slices.DeleteFunc(out.Funnel, func(f model.FunnelStep) bool { return f.Rule == model.RuleAddresses })
+		endFunnel(&out, model.RuleAddresses)
+		return out
+	}
 	banned := c.opened && c.banned[view]
 	if banned || len(v.MinValues) > 0 && !v.BestEffort && !p.partial && g.refused == "" {
 		if len(v.MinValues) > 0 {
@@ -93,6 +100,29 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 		return out
 	}
 	return out
+}
+
+// lacksAddresses reports whether the pool could launch a node for a pod of the group but for the addresses that earlier
+// nodes leave.
+func (p explainer) lacksAddresses(g *group, view int) bool {
+	if !p.addresses.limits(view) || p.partial {
+		return false
+	}
+	v := p.views[view]
+	for _, o := range p.classes.optionsOf(p.classes.list[g.class], view) {
+		for t := range o.Types.All() {
+			if !g.request.Fits(v.Net[t]) {
+				continue
+			}
+			for i := range v.Offers[t] {
+				f := &v.Offers[t][i]
+				if f.Available && o.Has(f) && p.addresses.holds(view, f.Zone, t, g.request[model.Pods]) {
+					return slices.Contains(p.addresses.starved, true) || p.addresses.scarce(view)
+				}
+			}
+		}
+	}
+	return true
 }
 
 // blameDaemonPort reports whether a daemon has a port of the group.

@@ -25,10 +25,13 @@ func withoutStaticPools(s *model.Snapshot) *model.Snapshot {
 	return &out
 }
 
-// missingReplicas returns the launches that bring every static pool to its replicas, as far as its limits allow. Nodes
+// missingReplicas returns the launches that bring every static pool to its replicas, as far as its limits and what
+// the planned launches leave of the subnets allow. Nodes
 // that are being deleted are no replicas any more, but count in limits.nodes as long as they exist.
-func missingReplicas(s *model.Snapshot, policy model.Policy) []model.Launch {
+func missingReplicas(s *model.Snapshot, policy model.Policy, planned []model.Launch) []model.Launch {
 	var out []model.Launch
+	left := *s
+	left.Subnets = afterLaunches(s, planned)
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		if !p.Static || p.NotReady != "" {
@@ -45,7 +48,9 @@ func missingReplicas(s *model.Snapshot, policy model.Policy) []model.Launch {
 				running++
 			}
 		}
-		out = append(out, StaticLaunches(s, policy, p.Name, p.Replicas-running, identity)...)
+		launches := StaticLaunches(&left, policy, p.Name, p.Replicas-running, identity)
+		left.Subnets = afterLaunches(&left, launches)
+		out = append(out, launches...)
 	}
 	return out
 }
@@ -63,7 +68,8 @@ func StaticLaunches(s *model.Snapshot, policy model.Policy, pool string, n int64
 	}
 	v := rules.NewView(&s.Pools[i], s.Daemons)
 	v.ApplyPolicy(&policy)
-	m := newMarket(&model.Snapshot{Pools: s.Pools[i : i+1]}, &policy, []*rules.View{v})
+	v.ApplySubnets(s.Subnets)
+	m := newMarket(&model.Snapshot{Pools: s.Pools[i : i+1], Subnets: s.Subnets}, &policy, []*rules.View{v})
 	b := &nodeBuilder{market: m, state: rules.NewState(&model.Snapshot{}), classes: newClassTable()}
 	bearing := rules.NewBits(len(v.Net))
 	for t := range v.Eligible.All() {
@@ -73,11 +79,11 @@ func StaticLaunches(s *model.Snapshot, policy model.Policy, pool string, n int64
 	}
 	var out []model.Launch
 	for k := range min(n, maxStatic) {
-		node := newPlannedNode(0, v, bearing, v.BestEffort)
+		node := newPlannedNode(0, v, slices.Clone(bearing), v.BestEffort)
 		if !b.complete(node) {
 			break
 		}
-		m.charge(0, node.largest)
+		m.charge(node)
 		l := b.launchOf(node, []model.PodKey{})
 		l.ID = model.Digest([]byte(l.ID + " " + identity + strconv.FormatInt(k, 10)))
 		out = append(out, l)

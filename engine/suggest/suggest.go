@@ -77,12 +77,21 @@ func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms
 ) *search {
 	if len(views) == 0 {
 		for i := range s.Pools {
-			v := rules.NewView(&s.Pools[i], s.Daemons)
+			v := viewOf(s, &s.Pools[i])
 			views, rooms = append(views, v), append(rooms, v.Headroom())
 		}
 	}
 	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
 }
+
+// viewOf prepares a pool, or a changed copy of one.
+func viewOf(s *model.Snapshot, p *model.Pool) *rules.View {
+	v := rules.NewView(p, s.Daemons)
+	v.ApplySubnets(s.Subnets)
+	return v
+}
+
+func (c *search) view(p *model.Pool) *rules.View { return viewOf(c.s, p) }
 
 // searches returns those that can help against the reason, in order.
 func (c *search) searches() []func() model.Change {

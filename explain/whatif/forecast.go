@@ -116,8 +116,10 @@ type Outcome struct {
 	Kept       []Finding  `json:"kept"` // drifted nodes that stay, and why
 	// DaemonsPending are pods of DaemonSets that have no room on their nodes.
 	DaemonsPending []DaemonPending `json:"daemonsPending"`
-	Assumed        []string        `json:"assumed"`
-	BootTime       float64         `json:"bootSeconds"`
+	// Hazards are what goes wrong on the way, by kind.
+	Hazards  []Hazard `json:"hazards,omitempty"`
+	Assumed  []string `json:"assumed"`
+	BootTime float64  `json:"bootSeconds"`
 }
 
 // Differs reports whether the change makes any difference.
@@ -135,7 +137,7 @@ func (o *Outcome) Differs() bool {
 	if slices.ContainsFunc(o.DaemonsPending, func(d DaemonPending) bool { return !d.Before }) {
 		return true
 	}
-	return o.After != o.Unchanged
+	return o.After != o.Unchanged || len(o.Hazards) > 0
 }
 
 // Run forecasts the cluster with the changes and, to tell what they cause, without. It fails with a *CannotWorkError
@@ -157,6 +159,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	was := before.facts()
 	if err := before.play(ctx); err != nil {
 		return nil, err
 	}
@@ -167,12 +170,14 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if err := after.cannotWork(ctx, a, before); err != nil {
 		return nil, err
 	}
+	then := after.facts()
 	if err := after.play(ctx); err != nil {
 		return nil, err
 	}
 	out := after.outcome()
 	out.Changes, out.Unchanged, out.Before = a.descriptions, before.state(), before.initialState
 	out.compare(before.outcome())
+	out.Hazards = hazards(was, then)
 	for _, gap := range in.Cluster.Gaps() {
 		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
 	}

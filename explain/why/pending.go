@@ -23,6 +23,9 @@ func (q *podQuestion) pending(ctx context.Context) {
 		return
 	}
 	var none *record.Record
+	if p.Launch != nil && q.withoutAddresses(ctx, &p) {
+		return
+	}
 	if p.Launch != nil {
 		if none = q.soldOut(ctx); none != nil {
 			p, _ = query.SoldOut(q.s, q.policy, q.info.Key)
@@ -60,6 +63,25 @@ func (q *podQuestion) pending(ctx context.Context) {
 			q.ago(none.Time))
 	}
 	q.scheduler()
+}
+
+// withoutAddresses answers about a pod for which nothing is launched because no subnet has the addresses of a node, and
+// reports whether that is so. Only the controller knows how many are free. Its decision holds until the next one.
+func (q *podQuestion) withoutAddresses(ctx context.Context, p *query.Pod) bool {
+	h, err := q.history(ctx, q.of)
+	if err != nil || len(h.about) == 0 {
+		return false
+	}
+	last := &h.about[len(h.about)-1]
+	if last.Kind != record.Unschedulable || last.Rule != string(model.RuleAddresses) {
+		return false
+	}
+	q.conclude(q.waited(), Unschedulable, "no node can take it, and no subnet has the addresses of one more")
+	q.requests(p.Shape)
+	q.refusals(p)
+	q.sayf("subnets", "%s, the controller recorded %s ago", last.Why, q.ago(last.Time))
+	q.scheduler()
+	return true
 }
 
 // soldOut returns the last decision about a pod if it says that the cloud has no capacity for any node the pod could

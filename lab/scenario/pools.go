@@ -22,10 +22,34 @@ func (p *parser) addPool(l *line) {
 	pool.Limits.NodesSet = p.limits(&pool, l, "limit", &pool.Limits.Max, &pool.Limits.Nodes)
 	p.limits(&pool, l, "usage", &pool.Usage, &pool.NodeCount)
 	pool.Types = p.typesOf(l, pool.Name)
+	pool.Subnets = p.subnetsOf(l)
 	pool.NotReady = sentence(l.group("not-ready"))
 	l.fieldGroup("disrupt", disruptionFields(&pool.Disruption)...)
 	l.fieldGroup("annotations", annotationFields(p.s.Now, &pool.Disruption)...)
 	p.s.Pools = append(p.s.Pools, pool)
+}
+
+func (p *parser) addSubnet(l *line) {
+	s := model.Subnet{ID: l.name()}
+	p.once(l, "subnet", s.ID)
+	l.fields(2, text("zone", &s.Zone), number("free", &s.Free))
+	p.s.Subnets = append(p.s.Subnets, s)
+	slices.SortFunc(p.s.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// subnetsOf returns the subnets that a pool names, or all.
+func (p *parser) subnetsOf(l *line) (out []string) {
+	named := leaves(lists(l.group("subnets")))
+	for _, s := range p.s.Subnets {
+		if len(named) == 0 || slices.Contains(named, s.ID) {
+			out = append(out, s.ID)
+		}
+	}
+	if len(named) > len(out) {
+		l.failf("subnets(%s): not all are declared, or one is named twice", strings.Join(named, ", "))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // limits reads the group limit or usage, in which nodes is not a resource, and reports whether it has nodes.

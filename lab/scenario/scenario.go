@@ -14,7 +14,7 @@ var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
 var kinds = []string{
-	"now", "resource", "namespace", "type", "shape", "pods", "pod", "pool", "daemon",
+	"now", "resource", "namespace", "subnet", "type", "shape", "pods", "pod", "pool", "daemon",
 	"node", "policy",
 }
 
@@ -73,6 +73,8 @@ func (p *parser) declare(kind string, l *line) {
 	case "namespace":
 		p.once(l, "namespace", l.name())
 		p.s.Namespaces = append(p.s.Namespaces, model.Namespace{Name: l.name(), Labels: l.labels()})
+	case "subnet":
+		p.addSubnet(l)
 	case "type":
 		p.addType(l)
 	case "shape":

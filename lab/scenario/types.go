@@ -25,6 +25,7 @@ func (p *parser) addType(l *line) {
 		t.Requirements = t.Requirements.And(model.Requirements{model.OneOf(model.LabelInstanceType, t.Name)})
 	}
 	t.AttachLimits = l.attachLimits()
+	t.Addresses = l.addresses()
 	for _, item := range lists(l.group("offers")) {
 		o, err := p.offer(item)
 		if err != nil {
@@ -33,6 +34,24 @@ func (p *parser) addType(l *line) {
 		t.Offerings = append(t.Offerings, o)
 	}
 	p.types = append(p.types, t)
+}
+
+// addresses reads what nodes take from their subnets: addresses(5=12, 15=18) is 12 for up to 5 pods, then 18.
+func (l *line) addresses() (out []model.AddressStep) {
+	for _, item := range lists(l.group("addresses")) {
+		pods, taken, ok := cut(item, "=")
+		var s model.AddressStep
+		var err error
+		if s.Pods, err = whole[int64](pods); err == nil && ok {
+			s.Addresses, err = whole[int64](taken)
+		}
+		if err != nil || !ok {
+			l.failf("addresses(%s): want PODS=ADDRESSES", item)
+			return nil
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 func (p *parser) offer(item string) (o model.Offering, err error) {

@@ -21,7 +21,11 @@ const fewSteps = 20
 func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	var b strings.Builder
 	output.Section(&b, "Changed", o.Changes)
-	var steps, kept, evicted, unplaced []string
+	var steps, kept, evicted, unplaced, hazards []string
+	for _, h := range o.Hazards {
+		hazards = append(hazards, h.Why)
+	}
+	output.Section(&b, "Before you apply it", few(hazards, wide))
 	for i := range o.Steps {
 		steps = append(steps, stepText(&o.Steps[i], wide))
 	}

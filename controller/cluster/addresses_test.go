@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// awsNode is the DaemonSet of the VPC CNI with variables in its environment.
+func awsNode(version int, env ...corev1.EnvVar) *appsv1.DaemonSet {
+	ds := &appsv1.DaemonSet{ObjectMeta: meta("aws-node", version)}
+	ds.Namespace, ds.Generation = "kube-system", int64(version)
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Name: "aws-node", Env: env}}
+	return ds
+}
+
+// m5Large offers m5.large, whose nodes take 29 pods and have three interfaces of ten addresses.
+func m5Large() []model.InstanceType {
+	t := types1()[0]
+	t.Name = "m5.large"
+	t.Capacity[model.Pods] = 29
+	return []model.InstanceType{t}
+}
+
+func inFlight(pods string) *karpv1.NodeClaim {
+	c := claimOf("c", "", 3)
+	c.Spec.Resources.Requests = corev1.ResourceList{"pods": resource.MustParse(pods)}
+	for key, values := range map[string][]string{
+		model.LabelInstanceType: {"m5.large"}, model.LabelZone: {"z", "z2"},
+	} {
+		c.Spec.Requirements = append(c.Spec.Requirements, karpv1.NodeSelectorRequirementWithMinValues{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: values,
+		})
+	}
+	return c
+}
+
+// What nodes take from subnets is as the environment of aws-node says. What nodes on their way will take is gone until
+// the cloud's numbers include it.
+func TestASnapshotKnowsFreeAddresses(t *testing.T) {
+	w, c := fresh()
+	w.Update(poolOf("p", 1))
+	w.SetCatalog(class, m5Large(), "")
+	if s := w.Snapshot(); s.Subnets != nil || s.Pools[0].Subnets != nil || s.Pools[0].Types[0].Addresses != nil {
+		t.Errorf("nobody said anything of subnets: %v", s.Subnets)
+	}
+	w.Update(awsNode(1))
+	w.SetSubnets(class, []cloud.Subnet{
+		{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}, {ID: "s-2", Zone: "z2", Free: 50, At: c.Now()},
+	})
+	s := w.Snapshot()
+	steps := []model.AddressStep{{Pods: 0, Addresses: 10}, {Pods: 9, Addresses: 20}, {Pods: 27, Addresses: 30}}
+	if !slices.Equal(s.Pools[0].Subnets, []string{"s-1", "s-2"}) || !slices.Equal(s.Pools[0].Types[0].Addresses, steps) {
+		t.Errorf("subnets %v, steps %v", s.Pools[0].Subnets, s.Pools[0].Types[0].Addresses)
+	}
+	w.Update(inFlight("5"))
+	free := func(a, b int64) {
+		t.Helper()
+		s := w.Snapshot()
+		want := []model.Subnet{{ID: "s-1", Zone: "z", Free: a}, {ID: "s-2", Zone: "z2", Free: b}}
+		if !slices.Equal(s.Subnets, want) {
+			t.Errorf("subnets %+v, want %+v", s.Subnets, want)
+		}
+	}
+	free(80, 30) // it may go to either zone
+
+	launched := claimOf("c", "n", 4)
+	launched.Spec = inFlight("5").Spec
+	launched.Labels[model.LabelZone], launched.Labels[model.LabelInstanceType] = "z", "m5.large"
+	w.Update(launched)
+	free(80, 50)
+
+	ready := launched.DeepCopy()
+	ready.ResourceVersion = "5"
+	ready.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	node := nodeOf("n", 6)
+	node.Labels[model.LabelInstanceType] = "m5.large"
+	w.Update(ready)
+	w.Update(node)
+	now := time.Now() // of the condition
+	w.SetSubnets(class, []cloud.Subnet{
+		{ID: "s-1", Zone: "z", Free: 81, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
+	})
+	free(61, 50)
+	now = now.Add(time.Hour)
+	w.SetSubnets(class, []cloud.Subnet{
+		{ID: "s-1", Zone: "z", Free: 80, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
+	})
+	free(80, 50)
+
+	w.Update(awsNode(7, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "2"}))
+	if s := w.Snapshot(); s.Pools[0].Types[0].Addresses[0] != (model.AddressStep{Pods: 0, Addresses: 3}) {
+		t.Errorf("with a target of two addresses: %v", s.Pools[0].Types[0].Addresses)
+	}
+}

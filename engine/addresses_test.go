@@ -1,0 +1,80 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/lab/gen"
+)
+
+// withSubnets gives a random cluster subnets that are nearly used up, and types that take several addresses at once.
+func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
+	r := rand.New(rand.NewPCG(seed, 7))
+	out := *s
+	var zones []string
+	out.Pools = slices.Clone(s.Pools)
+	for i := range out.Pools {
+		p := &out.Pools[i]
+		p.Types = slices.Clone(p.Types)
+		for k := range p.Types {
+			each := 2 + r.Int64N(14)
+			for enis := range 1 + r.Int64N(4) {
+				p.Types[k].Addresses = append(p.Types[k].Addresses,
+					model.AddressStep{Pods: (enis + 1) * (each - 1), Addresses: (enis + 2) * each})
+			}
+			for _, o := range p.Types[k].Offerings {
+				zones = append(zones, o.Zone)
+			}
+		}
+	}
+	slices.Sort(zones)
+	for _, zone := range slices.Compact(zones) {
+		for n := range 1 + r.IntN(2) {
+			out.Subnets = append(out.Subnets, model.Subnet{ID: fmt.Sprintf("%s-%d", zone, n), Zone: zone, Free: r.Int64N(80)})
+		}
+	}
+	slices.SortFunc(out.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
+	for i := range out.Pools {
+		if r.IntN(4) == 0 {
+			continue // nothing is known of its subnets
+		}
+		out.Pools[i].Subnets = []string{}
+		for _, x := range out.Subnets {
+			if r.IntN(5) > 0 {
+				out.Pools[i].Subnets = append(out.Pools[i].Subnets, x.ID)
+			}
+		}
+	}
+	return model.Canonical(&out)
+}
+
+// No plan starves a subnet, whichever types and zones its launches get, and every pod that waits for addresses is told
+// so.
+func TestNoPlanStarvesASubnet(t *testing.T) {
+	waits, launched := 0, 0
+	for seed := range uint64(1500) {
+		s, policy := withSubnets(gen.Random(seed), seed), model.Policy{}
+		if seed%3 == 0 {
+			s, policy = withSubnets(gen.Disruptive(seed), seed), gen.DisruptionPolicy(seed)
+		}
+		judge(t, seed, s, policy)
+		if t.Failed() {
+			return
+		}
+		plan := engine.Provision(s, policy)
+		launched += len(plan.Launches)
+		for _, u := range plan.Unplaced {
+			if u.Reason.Rule == model.RuleAddresses {
+				waits++
+			}
+		}
+	}
+	if waits < 100 || launched < 300 {
+		t.Errorf("only %d pods wait for addresses, %d launches", waits, launched)
+	}
+}

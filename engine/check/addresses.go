@@ -1,0 +1,54 @@
+package check
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// addresses: wherever the launches go and whichever types they get, their subnets have the addresses that the nodes
+// take. Launches of one list come together.
+func (j *judge) addresses(launches []model.Launch) {
+	taken, free := map[string]int64{}, map[string]map[string]int64{} // by zone; free also by subnet
+	for i := range launches {
+		l := &launches[i]
+		c := j.pools[l.Pool]
+		if c == nil || c.pool.Subnets == nil {
+			continue
+		}
+		need := map[string]int64{} // by zone
+		for k, options := range j.optionsOf(l) {
+			for _, w := range options {
+				pods := int64(len(l.Pods)) + j.daemons(c, w)[model.Pods]
+				zone := w.offer.Zone
+				need[zone] = max(need[zone], c.kind(l.Types[k]).AddressesFor(pods))
+			}
+		}
+		for zone, n := range need { // order does not matter: each zone is judged by itself
+			most := int64(0)
+			for _, s := range j.s.Subnets {
+				if s.Zone == zone && slices.Contains(c.pool.Subnets, s.ID) {
+					most = max(most, s.Free)
+					if free[zone] == nil {
+						free[zone] = map[string]int64{}
+					}
+					free[zone][s.ID] = max(s.Free, 0)
+				}
+			}
+			if n > most {
+				j.fail("addresses", "launch "+l.ID, "may take %d in %s, no subnet there has more than %d", n, zone, most)
+			}
+			taken[zone] += n
+		}
+	}
+	for _, zone := range slices.Sorted(maps.Keys(taken)) {
+		total := int64(0)
+		for _, n := range free[zone] { // order does not matter: a sum
+			total += n
+		}
+		if taken[zone] > total {
+			j.fail("addresses", "zone "+zone, "launches may take %d, its subnets have %d", taken[zone], total)
+		}
+	}
+}

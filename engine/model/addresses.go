@@ -1,0 +1,25 @@
+package model
+
+// Subnet is a subnet from which nodes take addresses: their own, those of their pods, and those that their CNI keeps to
+// spare.
+type Subnet struct {
+	ID, Zone string
+	Free     int64 // addresses that no node has and none in flight is about to take
+}
+
+// AddressStep says what nodes with up to so many pods take from their subnet.
+type AddressStep struct{ Pods, Addresses int64 }
+
+// AddressesFor returns what a node of the type takes from its subnet for so many pods: the number of the first step
+// that has them, else of the last one; one for each pod and one for the node if nothing is known of the type.
+func (t *InstanceType) AddressesFor(pods int64) int64 {
+	for _, s := range t.Addresses {
+		if pods <= s.Pods {
+			return s.Addresses
+		}
+	}
+	if n := len(t.Addresses); n > 0 {
+		return t.Addresses[n-1].Addresses
+	}
+	return max(pods, 0) + 1
+}

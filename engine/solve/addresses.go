@@ -1,0 +1,168 @@
+package solve
+
+import (
+	"math"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// addresses are what the subnets have left after the nodes planned so far. A node is charged with the most that one of
+// its types takes, in every zone that it may go to. Once a plan has charged half of a pool's subnet, each further node
+// goes to one zone, so that little is charged in vain. A nil *addresses limits nothing.
+type addresses struct {
+	views   []*rules.View
+	subnets []model.Subnet
+	before  []int64 // what was free in each of them
+	starved []bool  // by view: a node could not be planned for want of addresses
+}
+
+func newAddresses(s *model.Snapshot, views []*rules.View) *addresses {
+	if !slices.ContainsFunc(views, func(v *rules.View) bool { return v.Pool.Subnets != nil }) {
+		return nil
+	}
+	a := &addresses{views: views, subnets: slices.Clone(s.Subnets), starved: make([]bool, len(views))}
+	for i := range a.subnets {
+		a.before = append(a.before, a.subnets[i].Free)
+	}
+	return a
+}
+
+// limits reports whether addresses limit what the pool launches.
+func (a *addresses) limits(view int) bool { return a != nil && a.views[view].Pool.Subnets != nil }
+
+// free returns how many addresses one node of the pool can get in a zone.
+func (a *addresses) free(view, zone int) int64 {
+	if !a.limits(view) {
+		return math.MaxInt64
+	}
+	v := a.views[view]
+	return rules.FreeAddresses(v.Pool, v.Zones[zone], a.subnets)
+}
+
+// freeByZone returns free for all zones of a pool.
+func (a *addresses) freeByZone(view int) []int64 {
+	out := make([]int64, len(a.views[view].Zones))
+	for z := range out {
+		out[z] = a.free(view, z)
+	}
+	return out
+}
+
+// holds reports whether a zone has the addresses that a node of type t takes for so many pods.
+func (a *addresses) holds(view, zone, t int, pods int64) bool {
+	return !a.limits(view) || a.views[view].AddressesFor(t, pods) <= a.free(view, zone)
+}
+
+// scarce reports whether half of what a subnet of the pool had is charged.
+func (a *addresses) scarce(view int) bool {
+	for i := range a.subnets {
+		if a.subnets[i].Free < a.before[i]/2 && slices.Contains(a.views[view].Pool.Subnets, a.subnets[i].ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// suit reports whether the node can be planned as it is: all its zones have its addresses.
+func (a *addresses) suit(n *plannedNode) bool {
+	if !a.limits(n.view) {
+		return true
+	}
+	count := 0
+	for z := range n.Zones.All() {
+		count++
+		if a.free(n.view, z) < n.addresses {
+			return false
+		}
+	}
+	return count == 1 || !a.scarce(n.view)
+}
+
+// narrow keeps the types and zones of a node for which the subnets have addresses: those of the chosen offering among
+// them. It reports whether it took any away.
+func (a *addresses) narrow(n *plannedNode) (narrowed bool) {
+	if !a.limits(n.view) {
+		return false
+	}
+	v := a.views[n.view]
+	chosen := slices.Index(v.Zones, n.chosen.Zone)
+	free := a.free(n.view, chosen)
+	n.addresses = 0
+	for _, t := range n.types {
+		if need := v.AddressesFor(t, n.load[model.Pods]); need <= free {
+			n.addresses = max(n.addresses, need)
+			continue
+		}
+		n.bearing.Remove(t)
+		narrowed = true
+	}
+	one := a.scarce(n.view)
+	for z := range n.Zones.All() {
+		if z != chosen && (one || a.free(n.view, z) < n.addresses) {
+			n.Zones.Remove(z)
+			narrowed = true
+		}
+	}
+	return narrowed
+}
+
+// charge takes a node's addresses from its zones.
+func (a *addresses) charge(n *plannedNode) {
+	n.from = nil
+	if !a.limits(n.view) {
+		return
+	}
+	v := a.views[n.view]
+	for z := range n.Zones.All() {
+		if i := rules.MostFree(v.Pool, v.Zones[z], a.subnets); i >= 0 {
+			a.subnets[i].Free -= n.addresses
+			n.from = append(n.from, i)
+		}
+	}
+}
+
+// refund undoes charge.
+func (a *addresses) refund(n *plannedNode) {
+	for _, i := range n.from {
+		a.subnets[i].Free += n.addresses
+	}
+	n.from = nil
+}
+
+// fewer returns for how many pods, of at most n-1, a node of type t takes fewer addresses than for n; 0 if for none.
+func (a *addresses) fewer(view, t, n int) int {
+	v, need := a.views[view], a.views[view].AddressesFor(t, int64(n))
+	for n--; n > 0 && v.AddressesFor(t, int64(n)) >= need; n-- {
+	}
+	return max(n, 0)
+}
+
+// afterLaunches returns the subnets less what launches may take: the most of each launch's types, in each of its zones.
+func afterLaunches(s *model.Snapshot, launches []model.Launch) []model.Subnet {
+	if len(launches) == 0 || len(s.Subnets) == 0 {
+		return s.Subnets
+	}
+	out := slices.Clone(s.Subnets)
+	for i := range launches {
+		l := &launches[i]
+		pool := s.Pool(l.Pool)
+		if pool == nil {
+			continue
+		}
+		most := int64(0)
+		for k := range pool.Types {
+			if t := &pool.Types[k]; slices.Contains(l.Types, t.Name) {
+				most = max(most, t.AddressesFor(l.Requests[model.Pods]))
+			}
+		}
+		zones, _ := l.Requirements.Get(model.LabelZone)
+		for _, zone := range zones.Values {
+			if k := rules.MostFree(pool, zone, out); k >= 0 {
+				out[k].Free -= most
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,185 @@
+package whatif_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	"github.com/nodeless/nodeless/internal/kit/manifest"
+)
+
+// kopsPool launches t3.medium, which have three network interfaces of six addresses: 17 pods, 15 of them with an
+// address of their own. Bottlerocket reserves memory by the limit of pods.
+const kopsPool = `apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: workers}
+spec:
+  disruption: {consolidateAfter: Never, consolidationPolicy: WhenEmptyOrUnderutilized}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [t3.medium]}, {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}]
+---
+`
+
+func kopsClass(kubelet string) string {
+	return fmt.Sprintf(`apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  role: nodes
+  kubelet: {%s}
+  amiSelectorTerms: [{alias: bottlerocket@latest}]
+  subnetSelectorTerms: [{tags: {a: b}}]
+  securityGroupSelectorTerms: [{tags: {a: b}}]
+---
+`, kubelet)
+}
+
+func kopsDaemon(name, priority, prefixes string) string {
+	return fmt.Sprintf(`apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: %[1]s, namespace: kube-system, uid: ds-%[1]s}
+spec:
+  selector: {matchLabels: {k8s-app: %[1]s}}
+  template:
+    metadata: {labels: {k8s-app: %[1]s}}
+    spec:
+      priorityClassName: %[2]s
+      hostNetwork: true
+      tolerations: [{operator: Exists}]
+      containers: [{name: %[1]s, image: i, env: [{name: ENABLE_PREFIX_DELEGATION, value: "%[3]s"}]}]
+---
+`, name, priority, prefixes)
+}
+
+func kopsNode(name string, pods int) string {
+	labels := "node.kubernetes.io/instance-type: t3.medium, topology.kubernetes.io/zone: eu-west-1a, kubernetes.io/hostname: " + name
+	claim := ""
+	if name == "control" {
+		labels += `, node-role.kubernetes.io/control-plane: ""`
+	} else {
+		owned := `karpenter.sh/nodepool: workers, node.kubernetes.io/instance-type: t3.medium, topology.kubernetes.io/zone: eu-west-1a, karpenter.sh/capacity-type: on-demand`
+		labels += `, karpenter.sh/nodepool: workers, karpenter.sh/registered: "true", karpenter.sh/initialized: "true", karpenter.sh/capacity-type: on-demand`
+		claim = fmt.Sprintf(`apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: claim-%[1]s, uid: claim-%[1]s, creationTimestamp: "2026-11-02T09:59:00Z", labels: {%[2]s}}
+spec:
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+  requirements: []
+status:
+  providerID: "aws:///eu-west-1a/i-%[1]s"
+  nodeName: %[1]s
+  conditions:
+  - {type: Launched, status: "True", lastTransitionTime: "2026-11-02T09:59:10Z", reason: Launched, message: ""}
+  - {type: Registered, status: "True", lastTransitionTime: "2026-11-02T10:00:00Z", reason: Registered, message: ""}
+  - {type: Initialized, status: "True", lastTransitionTime: "2026-11-02T10:00:00Z", reason: Initialized, message: ""}
+---
+`, name, owned)
+	}
+	out := claim + fmt.Sprintf(`apiVersion: v1
+kind: Node
+metadata: {name: %[1]s, uid: node-%[1]s, labels: {%[2]s}}
+spec: {providerID: "aws:///eu-west-1a/i-%[1]s"}
+status:
+  capacity: {cpu: "2", memory: 4Gi, pods: "17"}
+  allocatable: {cpu: 1930m, memory: 3Gi, pods: "17"}
+  conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-11-02T10:00:00Z"}]
+---
+`, name, labels)
+	for _, d := range []string{"aws-node", "kube-proxy"} {
+		out += fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s-%[2]s, namespace: kube-system, uid: %[1]s-%[2]s, labels: {k8s-app: %[1]s}, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: %[1]s, uid: ds-%[1]s, controller: true}]}
+spec: {nodeName: %[2]s, hostNetwork: true, containers: [{name: %[1]s, image: i, env: [{name: ENABLE_PREFIX_DELEGATION, value: "false"}]}]}
+status: {phase: Running}
+---
+`, d, name)
+	}
+	return out + kopsPods(name, pods)
+}
+
+func kopsPods(node string, n int) (out string) {
+	for i := range n {
+		out += fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: web-%[1]s-%[2]d, namespace: shop, uid: web-%[1]s-%[2]d, creationTimestamp: "2026-11-02T10:10:00Z", labels: {app: web}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: rs, controller: true}]}
+spec: {nodeName: "%[1]s", containers: [{name: c, image: i}]}
+status: {phase: %[3]s}
+---
+`, node, i, map[bool]string{true: "Pending", false: "Running"}[node == ""])
+	}
+	return out
+}
+
+// The accident of a kops cluster of t3.medium (one control-plane node, two workers, 100 replicas more than fit):
+// maxPods 110 and prefix delegation at once. A plan foretells it in numbers.
+func TestTheKopsAccidentIsForetold(t *testing.T) {
+	const exporter = "node-exporter"
+	cluster := kopsPool + kopsClass("") + kopsDaemon("aws-node", "system-node-critical", "false") +
+		kopsDaemon("kube-proxy", "system-node-critical", "false") + kopsDaemon(exporter, `""`, "false") +
+		kopsNode("control", 2) + kopsNode("w1", 15) + kopsNode("w2", 15) + kopsPods("", 80)
+	of := func(changes string) []whatif.Hazard {
+		t.Helper()
+		c, err := capture.Load(t.Context(), strings.NewReader(cluster), "cluster.yaml", capture.Options{Keep: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := whatif.Input{Cluster: c, Gates: gates.Default()}
+		err = manifest.Each(strings.NewReader(changes), func(i manifest.Item) error {
+			in.Changes = append(in.Changes, whatif.Change{Item: i, File: "new.yaml"})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := whatif.Run(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Hazards
+	}
+	all := of(kopsClass("maxPods: 110") + kopsDaemon("aws-node", "system-node-critical", "true"))
+	for _, want := range []whatif.Hazard{
+		{Kind: whatif.HazardAddresses, Nodes: 2, Pods: 186, Why: "take 110 pods each, 2 of them on the host network, and has " +
+			"addresses for 15 under the CNI settings of now: up to 93 pods of each node would stay ContainerCreating"},
+		{Kind: whatif.HazardRestart, Nodes: 2, Pods: 80, Why: "kube-system/aws-node rolls and deletes each pod before it " +
+			"creates the next one. 2 nodes are at the limit of pods (w1, w2), and 80 pending pods compete"},
+		{Kind: whatif.HazardShutOut, Nodes: 2, Pods: 2, Why: "pods of kube-system/node-exporter have no critical priority"},
+		{Kind: whatif.HazardRoll, Nodes: 1, Pods: 15, Why: "if w1 is drained before its replacement is ready, 15 pods"},
+		{Kind: whatif.HazardMixed, Nodes: 1, Why: "(control) Nodeless does not manage"},
+		{Kind: whatif.HazardControl, Nodes: 1, Why: "control is the only control-plane node"},
+		{Kind: whatif.HazardReserved, Nodes: 2, Why: "reserves 1023Mi more memory"},
+		{Kind: whatif.HazardPrefixes, Nodes: 3, Why: "of 16 contiguous addresses"},
+	} {
+		found := false
+		for _, h := range all {
+			found = found || h.Kind == want.Kind && h.Nodes == want.Nodes && h.Pods == want.Pods && strings.Contains(h.Why, want.Why)
+		}
+		if !found {
+			t.Errorf("no hazard %+v", want)
+		}
+	}
+	if t.Failed() {
+		for _, h := range all {
+			t.Logf("%+v", h)
+		}
+	}
+
+	// The limit of pods alone would leave pods without addresses for good; the CNI alone leaves none.
+	alone := of(kopsClass("maxPods: 110"))
+	if len(alone) == 0 || alone[0].Kind != whatif.HazardAddresses || !strings.Contains(alone[0].Why, "and for 15 under the new ones") {
+		t.Errorf("maxPods alone: %+v", alone)
+	}
+	for _, h := range of(kopsDaemon("aws-node", "system-node-critical", "true")) {
+		if h.Kind == whatif.HazardAddresses || h.Kind == whatif.HazardReserved {
+			t.Errorf("prefix delegation alone: %+v", h)
+		}
+	}
+	if none := of(kopsDaemon("aws-node", "system-node-critical", "false")); len(none) != 0 {
+		t.Errorf("a change of nothing: %+v", none)
+	}
+}
