@@ -25,7 +25,10 @@ func TestVerdictsAreSentences(t *testing.T) {
 		"pool p: no node satisfies its topology spread over topology.kubernetes.io/zone (maxSkew 1)":                           {Pool: "p", Rule: model.RuleSpread, Object: model.LabelZone, Detail: "maxSkew 1"},
 		"pool p: no node can reach its volume default/data (topology.kubernetes.io/zone In [c])":                               {Pool: "p", Rule: model.RuleVolume, Object: "default/data", Detail: "topology.kubernetes.io/zone In [c]"},
 		"pool p: needs 30 volumes of driver ebs.csi.aws.com on one node; no node takes more than 26":                           {Pool: "p", Rule: model.RuleVolumeLimit, Object: "ebs.csi.aws.com", Detail: "30", Best: "26"},
-		"pool p: all offerings that fit are out of capacity (such as p5.48xlarge)":                                             {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
+		"pool p: the other nodes of this plan leave few addresses in a, b (at most 45 in a subnet); the pod is planned for again once they are launched": {
+			Pool: "p", Rule: model.RuleAddresses, Object: "a, b", Detail: "8", Best: "45", BestOf: "m5.large",
+		},
+		"pool p: all offerings that fit are out of capacity (such as p5.48xlarge)": {Pool: "p", Rule: model.RuleCapacity, Object: "p5.48xlarge"},
 	} {
 		if got := Verdict(v); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -65,7 +68,7 @@ func TestEveryRuleThatRefusesAPodHasASentence(t *testing.T) {
 	for _, rule := range []model.Rule{
 		model.RuleUnmodelled, model.RuleBlocked, model.RulePriority, model.RulePoolNotReady, model.RuleTaint,
 		model.RuleRequirement,
-		model.RuleResource, model.RuleLimit, model.RuleCapacity, model.RuleMinValues, model.RuleAffinity,
+		model.RuleResource, model.RuleLimit, model.RuleCapacity, model.RuleAddresses, model.RuleMinValues, model.RuleAffinity,
 		model.RuleAntiAffinity,
 		model.RuleSpread, model.RuleHostPort, model.RuleVolume, model.RuleVolumeLimit, model.RuleVolumeInUse,
 		model.RuleNoPool,

@@ -7,6 +7,7 @@ package reason
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -110,8 +111,13 @@ func resource(v model.PoolVerdict, pool string) string {
 }
 
 // addresses is the sentence of a pool whose subnets are short: Detail is the least that a node takes, BestOf the type,
-// Best what a node can get, Object the zones.
+// Best what a node can get, Object the zones. If that is enough for one node, nodes planned together need more.
 func addresses(v model.PoolVerdict, pool string) string {
+	least, _ := strconv.Atoi(v.Detail)
+	if free, err := strconv.Atoi(v.Best); err == nil && least > 0 && free >= least {
+		return fmt.Sprintf("the other nodes of this plan leave few addresses in %s (at most %s in a subnet); the pod is "+
+			"planned for again once they are launched", or(v.Object, "its zones"), v.Best)
+	}
 	return fmt.Sprintf("a node of %s takes at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
 		"%s free; add subnets to its EC2NodeClass, or lower the warm targets of DaemonSet kube-system/aws-node",
 		pool, or(v.Detail, "2"), or(v.BestOf, "any type"), or(v.Object, "its zones"), or(v.Best, "0"))

@@ -45,9 +45,8 @@ func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
 		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RuleAddresses,
-		model.RuleMinValues,
-		model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
-		model.RuleSteps,
+		model.RuleMinValues, model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity, model.RuleAntiAffinity,
+		model.RuleSpread, model.RuleSteps,
 	}, r)
 }
 

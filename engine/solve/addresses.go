@@ -133,10 +133,22 @@ func (a *addresses) refund(n *plannedNode) {
 
 // fewer returns for how many pods, of at most n-1, a node of type t takes fewer addresses than for n; 0 if for none.
 func (a *addresses) fewer(view, t, n int) int {
+	if !a.limits(view) {
+		return 0
+	}
 	v, need := a.views[view], a.views[view].AddressesFor(t, int64(n))
 	for n--; n > 0 && v.AddressesFor(t, int64(n)) >= need; n-- {
 	}
 	return max(n, 0)
+}
+
+// fewestPods returns how many pods one of the waiting groups' pods counts as: 1, unless a test says otherwise.
+func (x *purchase) fewestPods() int64 {
+	least := int64(1)
+	for _, g := range x.groups {
+		least = min(least, g.request[model.Pods])
+	}
+	return least
 }
 
 // afterLaunches returns the subnets less what launches may take: the most of each launch's types, in each of its zones.

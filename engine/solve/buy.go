@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
-	"github.com/nodeless/nodeless/engine/rules"
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
@@ -64,42 +63,6 @@ func (p *problem) buyIn(tier int, relaxed, first bool) int {
 	return maxRounds
 }
 
-// boundServed computes a lower bound where buy proved none: pods of several tiers were served, or limits or minValues
-// narrowed the choice. It assumes that every pod may use any offering of any pool.
-func (p *problem) boundServed() {
-	for _, g := range p.groups {
-		if slices.ContainsFunc(g.parts, func(x part) bool { return x.n > 0 }) {
-			p.bound = 0
-		}
-	}
-	if slices.ContainsFunc(p.views, func(v *rules.View) bool { return len(v.MinValues) > 0 }) {
-		p.bound = 0 // nodes that do not keep minValues were not offered
-	}
-	if p.bound > 0 || len(p.nodes) == 0 {
-		return
-	}
-	served := map[*group]int{}
-	for _, n := range p.nodes {
-		for _, a := range n.assignments {
-			served[a.group] += a.n
-		}
-	}
-	kept := make([][]part, len(p.groups))
-	for i, g := range p.groups {
-		kept[i] = g.parts
-		g.parts = []part{{class: g.class, n: served[g]}}
-	}
-	left := p.addresses
-	p.addresses = nil // what the subnets had before these nodes, not what they leave
-	x := p.newPurchase(p.allViews(), true)
-	p.addresses = left
-	x.packing.Relaxed = nil
-	p.bound = model.Price(binpack.Bound(&x.packing))
-	for i, g := range p.groups {
-		g.parts = kept[i]
-	}
-}
-
 // serve solves the packing problem and plans nodes for its patterns. It reports whether pods still wait and another
 // round may serve some of them.
 func (x *purchase) serve(first, spill bool) bool {
@@ -131,7 +94,7 @@ func (x *purchase) serve(first, spill bool) bool {
 		}
 		proto, ok := x.builder.build(o.view, pods, x.relaxed)
 		if !ok {
-			again = x.planFewer(o, pattern) || again
+			again = x.planFewer(o, pattern, len(x.nodes) > before) || again
 			continue
 		}
 		for range pattern.Times {
@@ -192,18 +155,13 @@ func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 	return out
 }
 
-// planFewer plans a node with fewer pods where the whole load leaves too few types for minValues, or where the pods
-// require labels that no node has together. If not even one pod fits, the pool is closed to its class. It reports
-// whether another round may serve more pods.
-func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern) bool {
+// planFewer plans a node with fewer pods where the whole load leaves too few types for minValues, where the pods
+// require labels that no node has together, or where no subnet has the addresses of the whole load. If not even one pod
+// fits, the pool is closed to its class, unless nodes planned in this round have taken the addresses: the next round
+// does not offer what they leave too few for. It reports whether another round may serve more pods.
+func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern, planned bool) bool {
 	c := pattern.Items[0]
-	fewer := func(n int) int {
-		if x.addresses.limits(o.view) && x.addresses.starved[o.view] {
-			return x.addresses.fewer(o.view, o.typ, n)
-		}
-		return n / 2
-	}
-	for n := c.N; n > 0; n = fewer(n) {
+	for n := c.N; n > 0; n = max(n/2, x.addresses.fewer(o.view, o.typ, n)) {
 		some := []binpack.ItemCount{{Item: c.Item, N: n}}
 		node, ok := x.builder.build(o.view, x.assignmentsOf(some, o), x.relaxed)
 		if !ok {
@@ -215,9 +173,9 @@ func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern) bool {
 		x.addNode(node, some, o)
 		return true
 	}
-	if x.addresses.limits(o.view) && x.addresses.starved[o.view] {
-		x.bound = 0  // it was of all pods
-		return false // the zones that have addresses for another node have bins of their own in the next round
+	if planned && !x.addresses.holds(o.view, o.offer.Zone, o.typ, x.fewestPods()) {
+		x.bound = 0 // it was of all pods, with addresses for all
+		return true
 	}
 	class := x.classOf[x.packing.Items[c.Item].Class]
 	x.classes.list[class].banned[o.view] = true

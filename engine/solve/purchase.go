@@ -248,15 +248,6 @@ func (x *purchase) appendBins(all []offeredBin, view int) []offeredBin {
 	return all
 }
 
-// fewestPods returns how many pods one of the waiting groups' pods counts as: 1, unless a test says otherwise.
-func (x *purchase) fewestPods() int64 {
-	least := int64(1)
-	for _, g := range x.groups {
-		least = min(least, g.request[model.Pods])
-	}
-	return least
-}
-
 func amounts[T ~[model.MaxResources]int64](of *T, resources []int) (out []int64) {
 	for _, r := range resources {
 		out = append(out, (*of)[r])
@@ -278,34 +269,6 @@ func (x *purchase) sizeOfType(v *rules.View, t int) binpack.Vector {
 		}
 	}
 	return size
-}
-
-// isDominated reports whether one of the bins so far, none of which is dearer, can hold everything that b can and
-// charges no more to limits.
-func (x *purchase) isDominated(b *binpack.Bin) bool {
-	for i := range x.packing.Bins {
-		if x.dominates(&x.packing.Bins[i], b) {
-			return true
-		}
-	}
-	return false
-}
-
-func (x *purchase) dominates(a, b *binpack.Bin) bool {
-	if a.Pool != b.Pool || !a.Open.Covers(b.Open) {
-		return false
-	}
-	for d := range x.packing.Dims {
-		if a.Size[d] < b.Size[d] {
-			return false
-		}
-	}
-	for i := range a.Charge {
-		if a.Charge[i] > b.Charge[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // flexible reports whether enough types hold whatever this type holds to meet the pool's minValues.

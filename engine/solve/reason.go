@@ -80,11 +80,7 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 	if out.Rule != model.RuleSteps {
 		return out
 	}
-	if p.lacksAddresses(g, view) {
-		o := v.AllOffers()
-		v.BlameAddresses(slices.Collect(v.Eligible.All()), o.Zones, p.addresses.freeByZone(view), &out)
-		out.Funnel = slices.DeleteFunc(out.Funnel, func(f model.FunnelStep) bool { return f.Rule == model.RuleAddresses })
-		endFunnel(&out, model.RuleAddresses)
+	if p.blameAddresses(g, view, &out) {
 		return out
 	}
 	banned := c.opened && c.banned[view]
@@ -102,26 +98,36 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 	return out
 }
 
-// lacksAddresses reports whether the pool could launch a node for a pod of the group but for the addresses that earlier
-// nodes leave.
-func (p explainer) lacksAddresses(g *group, view int) bool {
+// blameAddresses reports whether the pool could launch a node for a pod of the group but for the addresses that the
+// nodes planned so far leave.
+func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bool {
 	if !p.addresses.limits(view) || p.partial {
 		return false
 	}
 	v := p.views[view]
+	types, zones, enough := rules.NewBits(len(v.Net)), rules.NewBits(len(v.Zones)), false
 	for _, o := range p.classes.optionsOf(p.classes.list[g.class], view) {
 		for t := range o.Types.All() {
 			if !g.request.Fits(v.Net[t]) {
 				continue
 			}
 			for i := range v.Offers[t] {
-				f := &v.Offers[t][i]
-				if f.Available && o.Has(f) && p.addresses.holds(view, f.Zone, t, g.request[model.Pods]) {
-					return slices.Contains(p.addresses.starved, true) || p.addresses.scarce(view)
+				if f := &v.Offers[t][i]; (f.Available || f.Dry) && o.Has(f) {
+					types.Set(t)
+					zones.Set(f.Zone)
+					enough = enough || p.addresses.holds(view, f.Zone, t, g.request[model.Pods])
 				}
 			}
 		}
 	}
+	// Where a subnet has the addresses of one more node, only the order in which nodes were planned can be the reason.
+	short := slices.Contains(p.addresses.starved, true) || p.addresses.scarce(view)
+	if types.Empty() || enough && !short {
+		return false
+	}
+	v.BlameAddresses(slices.Collect(types.All()), zones, p.addresses.freeByZone(view), out)
+	out.Funnel = slices.DeleteFunc(out.Funnel, func(f model.FunnelStep) bool { return f.Rule == model.RuleAddresses })
+	endFunnel(out, model.RuleAddresses)
 	return true
 }
 

@@ -346,8 +346,7 @@ func (p *Packer) toNew(v *variant) Placement {
 var rulesByProgress = []model.Rule{
 	model.RuleNoPool, model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleLimit, model.RuleResource,
 	model.RuleVolumeLimit, model.RuleHostPort, model.RuleCapacity, model.RuleAddresses,
-	model.RuleMinValues,
-	model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
+	model.RuleMinValues, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
 }
 
 // nearer returns the rule that is met later on the way to a node.
