@@ -14,6 +14,9 @@ type CNI struct {
 	MinimumIP        int  // MINIMUM_IP_TARGET: addresses at least; 0 = not set
 	WarmPrefix       int  // WARM_PREFIX_TARGET: prefixes to spare; MinimumIP or WarmIP replace it
 	MaxENI           int  // MAX_ENI: interfaces at most; 0 = as many as the type has
+	// OtherSubnets is custom networking (AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG) or ENABLE_IPv6: pods take no IPv4 addresses
+	// from the subnet of their node.
+	OtherSubnets bool
 }
 
 // DefaultCNI is what EKS's manifest of the VPC CNI sets.
@@ -40,8 +43,13 @@ var cniNumbers = []cniNumber{
 	{"MAX_ENI", 1, 0, func(c *CNI) *int { return &c.MaxENI }},
 }
 
+const (
+	customNetwork = "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG"
+	ipv6          = "ENABLE_IPv6"
+)
+
 // cniUnsupported are switches of the VPC CNI that have no effect on simulated nodes.
-var cniUnsupported = []string{"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", "ENABLE_POD_ENI", "ENABLE_IPv6"}
+var cniUnsupported = []string{customNetwork, "ENABLE_POD_ENI", ipv6}
 
 // ReadCNI reads the environment of the container aws-node. Like the VPC CNI it takes the default instead of a value
 // that it cannot use; problems name these. Source: amazon-vpc-cni-k8s v1.23, README.md and pkg/ipamd/ipamd.go.
@@ -72,6 +80,7 @@ func ReadCNI(env map[string]string) (c CNI, problems []string) {
 	for _, name := range cniUnsupported {
 		if on, err := strconv.ParseBool(env[name]); err == nil && on {
 			problems = append(problems, name+" is true: it has no effect on simulated nodes")
+			c.OtherSubnets = c.OtherSubnets || name == customNetwork || name == ipv6
 		}
 	}
 	return c, problems

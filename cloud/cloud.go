@@ -215,7 +215,7 @@ type RepairPolicy struct {
 // Addresser is a provider whose nodes take addresses, their own and those of pods, from subnets that have so many.
 type Addresser interface {
 	// Subnets returns the subnets in which a node class launches, by ID, with the addresses that were free when the cloud
-	// was last asked; none if the class is not resolved. It asks the cloud for nothing.
+	// was last asked; none if the class is not resolved or the numbers are not known. It does not call the cloud.
 	Subnets(class ClassRef) []Subnet
 }
 

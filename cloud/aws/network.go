@@ -177,7 +177,8 @@ func (b *subnetTracker) public(subnets []ec2v1.Subnet) map[string]bool {
 	return out
 }
 
-// Subnets returns the subnets of a class, by ID, with what EC2 last said of their free addresses.
+// Subnets returns the subnets of a class, by ID, with what EC2 last said of their free addresses; none if it has not
+// said that of all.
 func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
 	class, err := p.readyClass(ref)
 	if err != nil {
@@ -186,15 +187,17 @@ func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
 	return p.subnets.observed(class.Status.Subnets)
 }
 
-// observed returns those of the subnets whose free addresses are known.
+// observed returns the subnets with their free addresses, none unless those of all are known.
 func (b *subnetTracker) observed(subnets []ec2v1.Subnet) []cloud.Subnet {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []cloud.Subnet
 	for _, s := range subnets {
-		if k := b.known[s.ID]; k != nil {
-			out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, Free: k.free, At: k.at})
+		k := b.known[s.ID]
+		if k == nil {
+			return nil
 		}
+		out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, Free: k.free, At: k.at})
 	}
 	slices.SortFunc(out, func(a, b cloud.Subnet) int { return cmp.Compare(a.ID, b.ID) })
 	return out

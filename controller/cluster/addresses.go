@@ -6,17 +6,12 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
 )
-
-// cniNamespace is that of the VPC CNI's DaemonSet.
-const cniNamespace = "kube-system"
 
 // settling is how long a node may take, once it is ready, until it has the addresses for the pods that it was launched
 // for.
@@ -28,7 +23,7 @@ type subnets struct {
 	objects *objects
 	nodes   *nodes
 	byClass map[cloud.ClassRef][]cloud.Subnet
-	cni     *facts.CNI // nil if no DaemonSet aws-node configures it
+	cni     *facts.CNI // of all nodes; nil if it is not known what they take
 }
 
 // SetSubnets says in which subnets a node class launches and how many addresses are free in them. The slice is kept: do
@@ -37,7 +32,11 @@ func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.subnets.byClass[class]
-	s.subnets.byClass[class] = list
+	if len(list) > 0 {
+		s.subnets.byClass[class] = list
+	} else {
+		delete(s.subnets.byClass, class)
+	}
 	if !slices.EqualFunc(before, list, func(a, b cloud.Subnet) bool { return a.ID == b.ID }) {
 		s.pools.readdress()
 	}
@@ -46,35 +45,23 @@ func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	}
 }
 
-// readCNI reads the configuration of the VPC CNI from its DaemonSet.
+// readCNI reads the configuration of the VPC CNI from its DaemonSet, and reports whether it is another one.
 func (sn *subnets) readCNI() (changed bool) {
-	var now *facts.CNI
+	before := sn.cni
+	sn.cni = nil
 	for _, ds := range sn.objects.daemonSets.live {
-		if ds.Namespace == cniNamespace && ds.Name == facts.CNIContainer && ds.DeletionTimestamp == nil {
-			c, _ := facts.ReadCNI(environment(ds.Spec.Template.Spec.Containers)) // the nodes' own CNI says what is wrong
-			now = &c
+		if c := translate.CNI(ds); c != nil {
+			sn.cni = c
 		}
 	}
-	changed = (now == nil) != (sn.cni == nil) || now != nil && *now != *sn.cni
-	sn.cni = now
-	return changed
+	return (before == nil) != (sn.cni == nil) || before != nil && *before != *sn.cni
 }
 
-// environment returns the variables of the container aws-node.
-func environment(containers []corev1.Container) map[string]string {
-	out := map[string]string{}
-	for i := range containers {
-		if c := &containers[i]; c.Name == facts.CNIContainer {
-			for _, v := range c.Env {
-				out[v.Name] = v.Value
-			}
-		}
-	}
-	return out
-}
-
-// idsOf returns the IDs of a class's subnets; nil if they are not known.
+// idsOf returns the IDs of a class's subnets; nil if they are not known, or not what nodes take of them.
 func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
+	if sn.cni == nil {
+		return nil
+	}
 	for _, x := range sn.byClass[class] {
 		out = append(out, x.ID)
 	}
@@ -87,10 +74,10 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 	if sn.cni == nil || len(sn.byClass[class]) == 0 {
 		return types
 	}
-	type size struct {
-		enis, each int
-		prefixes   bool
-		pods       int64
+	type size struct { // what Steps depends on: many types have the same
+		enis, each, most int
+		prefixes, none   bool
+		pods             int64
 	}
 	known := map[size][]model.AddressStep{}
 	out := slices.Clone(types)
@@ -99,7 +86,9 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		if !ok {
 			continue
 		}
-		at := size{sn.cni.ENIs(t), t.IPv4PerENI, sn.cni.Prefixes(t), out[i].Capacity[model.Pods]}
+		at := size{
+			sn.cni.ENIs(t), t.IPv4PerENI, sn.cni.PodAddresses(t), sn.cni.Prefixes(t), t.NoENIs(), out[i].Capacity[model.Pods],
+		}
 		if known[at] == nil {
 			for _, s := range sn.cni.Steps(t, int(at.pods)) {
 				known[at] = append(known[at], model.AddressStep{Pods: int64(s.Pods), Addresses: int64(s.Total)})
@@ -112,7 +101,7 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 
 // render returns the subnets by ID, less what nodes are about to take that the cloud's numbers do not include yet.
 func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
-	if len(sn.byClass) == 0 {
+	if sn.cni == nil || len(sn.byClass) == 0 {
 		return nil
 	}
 	seen := map[string]cloud.Subnet{}
@@ -124,11 +113,15 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 		}
 	}
 	var out []model.Subnet
+	oldest := seen[slices.Sorted(maps.Keys(seen))[0]].At
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		out = append(out, model.Subnet{ID: id, Zone: seen[id].Zone, Free: seen[id].Free})
+		if seen[id].At.Before(oldest) {
+			oldest = seen[id].At
+		}
 	}
 	for _, m := range sn.nodes.ordered {
-		if m.claim != nil && !translate.Terminating(m.claim) {
+		if m.claim != nil && !translate.Terminating(m.claim) && !settledBy(&m.base, oldest) {
 			sn.reserve(m, catalogs, seen, out)
 		}
 	}
@@ -151,13 +144,16 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 			most = max(most, types[i].AddressesFor(pods))
 		}
 	}
-	settled := m.base.Initialized.Add(settling)
 	for _, zone := range valuesOf(&m.base, m.base.Zone, model.LabelZone) {
-		i := rules.MostFree(&pool, zone, out)
-		if i >= 0 && (m.base.State != model.Initialized || !seen[out[i].ID].At.After(settled)) {
+		if i := rules.MostFree(&pool, zone, out); i >= 0 && !settledBy(&m.base, seen[out[i].ID].At) {
 			out[i].Free -= most
 		}
 	}
+}
+
+// settledBy reports whether numbers of a time include all that a node took for the pods it was launched for.
+func settledBy(n *model.Node, at time.Time) bool {
+	return n.State == model.Initialized && at.After(n.Initialized.Add(settling))
 }
 
 // valuesOf returns the value of a label of a node that exists, or those that are possible for one in flight.

@@ -14,6 +14,39 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// Where it is not known what nodes take, addresses limit nothing: without the VPC CNI, where its DaemonSet makes way for
+// another CNI, and where pods' addresses come from other subnets.
+func TestUnknownAddressesLimitNothing(t *testing.T) {
+	w, c := fresh()
+	w.Update(poolOf("p", 1))
+	w.SetCatalog(class, m5Large(), "")
+	w.SetSubnets(class, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 1, At: c.Now()}})
+	unlimited := func(what string) {
+		t.Helper()
+		s := w.Snapshot()
+		if p := &s.Pools[0]; s.Subnets != nil || p.Subnets != nil || p.Types[0].Addresses != nil {
+			t.Errorf("%s: subnets %v, the pool's %v, steps %v", what, s.Subnets, p.Subnets, p.Types[0].Addresses)
+		}
+	}
+	unlimited("no aws-node")
+	w.Update(awsNode(2))
+	if s := w.Snapshot(); len(s.Subnets) != 1 || len(s.Pools[0].Subnets) != 1 {
+		t.Errorf("subnets of the VPC CNI: %v, the pool's %v", s.Subnets, s.Pools[0].Subnets)
+	}
+	elsewhere := awsNode(3)
+	elsewhere.Spec.Template.Spec.NodeSelector = map[string]string{"io.cilium/aws-node-enabled": "true"}
+	w.Update(elsewhere)
+	unlimited("aws-node runs on some nodes")
+	w.Update(awsNode(4, corev1.EnvVar{Name: "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", Value: "true"}))
+	unlimited("custom networking")
+	w.Update(awsNode(5, corev1.EnvVar{Name: "ENABLE_IPv6", Value: "true"}))
+	unlimited("IPv6")
+
+	w.Update(awsNode(6))
+	w.SetSubnets(class, nil)
+	unlimited("the cloud says nothing of subnets")
+}
+
 // awsNode is the DaemonSet of the VPC CNI with variables in its environment.
 func awsNode(version int, env ...corev1.EnvVar) *appsv1.DaemonSet {
 	ds := &appsv1.DaemonSet{ObjectMeta: meta("aws-node", version)}

@@ -108,6 +108,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 // offerNothing says why a class offers nothing.
 func (k *classReconciler) offerNothing(ref cloud.ClassRef, why string) {
 	k.o.Cluster.SetCatalog(ref, nil, why)
+	k.o.Cluster.SetSubnets(ref, nil)
 	k.touchPools(ref)
 }
 

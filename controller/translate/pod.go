@@ -12,7 +12,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
-	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -223,28 +222,16 @@ func LeanPod(o any) (any, error) {
 	return pod, nil
 }
 
-// LeanContainers removes from containers what does not affect where their pod may run. The environment of the VPC CNI
-// does: it decides which addresses nodes have.
+// LeanContainers removes from containers what does not affect where their pod may run or what nodes have: the
+// environment of the VPC CNI decides how many addresses they take.
 func LeanContainers(containers []corev1.Container) {
 	for i := range containers {
 		c := containers[i]
 		containers[i] = corev1.Container{
 			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
 		}
-		if c.Name == catalog.CNIContainer {
-			containers[i].Env = cniVariables(c.Env)
-		}
+		containers[i].Env = cniVariables(&c)
 	}
-}
-
-// cniVariables returns the variables that configure the VPC CNI, without those that refer to other objects.
-func cniVariables(env []corev1.EnvVar) (out []corev1.EnvVar) {
-	for _, v := range env {
-		if catalog.CNIVariable(v.Name) && v.ValueFrom == nil {
-			out = append(out, v)
-		}
-	}
-	return out
 }
 
 func leanStatuses(statuses []corev1.ContainerStatus) {

@@ -11,7 +11,7 @@ type Subnet struct {
 type AddressStep struct{ Pods, Addresses int64 }
 
 // AddressesFor returns what a node of the type takes from its subnet for so many pods: the number of the first step
-// that has them, else of the last one; one for each pod and one for the node if nothing is known of the type.
+// that has them, else of the last one. 0 if nothing is known of the type: subnets do not limit it.
 func (t *InstanceType) AddressesFor(pods int64) int64 {
 	for _, s := range t.Addresses {
 		if pods <= s.Pods {
@@ -21,5 +21,5 @@ func (t *InstanceType) AddressesFor(pods int64) int64 {
 	if n := len(t.Addresses); n > 0 {
 		return t.Addresses[n-1].Addresses
 	}
-	return max(pods, 0) + 1
+	return 0
 }

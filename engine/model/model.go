@@ -224,7 +224,7 @@ type InstanceType struct {
 	Allocatable  Resources     // capacity less reserved resources and eviction thresholds
 	Offerings    []Offering    // by Zone, CapacityType
 	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
-	// Addresses are what a node takes from its subnet by its pods, ascending; nil = one for each pod and one for the node.
+	// Addresses are what a node takes from its subnet by its pods, ascending; nil = not known, which limits nothing.
 	Addresses []AddressStep `json:",omitempty"`
 }
 
