@@ -177,7 +177,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	out := after.outcome()
 	out.Changes, out.Unchanged, out.Before = a.descriptions, before.state(), before.initialState
 	out.compare(before.outcome())
-	out.Hazards = hazards(was, then)
+	out.Hazards = hazards(&was, &then)
 	for _, gap := range in.Cluster.Gaps() {
 		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
 	}

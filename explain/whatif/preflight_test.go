@@ -144,8 +144,9 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 	}
 	all := of(kopsClass("maxPods: 110") + kopsDaemon("aws-node", "system-node-critical", "true"))
 	for _, want := range []whatif.Hazard{
-		{Kind: whatif.HazardAddresses, Nodes: 2, Pods: 186, Why: "take 110 pods each, 2 of them on the host network, and has " +
-			"addresses for 15 under the CNI settings of now: up to 93 pods of each node would stay ContainerCreating"},
+		{Kind: whatif.HazardAddresses, Nodes: 2, Pods: 186, Why: "2 nodes of t3.medium would take 110 pods each, 2 of them on " +
+			"the host network. The VPC CNI gives a node addresses for 15 now and for 240 with the change: up to 93 pods of each " +
+			"would stay ContainerCreating (failed to assign an IP address to container) where the kubelet changes before"},
 		{Kind: whatif.HazardRestart, Nodes: 2, Pods: 80, Why: "kube-system/aws-node rolls and deletes each pod before it " +
 			"creates the next one. 2 nodes are at the limit of pods (w1, w2), and 80 pending pods compete"},
 		{Kind: whatif.HazardShutOut, Nodes: 2, Pods: 2, Why: "pods of kube-system/node-exporter have no critical priority"},
@@ -171,7 +172,7 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 
 	// The limit of pods alone would leave pods without addresses for good; the CNI alone leaves none.
 	alone := of(kopsClass("maxPods: 110"))
-	if len(alone) == 0 || alone[0].Kind != whatif.HazardAddresses || !strings.Contains(alone[0].Why, "and for 15 under the new ones") {
+	if len(alone) == 0 || alone[0].Kind != whatif.HazardAddresses || !strings.Contains(alone[0].Why, "addresses for 15 now and for 15 with the change") {
 		t.Errorf("maxPods alone: %+v", alone)
 	}
 	for _, h := range of(kopsDaemon("aws-node", "system-node-critical", "true")) {

@@ -80,7 +80,6 @@ var clears = map[model.Rule]string{
 	model.RuleNoHelp:          "when the pool allows larger types or the DaemonSet requests less",
 	model.RulePoolNotReady:    "when the pool is ready",
 	model.RuleCapacity:        "when the cloud has capacity again",
-	model.RuleAddresses:       "when a subnet has free addresses again",
 	model.RuleNoPrice:         "when the price of its type is known",
 	model.RuleNeeded:          "when these pods are bound",
 }
