@@ -61,6 +61,11 @@ func (s *State) renderPending() []model.Pod {
 	return out
 }
 
+// model is the engine's form of the pod.
+func (p *pod) model() model.Pod {
+	return model.Pod{PodKey: p.Key, Shape: p.shape.index, Priority: p.Priority, Created: p.Created}
+}
+
 // leaving is the engine's form of a pod that has to leave its node.
 func (p *pod) leaving() model.Pod {
 	m := p.model()

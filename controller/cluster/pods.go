@@ -178,11 +178,6 @@ func (ps *pods) unlink(key types.NamespacedName, p *pod, gone bool, now time.Tim
 	ps.nodes.touchPods(p.Node)
 }
 
-// model is the engine's form of the pod.
-func (p *pod) model() model.Pod {
-	return model.Pod{PodKey: p.Key, Shape: p.shape.index, Priority: p.Priority, Created: p.Created}
-}
-
 // PodsOnNode is the pods bound to a node, by namespace and name, terminal ones included.
 func (ps *pods) PodsOnNode(node string) []*corev1.Pod {
 	ps.mu.Lock()
