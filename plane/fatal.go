@@ -22,9 +22,10 @@ func reportFatal(err error) {
 }
 
 // fatalExit replaces os.Exit in klog.Fatal, so that the user gets an error rather than a stack. The goroutine ends; the
-// rest is shut down in order.
+// rest is shut down in order. What klog.Fatal logs just before says why.
 func fatalExit(code int) {
-	reportFatal(fmt.Errorf("a Kubernetes component gave up (exit code %d)", code))
+	reportFatal(fmt.Errorf("a Kubernetes component gave up (exit code %d); the last that was logged: %s", code,
+		logs.lastLine()))
 	runtime.Goexit()
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/grpclog"
@@ -14,6 +15,9 @@ import (
 
 // maxLog is the size at which a log file is rotated.
 const maxLog = 32 << 20
+
+// maxLast is how much of the last line is remembered.
+const maxLast = 500
 
 // logs receives the logs of all components. The loggers of Kubernetes, gRPC and etcd are globals that cannot be
 // replaced safely once goroutines use them: they are set to this writer once, and only its file changes.
@@ -47,6 +51,7 @@ type logWriter struct {
 	path string
 	file *os.File
 	size int
+	last string // line that was written, or its beginning
 }
 
 func (w *logWriter) open(path string) error {
@@ -75,6 +80,7 @@ func (w *logWriter) rotate() error {
 func (w *logWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.last = string(b[:min(len(b), maxLast)])
 	if w.file == nil {
 		return len(b), nil
 	}
@@ -88,6 +94,13 @@ func (w *logWriter) Write(b []byte) (int, error) {
 		return len(b), nil //nolint:nilerr // as above
 	}
 	return len(b), nil
+}
+
+// lastLine returns the line that was written last, or its beginning.
+func (w *logWriter) lastLine() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.TrimSpace(w.last)
 }
 
 func (w *logWriter) close() {
