@@ -51,7 +51,7 @@ type logWriter struct {
 	path string
 	file *os.File
 	size int
-	last string // line that was written, or its beginning
+	last []byte // line that was written, or its beginning
 }
 
 func (w *logWriter) open(path string) error {
@@ -80,7 +80,7 @@ func (w *logWriter) rotate() error {
 func (w *logWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = string(b[:min(len(b), maxLast)])
+	w.last = append(w.last[:0], b[:min(len(b), maxLast)]...)
 	if w.file == nil {
 		return len(b), nil
 	}
@@ -100,7 +100,7 @@ func (w *logWriter) Write(b []byte) (int, error) {
 func (w *logWriter) lastLine() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.TrimSpace(w.last)
+	return strings.TrimSpace(string(w.last))
 }
 
 func (w *logWriter) close() {

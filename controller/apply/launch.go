@@ -69,6 +69,7 @@ func newTally() *tally { return &tally{used: map[string]model.Resources{}, count
 func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally) ([]order, []cycle.Refusal) {
 	var out []order
 	var refusals []cycle.Refusal
+	placeholders := s.Placeholders()
 	for i := range launches {
 		l := &launches[i]
 		o, err := a.order(s, l)
@@ -82,6 +83,7 @@ func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally
 		}
 		taken.used[l.Pool] = taken.used[l.Pool].Plus(o.expect.Capacity)
 		taken.count[l.Pool]++
+		o.reserves = reserved(placeholders, l)
 		out = append(out, o)
 	}
 	return out, refusals
@@ -111,7 +113,6 @@ func (a *Applier) order(s *model.Snapshot, l *model.Launch) (order, error) {
 			o.chosen, o.expect.Allocatable = t, t.Allocatable
 		}
 	}
-	o.reserves = reserved(s, l)
 	if o.chosen == nil {
 		return o, fmt.Errorf("the NodePool does not offer type %s", l.Chosen.Type)
 	}
@@ -147,8 +148,8 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 	for range 4 {
 		claim := a.o.State.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
 		maps.Copy(claim.Annotations, a.o.State.OverlayAnnotations(o.launch.Pool, o.launch.Types))
-		reason, command := "provisioned", ""
 		maps.Copy(claim.Annotations, o.reserves)
+		reason, command := "provisioned", ""
 		if c := o.replaces; c != nil {
 			reason, command = strings.ToLower(string(c.Method)), c.ID
 			claim.Annotations[translate.AnnotationReplaces], claim.Annotations[translate.AnnotationReplacing] = c.ID, c.Text()

@@ -10,8 +10,8 @@ import (
 )
 
 // reserved returns the annotation that says whose placeholders a launch is for; nil if it is for other pods, too.
-func reserved(s *model.Snapshot, l *model.Launch) map[string]string {
-	placeholders, owners := s.Placeholders(), []string{}
+func reserved(placeholders map[model.PodKey]bool, l *model.Launch) map[string]string {
+	owners := []string{}
 	for _, p := range l.Pods {
 		if !placeholders[p] {
 			return nil

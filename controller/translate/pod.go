@@ -226,11 +226,10 @@ func LeanPod(o any) (any, error) {
 // environment of the VPC CNI decides how many addresses they take.
 func LeanContainers(containers []corev1.Container) {
 	for i := range containers {
-		c := containers[i]
+		c := &containers[i]
 		containers[i] = corev1.Container{
-			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy,
+			Name: c.Name, Ports: c.Ports, Resources: c.Resources, RestartPolicy: c.RestartPolicy, Env: cniVariables(c),
 		}
-		containers[i].Env = cniVariables(&c)
 	}
 }
 

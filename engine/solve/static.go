@@ -26,8 +26,8 @@ func withoutStaticPools(s *model.Snapshot) *model.Snapshot {
 }
 
 // missingReplicas returns the launches that bring every static pool to its replicas, as far as its limits and what
-// the planned launches leave of the subnets allow. Nodes
-// that are being deleted are no replicas any more, but count in limits.nodes as long as they exist.
+// the planned launches leave of the subnets allow. Nodes that are being deleted are no replicas any more, but count in
+// limits.nodes as long as they exist.
 func missingReplicas(s *model.Snapshot, policy model.Policy, planned []model.Launch) []model.Launch {
 	var out []model.Launch
 	left := *s

@@ -151,7 +151,7 @@ func (c *search) widenPool() model.Change {
 			pool := *v.Pool
 			pool.Requirements = pool.Requirements.Without(r.Key)
 			value, ok := "", false
-			if wide := c.view(&pool); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
+			if wide := viewOf(c.s, &pool); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
 				r.Key == model.LabelCapacityType {
 				value, ok = nearestValue(wide, c.candidates(c.shape, wide, c.rooms[i]), r)
 			}
@@ -164,7 +164,7 @@ func (c *search) widenPool() model.Change {
 			}
 			more.MinValues = r.MinValues
 			pool.Requirements = pool.Requirements.And(model.Requirements{more})
-			if c.fits(c.shape, c.view(&pool), c.rooms[i], false) {
+			if c.fits(c.shape, viewOf(c.s, &pool), c.rooms[i], false) {
 				return model.Change{
 					Rule: model.RuleRequirement, Object: "requirement " + r.Key, Pool: pool.Name,
 					From: valuesText(r), To: value,

@@ -91,8 +91,6 @@ func viewOf(s *model.Snapshot, p *model.Pool) *rules.View {
 	return v
 }
 
-func (c *search) view(p *model.Pool) *rules.View { return viewOf(c.s, p) }
-
 // searches returns those that can help against the reason, in order.
 func (c *search) searches() []func() model.Change {
 	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
