@@ -80,8 +80,6 @@ func (p *Plane) startAPIServer(ctx context.Context) error {
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return fmt.Errorf("%s: feature gates: %w", apiserver, err)
 	}
-	fatal := func(err error) { p.fail("control plane", err) }
-	onFatal.Store(&fatal)
 	p.run(apiserver, func(ctx context.Context) error {
 		completed, err := s.Complete(ctx)
 		if err != nil {

@@ -3,30 +3,60 @@ package plane
 import (
 	"fmt"
 	"runtime"
+	"runtime/pprof"
 	"sync/atomic"
+	"unsafe"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	_ "unsafe" // for the link below
 
 	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // holds the variable linked below
 )
 
-// onFatal is called when a component wants to end the process. It is set while a control plane runs.
-var onFatal atomic.Pointer[func(error)]
+// running is the control plane that runs in this process, or that was the last to run.
+var running atomic.Pointer[Plane]
 
-func reportFatal(err error) {
-	if f := onFatal.Load(); f != nil {
-		(*f)(err)
-	}
+// goroutineLabels returns the profiler labels of this goroutine. A goroutine inherits those of the one that started it.
+//
+//go:linkname goroutineLabels runtime/pprof.runtime_getProfLabel
+func goroutineLabels() unsafe.Pointer
+
+// own makes this goroutine, and all that it starts from now on, one of the control plane's.
+func (p *Plane) own() {
+	pprof.SetGoroutineLabels(p.labels)
+}
+
+// owns reports whether this goroutine is one of the control plane's.
+func (p *Plane) owns() (owns bool) {
+	of := goroutineLabels()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.own()
+		owns = goroutineLabels() == of
+	}()
+	<-done
+	return owns
 }
 
 // fatalExit replaces os.Exit in klog.Fatal, so that the user gets an error rather than a stack. The goroutine ends; the
-// rest is shut down in order. What klog.Fatal logs just before says why.
+// rest is shut down in order. An API server that is stopped before it is ready says klog.Fatal half a minute later,
+// which must not end the control plane that was started in the meantime.
 func fatalExit(code int) {
-	reportFatal(fmt.Errorf("a Kubernetes component gave up (exit code %d); the last that was logged: %s", code,
-		logs.lastLine()))
+	if p := running.Load(); p != nil && p.owns() {
+		p.fail("control plane", &gaveUpError{code, logs.fatal()})
+	}
 	runtime.Goexit()
+}
+
+// gaveUpError says that a component of Kubernetes wanted to end the process.
+type gaveUpError struct {
+	code int
+	why  string // what it logged
+}
+
+func (e *gaveUpError) Error() string {
+	return fmt.Sprintf("a Kubernetes component gave up (exit code %d): %s", e.code, e.why)
 }
 
 // exitHook does the same for etcd's logger, whose Fatal exits and whose Panic panics in any of its goroutines.

@@ -16,8 +16,8 @@ import (
 // maxLog is the size at which a log file is rotated.
 const maxLog = 32 << 20
 
-// maxLast is how much of the last line is remembered.
-const maxLast = 500
+// maxWhy is how much of the last line of klog.Fatal is remembered.
+const maxWhy = 500
 
 // logs receives the logs of all components. The loggers of Kubernetes, gRPC and etcd are globals that cannot be
 // replaced safely once goroutines use them: they are set to this writer once, and only its file changes.
@@ -34,7 +34,8 @@ func openLog(path string) error {
 		return fmt.Errorf("log file: %w", err)
 	}
 	redirect.Do(func() {
-		klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs))))
+		klog.SetLoggerWithOptions(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(logs))),
+			klog.WriteKlogBuffer(func(line []byte) { _, _ = logs.Write(line) })) // keeps the F of klog.Fatal
 		klog.OsExit = fatalExit
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, logs, logs))
 		quietEtcdClient()
@@ -51,7 +52,7 @@ type logWriter struct {
 	path string
 	file *os.File
 	size int
-	last []byte // line that was written, or its beginning
+	why  []byte // last line that klog.Fatal logged, or its beginning
 }
 
 func (w *logWriter) open(path string) error {
@@ -80,7 +81,9 @@ func (w *logWriter) rotate() error {
 func (w *logWriter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = append(w.last[:0], b[:min(len(b), maxLast)]...)
+	if len(b) > 0 && b[0] == 'F' { // klog begins a line with its severity
+		w.why = append(w.why[:0], b[:min(len(b), maxWhy)]...)
+	}
 	if w.file == nil {
 		return len(b), nil
 	}
@@ -96,11 +99,11 @@ func (w *logWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lastLine returns the line that was written last, or its beginning.
-func (w *logWriter) lastLine() string {
+// fatal returns the last line that klog.Fatal logged, or its beginning.
+func (w *logWriter) fatal() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return strings.TrimSpace(string(w.last))
+	return strings.TrimSpace(string(w.why))
 }
 
 func (w *logWriter) close() {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -58,6 +59,7 @@ type Plane struct {
 	listener   *closable // of kube-apiserver
 	etcd       *store
 	components map[string]*component
+	labels     context.Context // carries the profiler labels of its goroutines
 
 	mu       sync.Mutex
 	err      error
@@ -79,16 +81,34 @@ var inUse sync.Mutex
 // It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is
 // taken, and a *CorruptError if etcd's files are damaged.
 func Start(ctx context.Context, o Options) (*Plane, error) {
+	began := time.Now()
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	for try := 1; ; try++ {
+		p, err := startOnce(ctx, o)
+		var gaveUp *gaveUpError
+		if !errors.As(err, &gaveUp) || try == maxStarts || ctx.Err() != nil {
+			return p, err
+		}
+		o.Progress("a component gave up, starting again", time.Since(began))
+	}
+}
+
+// maxStarts is how often a control plane is started whose components give up. kube-apiserver does when its default
+// roles are not written within 30 s, as on a machine that is very busy; those that were written stay.
+const maxStarts = 3
+
+func startOnce(ctx context.Context, o Options) (*Plane, error) {
 	if !inUse.TryLock() {
 		return nil, errors.New("start control plane: one already runs in this process; stop it first")
 	}
 	p := &Plane{
 		o: o, dir: o.DataDir, components: map[string]*component{},
+		labels:   pprof.WithLabels(context.Background(), pprof.Labels("control plane", o.DataDir)),
 		stopping: make(chan struct{}), failed: make(chan struct{}), done: make(chan struct{}),
 	}
+	running.Store(p)
 	go p.supervise()
 	if err := p.start(ctx); err != nil {
 		p.Stop(context.WithoutCancel(ctx)) //nolint:errcheck // the cause of the failed start says more

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/plane"
@@ -163,8 +164,13 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 		l.Close()
 	}
 
+	stopped := p
 	p = start(t, plane.Options{DataDir: dir})
 	defer stop(t, p)
+	givesUp(t, stopped)
+	if err := p.Err(); err != nil {
+		t.Errorf("the one before gave up: %v", err)
+	}
 	if p.APIServerURL() != url {
 		t.Errorf("moved from %s to %s", url, p.APIServerURL())
 	}
@@ -182,6 +188,33 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 	}
 	unschedulable(t, c, "default", 0)
 	onlyForItsOwner(t, dir)
+}
+
+// givesUp lets a component of a control plane, which may be a stopped one, end the process.
+func givesUp(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	ended := make(chan struct{})
+	p.Go(func() {
+		defer close(ended)
+		klog.Fatal("hook failed")
+	})
+	<-ended
+}
+
+func TestAComponentThatGivesUp(t *testing.T) {
+	skipShort(t)
+	gave := false
+	p := start(t, plane.Options{DataDir: t.TempDir(), Progress: func(string, time.Duration) {
+		if !gave { // while it starts, after which it is started again
+			gave = true
+			givesUp(t, plane.Running())
+		}
+	}})
+	givesUp(t, p)
+	<-p.Done()
+	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "hook failed") {
+		t.Errorf("%v; want what the component said", err)
+	}
 }
 
 // ownPort is a free one that no other plane takes by itself while this one is down: the tests of other packages run

@@ -34,6 +34,7 @@ func (p *Plane) run(name string, f func(context.Context) error) {
 	p.mu.Unlock()
 	go func() {
 		defer close(c.done)
+		p.own()
 		err := errEnded // stays if the goroutine exits
 		defer func() {
 			if r := recover(); r != nil {
