@@ -251,7 +251,7 @@ func (r *run) plan() model.Plan {
 
 // occupied reports whether some pod would have to move if the node were removed.
 func occupied(n *model.Node) bool {
-	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal })
+	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.Occupies() })
 }
 
 // movingCost returns the cost of removing a node: 1000, and the eviction costs of its pods that move. A negative

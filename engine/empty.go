@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// empties removes nodes whose only pods are those of DaemonSets and finished ones, once their pool's consolidateAfter
-// has passed. A node with room that a CapacityBuffer reserves is not empty.
+// empties removes nodes whose only pods are those of DaemonSets, finished ones and others that end for good, once their
+// pool's consolidateAfter has passed. A node with room that a CapacityBuffer reserves is not empty.
 func (r *run) empties() {
 	for _, n := range r.free(r.candidates, false) {
 		if occupied(n) {

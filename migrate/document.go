@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,14 +25,49 @@ type document struct {
 	line   int
 	object map[string]any
 	twice  []string // paths of keys that occur twice: the last one counts
+	answer answer   // of the AWS API, if it is no Kubernetes object
 }
 
-func (d *document) kind() string       { return text(d.object["kind"]) }
+// answer is a part of what the AWS CLI prints.
+type answer struct {
+	kind    string
+	name    string // field with the name
+	version string // field with the number of its version, if it has any
+}
+
+// answers are the parts that are read, by the field they are in: an object, or a list of them.
+var answers = map[string]answer{
+	"AutoScalingGroups":      {kind: "AutoScalingGroup", name: "AutoScalingGroupName"},
+	"LaunchTemplateVersions": {kind: "LaunchTemplate", name: "LaunchTemplateName", version: "VersionNumber"},
+	"nodegroup":              {kind: "Nodegroup", name: "nodegroupName"},
+	"fargateProfile":         {kind: "FargateProfile", name: "fargateProfileName"},
+}
+
+const awsGroup = "AWS API" // in the place of an API group
+
+func (d *document) kind() string       { return cmp.Or(d.answer.kind, text(d.object["kind"])) }
 func (d *document) apiVersion() string { return text(d.object["apiVersion"]) }
-func (d *document) name() string       { return text(child(d.object, "metadata")["name"]) }
+
+func (d *document) name() string {
+	if version := text(d.object[d.answer.version]); version != "" {
+		return text(d.object[d.answer.name]) + " version " + version
+	}
+	return cmp.Or(text(d.object[d.answer.name]), text(child(d.object, "metadata")["name"]))
+}
+
+// inVersion ends a sentence about a field of the kind: " in karpenter.sh/v1".
+func (d *document) inVersion() string {
+	if d.answer.kind != "" {
+		return ""
+	}
+	return " in " + d.apiVersion()
+}
 
 // group returns the API group, and its version.
 func (d *document) group() (group, version string) {
+	if d.answer.kind != "" {
+		return awsGroup, ""
+	}
 	if group, version, ok := strings.Cut(d.apiVersion(), "/"); ok {
 		return group, version
 	}
@@ -87,17 +124,35 @@ func documents(file string, node *yaml.Node) ([]*document, error) {
 		return nil, fmt.Errorf("%s: line %d: it is no Kubernetes object", file, node.Line)
 	}
 	d := &document{file: file, line: firstLine(node), object: object, twice: v.twice}
-	items, isList := object["items"].([]any)
-	if !isList || !strings.HasSuffix(d.kind(), "List") {
+	if items, isList := object["items"].([]any); isList && strings.HasSuffix(d.kind(), "List") {
+		return d.parts(items, answer{}), nil
+	}
+	if d.kind() != "" {
 		return []*document{d}, nil
 	}
 	var out []*document
-	for _, item := range items {
-		if object, ok := item.(map[string]any); ok {
-			out = append(out, &document{file: file, line: d.line, object: object})
+	for _, key := range slices.Sorted(maps.Keys(answers)) {
+		switch part := object[key].(type) {
+		case []any:
+			out = append(out, d.parts(part, answers[key])...)
+		case map[string]any:
+			out = append(out, d.parts([]any{part}, answers[key])...)
 		}
 	}
+	if out == nil {
+		return []*document{d}, nil
+	}
 	return out, nil
+}
+
+// parts returns the objects of a list.
+func (d *document) parts(items []any, a answer) (out []*document) {
+	for _, item := range items {
+		if object, ok := item.(map[string]any); ok {
+			out = append(out, &document{file: d.file, line: d.line, object: object, answer: a})
+		}
+	}
+	return out
 }
 
 func firstLine(node *yaml.Node) int {

@@ -15,6 +15,8 @@ const globalSettings = "karpenter-global-settings"
 // Options say what manifests do not.
 type Options struct {
 	NodeRole string // IAM role of nodes, for classes without an instance profile
+	Static   bool   // node groups keep their size: NodePools with replicas
+	Widen    bool   // node groups may have other instance types of the same sort, as large or larger
 }
 
 // Input is a text with manifests.
@@ -54,8 +56,12 @@ type migration struct {
 	notes    []Note
 	settings settings
 	classes  map[string]*Object
-	pools    []*pool
-	others   []*Object // as they are, or with other labels
+
+	kops       map[string]*kopsCluster // by name
+	templates  []*launchTemplate
+	autoscaler *autoscaler // nil = not among the manifests
+	pools      []*pool
+	others     []*Object // as they are, or with other labels
 }
 
 // Run migrates manifests. An error is about a text that cannot be read; what an object lacks is in the Result.
@@ -68,13 +74,9 @@ func Run(inputs []Input, o Options) (*Result, error) {
 		}
 		documents = append(documents, more...)
 	}
-	m := &migration{o: o, classes: map[string]*Object{}}
+	m := &migration{o: o, classes: map[string]*Object{}, kops: map[string]*kopsCluster{}}
 	out := &Result{}
-	for _, d := range documents { // classes need the settings
-		if d.kind() == "ConfigMap" && d.name() == globalSettings {
-			m.readSettings(d)
-		}
-	}
+	documents = slices.DeleteFunc(documents, m.setting)
 	for _, d := range documents {
 		if !m.object(d) {
 			out.Skipped = append(out.Skipped, Note{
@@ -102,7 +104,32 @@ var readers = map[string]func(*migration, *document){
 	"karpenter.sh/NodeClaim":        (*migration).claim,
 	classGroup + "/AWSNodeTemplate": (*migration).awsNodeTemplate,
 	classGroup + "/" + classKind:    (*migration).nodeClass,
-	"/ConfigMap":                    (*migration).readSettings,
+	kopsGroup + "/InstanceGroup":    (*migration).instanceGroup,
+	eksctlGroup + "/ClusterConfig":  (*migration).clusterConfig,
+	awsGroup + "/AutoScalingGroup":  (*migration).autoScalingGroup,
+	awsGroup + "/Nodegroup":         (*migration).managedGroup,
+	awsGroup + "/FargateProfile":    (*migration).profileAnswer,
+}
+
+// setting reads an object that others need, and reports whether it is one.
+func (m *migration) setting(d *document) bool {
+	group, _ := d.group()
+	switch group + "/" + d.kind() {
+	case "/ConfigMap":
+		if d.name() != globalSettings {
+			return false
+		}
+		m.readSettings(d)
+	case kopsGroup + "/Cluster":
+		m.kopsCluster(d)
+	case awsGroup + "/LaunchTemplate":
+		m.launchTemplate(d)
+	case "apps/Deployment":
+		return m.clusterAutoscaler(d)
+	default:
+		return false
+	}
+	return true
 }
 
 // object migrates one object, and reports whether it is of a kind that is read.
@@ -110,10 +137,10 @@ func (m *migration) object(d *document) bool {
 	group, version := d.group()
 	read := readers[group+"/"+d.kind()]
 	switch {
+	case group == "nodeless.sh":
+		m.others = append(m.others, &Object{Value: d.object, from: d.title()})
 	case read == nil:
 		return m.workload(d)
-	case d.kind() == "ConfigMap":
-		return d.name() == globalSettings
 	case version == "v1" && d.kind() == classKind:
 		m.classes[d.name()] = &Object{Value: d.object, from: d.title()}
 	case version == "v1" && d.kind() == "NodePool":
@@ -137,7 +164,7 @@ func (m *migration) awsNodeTemplate(d *document) {
 }
 
 // named is an object with the name, labels and annotations of another one.
-func (m *migration) named(d *document, apiVersion, kind string) *Object {
+func (d *document) named(apiVersion, kind string) *Object {
 	metadata := map[string]any{"name": d.name()}
 	for _, key := range []string{"labels", "annotations"} {
 		kept := maps.Clone(child(child(d.object, "metadata"), key))

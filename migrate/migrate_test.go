@@ -14,9 +14,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func run(t *testing.T, name, manifests string) (r *Result, manifest, report string) {
+func run(t *testing.T, name, manifests string, o Options) (r *Result, manifest, report string) {
 	t.Helper()
-	r, err := Run([]Input{{name, strings.NewReader(manifests)}}, Options{})
+	r, err := Run([]Input{{name, strings.NewReader(manifests)}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestManifestsAreMigrated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, out, report := run(t, filepath.Base(file), string(manifests))
+			r, out, report := run(t, filepath.Base(file), string(manifests), Options{})
 			golden, got := strings.TrimSuffix(file, ".yaml")+".golden", out+"\nREPORT\n"+report
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
@@ -57,7 +57,7 @@ func TestManifestsAreMigrated(t *testing.T) {
 				return
 			}
 			fitsTheAPI(t, r)
-			again, second, _ := run(t, "again", out)
+			again, second, _ := run(t, "again", out, Options{})
 			if len(again.Notes) > 0 || stripComments(second) != stripComments(out) {
 				t.Errorf("migrated once more: %v\n%s", again.Notes, second)
 			}
@@ -84,6 +84,11 @@ func fitsTheAPI(t *testing.T, r *Result) {
 		}
 		if err := yaml.UnmarshalStrict(out, into); err != nil {
 			t.Errorf("%s: %v", o.Title(), err)
+		}
+		if pool, ok := into.(*karpv1.NodePool); ok {
+			if err := pool.RuntimeValidate(t.Context()); err != nil {
+				t.Errorf("%s: %v", o.Title(), err)
+			}
 		}
 	}
 }
@@ -120,4 +125,85 @@ func TestTextsThatAreNoManifests(t *testing.T) {
 		len(r.Objects)+len(r.Notes) > 0 {
 		t.Errorf("nothing becomes %v, %v", r, err)
 	}
+}
+
+const twoTypes = `{"nodegroup": {"nodegroupName": "web",
+	"nodegroupArn": "arn:aws:eks:us-east-1:111122223333:nodegroup/demo/web/1",
+  "clusterName": "demo", "amiType": "AL2023_x86_64_STANDARD", "nodeRole": "arn:aws:iam::111122223333:role/nodes",
+  "scalingConfig": {"minSize": 2, "maxSize": 9, "desiredSize": 4}, "instanceTypes": ["m5.large", "m6i.xlarge"]}}`
+
+func TestGroupsKeepTheirSizeOrGetMoreTypes(t *testing.T) {
+	for name, c := range map[string]struct {
+		o    Options
+		want []string
+		not  string
+	}{
+		"as they are": {Options{}, []string{
+			"- m5.large\n", "limits:\n    nodes: \"9\"",
+			"4 × m5.large in us-east-1, on demand, cost $280.32 a month; migrated with --widen",
+		}, "replicas"},
+		"--static": {Options{Static: true}, []string{"replicas: 4", "limits:\n    nodes: \"9\""}, "none without pods"},
+		"--widen": {Options{Widen: true}, []string{
+			"key: kubernetes.io/arch\n        operator: In\n        values:\n        - amd64",
+			"key: karpenter.k8s.aws/instance-category\n        operator: In\n        values:\n        - m\n",
+			"key: karpenter.k8s.aws/instance-generation\n        operator: Gte\n        values:\n        - \"5\"",
+			"key: karpenter.k8s.aws/instance-cpu\n        operator: Gte\n        values:\n        - \"2\"",
+			"key: karpenter.k8s.aws/instance-memory\n        operator: Gte\n        values:\n        - \"8192\"",
+			"; as m5a.large they cost $251.12",
+		}, "instance-type\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, out, report := run(t, "group.json", twoTypes, c.o)
+			fitsTheAPI(t, r)
+			for _, want := range c.want {
+				if !strings.Contains(out+report, want) {
+					t.Errorf("it lacks %q:\n%s\n%s", want, out, report)
+				}
+			}
+			if strings.Contains(out, c.not) {
+				t.Errorf("it has %q:\n%s", c.not, out)
+			}
+		})
+	}
+}
+
+func TestGroupsThatCannotBeMigrated(t *testing.T) {
+	for manifests, want := range map[string]string{
+		`{"nodegroup": {"nodegroupName": "a.b"}}` + "\n---\n" +
+			`{"nodegroup": {"nodegroupName": "a_b"}}`: "another EC2NodeClass a-b",
+		`{"nodegroup": {"amiType": "AL2023_x86_64_STANDARD"}}`:                                           "no name",
+		`{"AutoScalingGroups": [{"AutoScalingGroupName": "x"}]}`:                                         "describe-launch-template-versions",
+		"apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nmetadata: {name: x}\nspec: {role: Node}": "name an image",
+		"apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: x}\n" +
+			"nodeGroups: [{name: u, amiFamily: Ubuntu2204}]": "Ubuntu has no alias",
+	} {
+		r, _, report := run(t, "in.yaml", manifests, Options{})
+		if !r.Failed() || !strings.Contains(report, want) {
+			t.Errorf("%s\nwant a failure with %q:\n%s", manifests, want, report)
+		}
+	}
+}
+
+func FuzzRun(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		manifests, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(manifests), len(file)%2 == 0)
+	}
+	f.Fuzz(func(t *testing.T, manifests string, other bool) {
+		r, err := Run([]Input{{"in.yaml", strings.NewReader(manifests)}}, Options{Static: other, Widen: other})
+		if err != nil {
+			return
+		}
+		var out strings.Builder
+		if err := r.YAML(&out); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run([]Input{{"out.yaml", strings.NewReader(out.String())}}, Options{}); err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, out.String())
+		}
+	})
 }

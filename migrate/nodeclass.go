@@ -12,7 +12,7 @@ const rolePlaceholder = "REPLACE-WITH-THE-ROLE-OF-NODES"
 
 // nodeTemplate migrates the spec of an AWSNodeTemplate, or the provider of a Provisioner, which has the same fields.
 func (m *migration) nodeTemplate(spec *fields, d *document) {
-	o := m.named(d, classVersion, classKind)
+	o := d.named(classVersion, classKind)
 	out := map[string]any{}
 	if spec.take("launchTemplate") != nil {
 		spec.note(Failed, "launchTemplate", "", "launch templates of one's own are not supported any more: write their "+
@@ -199,7 +199,7 @@ func (m *migration) metadataOptions(spec *fields, out map[string]any) {
 func (m *migration) nodeClass(d *document) {
 	f := d.fields(&m.notes)
 	spec := f.object("spec")
-	o, out := m.named(d, classVersion, classKind), map[string]any{}
+	o, out := d.named(classVersion, classKind), map[string]any{}
 	for _, key := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms"} {
 		if v := spec.move(key, "spec."+key); v != nil {
 			out[key] = v

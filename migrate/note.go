@@ -18,6 +18,7 @@ const (
 	Warning      Fate = "warning"      // it is kept, and does not do what was wanted
 	Dropped      Fate = "dropped"      // nothing of it is left
 	Failed       Fate = "failed"       // the object cannot be migrated for it
+	Priced       Fate = "price"        // not of a field: what the nodes cost
 )
 
 // Note tells the fate of a field.
@@ -29,20 +30,29 @@ type Note struct {
 	Fate   Fate   `json:"fate"`
 	To     string `json:"to,omitempty"`  // NodePool default: spec.disruption.consolidateAfter
 	Why    string `json:"why,omitempty"` // and what to do
+	target string // what the note is about: the kind of an object, or kind and name; "" = all made of the input's object
 }
 
 // fields are those of one object of the input, of which each is taken once.
 type fields struct {
-	from  *document
-	path  string
-	value map[string]any
-	taken map[string]bool
-	notes *[]Note
-	inner []*fields
+	from   *document
+	target string // of their notes
+	path   string
+	value  map[string]any
+	taken  map[string]bool
+	notes  *[]Note
+	inner  *[]*fields
+}
+
+// to returns the same fields, whose notes are about an object.
+func (f *fields) to(target string) *fields {
+	out := *f
+	out.target = target
+	return &out
 }
 
 func (d *document) fields(notes *[]Note) *fields {
-	f := &fields{from: d, value: d.object, taken: map[string]bool{}, notes: notes}
+	f := &fields{from: d, value: d.object, taken: map[string]bool{}, notes: notes, inner: &[]*fields{}}
 	for _, key := range []string{"apiVersion", "kind", "metadata", "status"} {
 		f.taken[key] = true
 	}
@@ -53,11 +63,22 @@ func (d *document) fields(notes *[]Note) *fields {
 }
 
 func (f *fields) note(fate Fate, key, to, why string) {
-	n := Note{File: f.from.file, Line: f.from.line, Object: f.from.title(), Fate: fate, To: to, Why: why}
+	n := Note{
+		File: f.from.file, Line: f.from.line, Object: f.from.title(), Fate: fate, To: to, Why: why,
+		target: f.target,
+	}
 	if key != "" {
 		n.Field = join(f.path, key)
 	}
 	*f.notes = append(*f.notes, n)
+}
+
+// noteOnce tells the fate of a field that several objects have in common.
+func (f *fields) noteOnce(fate Fate, key, to, why string) {
+	if !f.taken[key] {
+		f.note(fate, key, to, why)
+		f.taken[key] = true
+	}
 }
 
 // take returns a field without saying what becomes of it; nil if it is not set.
@@ -85,17 +106,32 @@ func (f *fields) drop(key, why string) {
 	}
 }
 
+// dropAll notes that fields are left out, with the reason for each.
+func (f *fields) dropAll(why map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(why)) {
+		f.drop(key, why[key])
+	}
+}
+
 // object returns a field that is an object; one without fields if it is not set.
 func (f *fields) object(key string) *fields {
-	out := &fields{from: f.from, path: join(f.path, key), taken: map[string]bool{}, notes: f.notes}
-	switch v := f.take(key).(type) {
+	return f.within(key, f.take(key))
+}
+
+// within returns the fields of an object at a path.
+func (f *fields) within(key string, v any) *fields {
+	out := &fields{
+		from: f.from, target: f.target, path: join(f.path, key), taken: map[string]bool{}, notes: f.notes,
+		inner: &[]*fields{},
+	}
+	switch v := v.(type) {
 	case nil:
 	case map[string]any:
 		out.value = v
 	default:
 		f.note(Dropped, key, "", "it is no object")
 	}
-	f.inner = append(f.inner, out)
+	*f.inner = append(*f.inner, out)
 	return out
 }
 
@@ -126,13 +162,18 @@ func (f *fields) number(key string) (n int, set bool) {
 
 // rest notes that the fields which nobody took are left out.
 func (f *fields) rest() {
-	for _, key := range slices.Sorted(maps.Keys(f.value)) {
-		if !f.taken[key] && f.value[key] != nil {
-			f.note(Dropped, key, "", "it is no field of "+f.from.kind()+" in "+f.from.apiVersion())
-		}
-	}
-	for _, i := range f.inner {
+	f.leave("it is no field of " + f.from.kind() + f.from.inVersion())
+	for _, i := range *f.inner {
 		i.rest()
+	}
+}
+
+// leave notes why the fields that nobody took are left out.
+func (f *fields) leave(why string) {
+	for _, key := range slices.Sorted(maps.Keys(f.value)) {
+		if !f.taken[key] {
+			f.drop(key, why)
+		}
 	}
 }
 

@@ -28,9 +28,9 @@ type pool struct {
 
 // provisioner migrates a Provisioner of v1alpha5.
 func (m *migration) provisioner(d *document) {
-	f := d.fields(&m.notes)
+	f := d.fields(&m.notes).to("NodePool")
 	spec := f.object("spec")
-	p := &pool{Object: m.named(d, poolVersion, "NodePool"), from: d}
+	p := &pool{Object: d.named(poolVersion, "NodePool"), from: d}
 	template := map[string]any{}
 	for _, key := range []string{"labels", "annotations"} {
 		if v := spec.move(key, "spec.template.metadata."+key); v != nil {
@@ -47,7 +47,7 @@ func (m *migration) provisioner(d *document) {
 	p.class = m.provisionerClass(spec, d)
 	node["nodeClassRef"] = classRef(p.class)
 	kubelet := spec.object("kubeletConfiguration")
-	p.kubelet = m.kubelet(kubelet)
+	p.kubelet = kubeletOf(kubelet)
 	node["expireAfter"] = m.provisionerExpiry(spec)
 	set(p.Value, template, "spec", "template")
 	set(p.Value, node, "spec", "template", "spec")
@@ -77,7 +77,7 @@ func (m *migration) provisionerClass(spec *fields, d *document) string {
 		spec.drop("provider", "providerRef names an AWSNodeTemplate, which replaces it")
 		return name
 	}
-	inline := spec.object("provider")
+	inline := spec.to(classKind).object("provider")
 	if inline.value == nil {
 		spec.note(Failed, "providerRef", "", "it names no AWSNodeTemplate, and there is no provider: say which subnets, "+
 			"security groups and images its nodes have")
@@ -112,7 +112,7 @@ func requirement(key, operator string, values ...string) map[string]any {
 }
 
 func (m *migration) provisionerRequirements(spec *fields) []any {
-	out := m.requirements(spec, templateSpec)
+	out := requirementsOf(spec, templateSpec)
 	given := len(out)
 	for _, d := range provisionerDefaults {
 		if slices.ContainsFunc(out[:given], func(r any) bool {
@@ -131,8 +131,8 @@ func (m *migration) provisionerRequirements(spec *fields) []any {
 // goneLabels are those of nodes that Karpenter does not set any more.
 var goneLabels = []string{classGroup + "/instance-ami-id", classGroup + "/instance-pods"}
 
-// requirements migrates spec.requirements.
-func (m *migration) requirements(spec *fields, to string) []any {
+// requirementsOf migrates spec.requirements.
+func requirementsOf(spec *fields, to string) []any {
 	out := []any{}
 	for i, v := range spec.list("requirements") {
 		r, ok := v.(map[string]any)
@@ -229,7 +229,7 @@ func duration(seconds int) string {
 func (m *migration) nodePool(d *document) {
 	f := d.fields(&m.notes)
 	spec := f.object("spec")
-	p := &pool{Object: m.named(d, poolVersion, "NodePool"), from: d}
+	p := &pool{Object: d.named(poolVersion, "NodePool"), from: d}
 	template := spec.object("template")
 	if v := template.move("metadata", "spec.template.metadata"); v != nil {
 		set(p.Value, v, "spec", "template", "metadata")
@@ -240,13 +240,13 @@ func (m *migration) nodePool(d *document) {
 			node[key] = v
 		}
 	}
-	node["requirements"] = m.requirements(old, templateSpec)
+	node["requirements"] = requirementsOf(old, templateSpec)
 	ref := old.object("nodeClassRef")
 	p.class = text(ref.move("name", templateSpec+"nodeClassRef.name"))
 	kind := cmp.Or(text(ref.take("kind")), classKind)
 	ref.take("apiVersion")
 	node["nodeClassRef"] = map[string]any{"group": classGroup, "kind": kind, "name": p.class}
-	p.kubelet = m.kubelet(old.object("kubelet"))
+	p.kubelet = kubeletOf(old.object("kubelet"))
 	old.drop("resources", "Karpenter set it itself")
 	disruption, expiry := m.nodePoolDisruption(spec.object("disruption"))
 	node["expireAfter"] = expiry
@@ -291,8 +291,8 @@ var kubeletKeys = []string{
 	"cpuCFSQuota",
 }
 
-// kubelet migrates the settings of a pool's kubelets, which belong to its node class now.
-func (m *migration) kubelet(f *fields) map[string]any {
+// kubeletOf migrates the settings of a pool's kubelets, which belong to its node class now.
+func kubeletOf(f *fields) map[string]any {
 	f.drop("containerRuntime", "all images run containerd")
 	var out map[string]any
 	for _, key := range kubeletKeys {

@@ -37,15 +37,11 @@ func (r *Result) YAML(w io.Writer) error {
 	return err
 }
 
-// notesOf returns what is told above an object. A Provisioner with its provider became two of them.
+// notesOf returns what is told above an object.
 func (r *Result) notesOf(o *Object) []Note {
 	var out []Note
 	for _, n := range r.Notes {
-		if n.Object != o.from {
-			continue
-		}
-		ofClass := strings.HasPrefix(n.Field, "spec.provider.")
-		if !strings.HasPrefix(o.from, "Provisioner ") || ofClass == (o.Value["kind"] == classKind) {
+		if n.target == o.Title() || n.Object == o.from && (n.target == "" || n.target == o.Value["kind"]) {
 			out = append(out, n)
 		}
 	}
@@ -53,14 +49,14 @@ func (r *Result) notesOf(o *Object) []Note {
 }
 
 func (n *Note) text() string {
-	out := cmp.Or(n.Field, n.To, "the object")
+	out := cmp.Or(n.Field, n.To)
 	if n.Field != "" && n.To != "" && n.To != n.Field {
 		out += " → " + n.To
 	}
-	if n.Why != "" {
-		out += ": " + n.Why
+	if out != "" && n.Why != "" {
+		out += ": "
 	}
-	return printable.Text(out)
+	return printable.Text(cmp.Or(out+n.Why, "the object"))
 }
 
 // Report writes what became of each object and field, the fields that mean the same only if all is set.
@@ -90,7 +86,8 @@ func (r *Result) Report(w io.Writer, all bool) error {
 		}
 	}
 	for _, n := range r.Skipped {
-		fmt.Fprintf(&b, "%s (%s:%d)\n  %-12s  %s\n", printable.Text(n.Object), printable.Text(n.File), n.Line, "skipped",
+		fmt.Fprintf(&b, "%s (%s:%d)\n  %-12s  %s\n", printable.Text(n.Object), printable.Text(n.File), n.Line,
+			"skipped",
 			printable.Text(n.Why))
 	}
 	_, err := io.WriteString(w, b.String())

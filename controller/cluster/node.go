@@ -59,7 +59,7 @@ func (s *State) addPods(m *node, now time.Time) {
 		}
 		m.full.Pods[i] = model.BoundPod{
 			Pod: p.model(), Daemon: p.Daemon(), DoNotDisrupt: held, Terminal: p.Terminal, Terminating: p.Deleting,
-			EvictionBlocked: p.heldBy(), EvictionCost: p.EvictionCost, Job: s.jobs.runOf(p),
+			Returns: p.Deleting && p.Stateful, EvictionBlocked: p.heldBy(), EvictionCost: p.EvictionCost, Job: s.jobs.runOf(p),
 		}
 		m.full.LastPodEvent = later(m.full.LastPodEvent, p.Event)
 		if !p.Terminal {

@@ -145,7 +145,13 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 
 // leaves reports whether the pod needs a place when its node is removed.
 func leaves(p *model.BoundPod) bool {
-	return !p.Daemon && !p.Terminal && !p.Terminating && !p.DoNotDisrupt && p.EvictionBlocked == ""
+	if p.Daemon || p.Terminal {
+		return false
+	}
+	if p.Terminating {
+		return p.Returns // whatever held it, it goes
+	}
+	return !p.DoNotDisrupt && p.EvictionBlocked == ""
 }
 
 // without returns the cluster in which those nodes accept no pods and the pods that leave them are pending, together

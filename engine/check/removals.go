@@ -91,7 +91,8 @@ func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
 	}
 	for _, p := range n.Pods {
-		if !p.Terminal && (!p.Daemon || p.DoNotDisrupt && !p.Terminating) {
+		ends := p.Terminal || p.Terminating && !p.Returns
+		if !ends && !p.Daemon || p.DoNotDisrupt && !p.Terminal && !p.Terminating {
 			j.fail("empty", object, "%s is still there", podName(p.PodKey))
 		}
 	}

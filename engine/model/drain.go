@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Moves reports whether the pod needs another place when its node is removed. The others are deleted with the node,
-// are terminating already, or cannot be evicted now, so that nobody knows when they will need a place.
-func (p *BoundPod) Moves() bool {
-	return !p.Daemon && !p.Terminal && !p.Terminating && !p.Protected()
-}
+// Moves reports whether the pod needs another place when its node is removed: it occupies the node, and can be evicted.
+func (p *BoundPod) Moves() bool { return p.Occupies() && !p.Protected() }
+
+// Occupies reports whether a node with the pod is not empty (Karpenter: the pod is reschedulable).
+func (p *BoundPod) Occupies() bool { return !p.Daemon && !p.Terminal && (!p.Terminating || p.Returns) }
 
 // Protected reports whether the pod must not be evicted now, whether or not a DaemonSet owns it.
 func (p *BoundPod) Protected() bool {

@@ -178,7 +178,8 @@ type BoundPod struct {
 	Daemon       bool // owned by a DaemonSet or the node itself: deleted with the node
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
-	Terminating  bool `json:"Leaving"` // has a deletionTimestamp: topology spread ignores it, everything else counts it
+	Terminating  bool `json:"Leaving"`    // has a deletionTimestamp: topology spread ignores it, everything else counts it
+	Returns      bool `json:",omitempty"` // Terminating, and a StatefulSet creates its successor once it has ended
 	// EvictionBlocked says why the pod cannot be evicted now although the pod itself allows it, such as
 	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be.
 	EvictionBlocked string `json:"Held"`

@@ -120,6 +120,7 @@ func (r source) bind(s *model.Snapshot, n *model.Node) {
 		if r.chance(5) {
 			p.EvictionBlocked = "PodDisruptionBudget shop/web allows no eviction"
 		}
+		p.Returns = p.Terminating && r.chance(50)
 		requests := s.Shapes[p.Shape].Requests.NonNegative()
 		if p.Terminal || !requests.Fits(n.Free()) {
 			continue

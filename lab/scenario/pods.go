@@ -147,6 +147,7 @@ func boundFields(now time.Time, b *model.BoundPod) []field {
 		word("daemon", &b.Daemon),
 		word("terminal", &b.Terminal),
 		word("leaving", &b.Terminating),
+		word("returns", &b.Returns),
 		word("do-not-disrupt", &b.DoNotDisrupt),
 		text("held", &b.EvictionBlocked),
 		number("cost", &b.EvictionCost),

@@ -15,10 +15,10 @@ import (
 )
 
 type options struct {
-	files    []string
-	nodeRole string
-	output   string
-	strict   bool
+	files  []string
+	o      migrate.Options
+	output string
+	strict bool
 }
 
 // New returns the command.
@@ -26,16 +26,24 @@ func New() *cobra.Command {
 	var o options
 	c := &cobra.Command{
 		Use:   "migrate",
-		Short: "Turn manifests of Karpenter's old APIs into NodePools",
-		Long: `Reads manifests of Karpenter's old APIs and writes NodePools and
-EC2NodeClasses (v1) to stdout, and a report to stderr: what became of each
-field, and which defaults of then are written out because they are others now.
-It changes nothing and needs no cluster.
+		Short: "Turn node groups and Karpenter's old APIs into NodePools",
+		Long: `Reads what launched nodes before and writes NodePools and EC2NodeClasses (v1)
+to stdout, and a report to stderr: what became of each field, which defaults are
+written out because they were others, and what the nodes cost. It changes
+nothing and needs no cluster.
 
-It reads Provisioner, AWSNodeTemplate and the ConfigMap
-karpenter-global-settings (v1alpha5), NodePool and EC2NodeClass (v1beta1), and
-workloads, whose labels, selectors and annotations of then are renamed. Objects
-of v1 stay as they are. Other kinds are named and left out.
+It reads
+- Karpenter: Provisioner, AWSNodeTemplate and the ConfigMap
+  karpenter-global-settings (v1alpha5), NodePool and EC2NodeClass (v1beta1)
+- kops: Cluster and InstanceGroup
+- eksctl: ClusterConfig, with its node groups and Fargate profiles
+- the AWS CLI's output: aws eks describe-nodegroup and describe-fargate-profile,
+  aws autoscaling describe-auto-scaling-groups together with aws ec2
+  describe-launch-template-versions
+- Cluster Autoscaler's Deployment, whose flags say when idle nodes go
+- workloads, whose labels, selectors and annotations of then are renamed
+
+Objects of v1 stay as they are. Other kinds are named and left out.
 
 The exit code is 2 if an object cannot work as it is written; the report says
 what it lacks.`,
@@ -46,6 +54,11 @@ what it lacks.`,
   helm template ./karpenter-pools | nodeless migrate -f -
   kubectl get provisioners,awsnodetemplates -o yaml | nodeless migrate -f -
 
+  # The groups of kops, of eksctl, of EKS
+  (kops get cluster -o yaml; echo ---; kops get ig -o yaml) | nodeless migrate -f -
+  nodeless migrate -f cluster.yaml --widen
+  aws eks describe-nodegroup --cluster-name prod --nodegroup-name web | nodeless migrate -f -
+
   # The fate of every field, as JSON
   nodeless migrate -f manifests/ -o json`,
 		Args: cobra.NoArgs,
@@ -53,7 +66,11 @@ what it lacks.`,
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of manifests, - for stdin; may be repeated")
-	f.StringVar(&o.nodeRole, "node-role", "", "IAM role of nodes, for classes without an instance profile")
+	f.StringVar(&o.o.NodeRole, "node-role", "", "IAM role of nodes, for classes without an instance profile")
+	f.BoolVar(&o.o.Static, "static", false,
+		"node groups keep their size: NodePools with spec.replicas, not for the pods that wait")
+	f.BoolVar(&o.o.Widen, "widen", false,
+		"node groups may have other instance types of their architecture and category, as large or larger")
 	f.StringVarP(&o.output, "output", "o", "yaml",
 		"yaml, wide for a report that has the fields with the same meaning too, or json for objects and report")
 	f.BoolVar(&o.strict, "strict", false, "exit with 2 if an object was left out")
@@ -72,7 +89,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r, err := migrate.Run(inputs, migrate.Options{NodeRole: o.nodeRole})
+	r, err := migrate.Run(inputs, o.o)
 	if err != nil {
 		return err
 	}

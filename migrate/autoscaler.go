@@ -1,0 +1,78 @@
+package migrate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// autoscaler is what Cluster Autoscaler's settings say of idle nodes. Defaults are those of its FAQ.
+type autoscaler struct {
+	policy, after string // consolidationPolicy and consolidateAfter
+}
+
+const utilizationThreshold = "scale-down-utilization-threshold"
+
+// read takes settings, whose fields have these flags.
+func (a *autoscaler) read(f *fields, flags map[string]string) {
+	for _, field := range slices.Sorted(maps.Keys(flags)) {
+		a.set(f, field, flags[field], text(f.take(field)))
+	}
+}
+
+func (a *autoscaler) set(f *fields, field, flag, value string) {
+	switch {
+	case value == "":
+	case flag == "scale-down-enabled" && value == "false":
+		a.policy, a.after = "WhenEmpty", "Never"
+		f.note(Mapped, field, "spec.disruption", "")
+	case flag == "scale-down-unneeded-time" && a.after != "Never":
+		a.after = value
+		f.note(Mapped, field, "spec.disruption.consolidateAfter", "")
+	case flag == utilizationThreshold && strings.Trim(value, "0.") == "":
+		a.policy = "WhenEmpty"
+		f.note(Mapped, field, "spec.disruption.consolidationPolicy", "")
+	case flag == utilizationThreshold:
+		f.note(Approximated, field, "spec.disruption.consolidationPolicy",
+			"a node is removed or replaced when that saves money, whatever its utilization")
+	}
+}
+
+// disruption is what Cluster Autoscaler did with idle nodes, if it is among the manifests. A budget limits how many
+// nodes a change replaces at once.
+func (a *autoscaler) disruption(budget string) map[string]any {
+	out := map[string]any{"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
+	if a != nil {
+		out["consolidationPolicy"], out["consolidateAfter"] = a.policy, a.after
+	}
+	others := map[string]any{"nodes": "10%"}
+	out["budgets"] = []any{others}
+	if budget != "" {
+		others["reasons"] = []any{"Empty", "Underutilized"}
+		out["budgets"] = []any{others, map[string]any{"nodes": budget, "reasons": []any{"Drifted"}}}
+	}
+	return out
+}
+
+// clusterAutoscaler reads the Deployment, and reports whether it is Cluster Autoscaler's.
+func (m *migration) clusterAutoscaler(d *document) bool {
+	pod := child(child(child(d.object, "spec"), "template"), "spec")
+	for _, v := range listOf(pod["containers"]) {
+		c, _ := v.(map[string]any)
+		words := append(texts(listOf(c["command"])), texts(listOf(c["args"]))...)
+		if !strings.Contains(text(c["image"])+" "+strings.Join(words, " "), "cluster-autoscaler") {
+			continue
+		}
+		f := d.fields(&m.notes)
+		m.autoscaler = &autoscaler{policy: "WhenEmptyOrUnderutilized", after: "10m"}
+		for _, word := range words {
+			if flag, value, ok := strings.Cut(strings.TrimLeft(word, "-"), "="); ok {
+				m.autoscaler.set(f, "--"+flag, flag, value)
+			}
+		}
+		f.note(Warning, "", "", "two autoscalers would launch nodes for the same pods: kubectl scale deployment "+d.name()+
+			" --replicas=0 before the NodePools are applied")
+		return true
+	}
+	return false
+}
