@@ -177,6 +177,11 @@ func (m *migration) addGroup(g *group) {
 			"there is another "+classKind+" "+g.name+" already: migrate the two one by one, and rename one")
 		return
 	}
+	for _, key := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms"} {
+		if len(listOf(g.class[key])) == 0 {
+			g.toClass(g.pool).note(Failed, "", "spec."+key, "the input does not say which ones nodes have: name them")
+		}
+	}
 	if g.expireAfter == "Never" {
 		g.pool.note(Added, "", templateSpec+"expireAfter", "the group let nodes live for ever; the default is 720h")
 	}

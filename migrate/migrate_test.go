@@ -129,7 +129,7 @@ func TestTextsThatAreNoManifests(t *testing.T) {
 
 const twoTypes = `{"nodegroup": {"nodegroupName": "web",
 	"nodegroupArn": "arn:aws:eks:us-east-1:111122223333:nodegroup/demo/web/1",
-  "clusterName": "demo", "amiType": "AL2023_x86_64_STANDARD", "nodeRole": "arn:aws:iam::111122223333:role/nodes",
+  "clusterName": "demo", "subnets": ["subnet-1"], "amiType": "AL2023_x86_64_STANDARD", "nodeRole": "arn:aws:iam::111122223333:role/nodes",
   "scalingConfig": {"minSize": 2, "maxSize": 9, "desiredSize": 4}, "instanceTypes": ["m5.large", "m6i.xlarge"]}}`
 
 func TestGroupsKeepTheirSizeOrGetMoreTypes(t *testing.T) {
@@ -171,6 +171,7 @@ func TestGroupsThatCannotBeMigrated(t *testing.T) {
 	for manifests, want := range map[string]string{
 		`{"nodegroup": {"nodegroupName": "a.b"}}` + "\n---\n" +
 			`{"nodegroup": {"nodegroupName": "a_b"}}`: "another EC2NodeClass a-b",
+		`{"nodegroup": {"nodegroupName": "x"}}`:                                                          "spec.subnetSelectorTerms",
 		`{"nodegroup": {"amiType": "AL2023_x86_64_STANDARD"}}`:                                           "no name",
 		`{"AutoScalingGroups": [{"AutoScalingGroupName": "x"}]}`:                                         "describe-launch-template-versions",
 		"apiVersion: kops.k8s.io/v1alpha2\nkind: InstanceGroup\nmetadata: {name: x}\nspec: {role: Node}": "name an image",

@@ -1,0 +1,89 @@
+package stories
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// What `nodeless migrate` writes of node groups is accepted by the API server as it is, and a managed group of this
+// region becomes a pool whose nodes run pods.
+func TestNodeGroupsBecomePoolsThatWork(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s", "--addons=false")
+	c.start()
+	c.kubectl("create", "namespace", "karpenter") // of a workload among them
+	files, _ := filepath.Glob("../../migrate/testdata/*.yaml")
+	accepted := 0
+	for _, file := range files {
+		out, err := c.run("migrate", "-f", file, "-o", "json")
+		if err != nil {
+			continue // it says what it lacks
+		}
+		if items := c.objectsOf(out); len(items) > 0 {
+			c.applyList(items, "--dry-run=server", "--warnings-as-errors")
+			accepted++
+		}
+	}
+	if accepted < 8 {
+		t.Errorf("only %d of %v became objects", accepted, files)
+	}
+
+	c.applyList(c.objectsOf(c.migratedGroup()))
+	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "--timeout=60s")
+	c.apply(strings.Replace(deploymentIn("web", "shop", 3, "1500m"), "      nodeSelector:",
+		"      tolerations: [{key: tier, operator: Exists}]\n      nodeSelector:", 1))
+	c.wantPods(time.Minute, "default", "shop", 3)
+	got := c.kubectl("get", "nodes", "-l", "tier=web", "-o", "jsonpath={range .items[*]}"+
+		"{.metadata.labels['node\\.kubernetes\\.io/instance-type']} {.spec.taints[0].key}={.spec.taints[0].value}\n{end}")
+	if want := strings.Repeat("m5.large tier=web\n", 3); got != want {
+		t.Errorf("nodes of the group are\n%s\nwant\n%s", got, want)
+	}
+}
+
+// migratedGroup migrates a managed group of m5.large in a subnet of the region.
+func (c *cluster) migratedGroup() string {
+	c.t.Helper()
+	subnets, err := c.ec2.DescribeSubnets(context.Background(), &ec2.DescribeSubnetsInput{})
+	if err != nil || len(subnets.Subnets) == 0 {
+		c.t.Fatalf("subnets: %v %v", subnets, err)
+	}
+	out, err := c.runIn(fmt.Sprintf(`{"nodegroup": {
+  "nodegroupName": "web", "nodegroupArn": "arn:aws:eks:us-west-2:111122223333:nodegroup/nodeless/web/1",
+  "clusterName": "nodeless", "amiType": "AL2023_x86_64_STANDARD", "capacityType": "ON_DEMAND",
+  "instanceTypes": ["m5.large"], "scalingConfig": {"minSize": 1, "maxSize": 4, "desiredSize": 2},
+  "subnets": [%q], "nodeRole": "arn:aws:iam::111122223333:role/nodeless-node",
+  "labels": {"tier": "web"}, "taints": [{"key": "tier", "value": "web", "effect": "NO_SCHEDULE"}]}}`,
+		*subnets.Subnets[0].SubnetId), "migrate", "-f", "-", "-o", "json")
+	if err != nil {
+		c.t.Fatalf("migrate: %v\n%s", err, out)
+	}
+	return out
+}
+
+// objectsOf returns the objects in what `nodeless migrate -o json` printed.
+func (c *cluster) objectsOf(out string) []json.RawMessage {
+	c.t.Helper()
+	var r struct{ Objects []json.RawMessage }
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		c.t.Fatalf("%v: %s", err, out)
+	}
+	return r.Objects
+}
+
+func (c *cluster) applyList(items []json.RawMessage, flags ...string) {
+	c.t.Helper()
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if out, err := c.runIn(string(list), append([]string{"kubectl", "apply", "-f", "-"}, flags...)...); err != nil {
+		c.t.Errorf("kubectl apply %s: %v\n%s\n%s", strings.Join(flags, " "), err, out, list)
+	}
+}
