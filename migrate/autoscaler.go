@@ -1,9 +1,13 @@
 package migrate
 
 import (
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // autoscaler is what Cluster Autoscaler's settings say of idle nodes. Defaults are those of its FAQ.
@@ -75,4 +79,45 @@ func (m *migration) clusterAutoscaler(d *document) bool {
 		return true
 	}
 	return false
+}
+
+// priorityExpander is the ConfigMap of Cluster Autoscaler's priority expander: lists of regular expressions for the
+// names of groups, by priority.
+const priorityExpander = "cluster-autoscaler-priority-expander"
+
+type priority struct {
+	value  int
+	groups []*regexp.Regexp
+}
+
+func (m *migration) readPriorities(d *document) {
+	f := d.fields(&m.notes)
+	data := f.object("data")
+	var lists map[int][]string
+	if err := yaml.Unmarshal([]byte(text(data.take("priorities"))), &lists); err != nil {
+		data.note(Dropped, "priorities", "", "it cannot be read: "+err.Error())
+		return
+	}
+	for _, value := range slices.Sorted(maps.Keys(lists)) {
+		p := priority{value: value}
+		for _, expression := range lists[value] {
+			if e, err := regexp.Compile(expression); err == nil {
+				p.groups = append(p.groups, e)
+			} else {
+				data.note(Dropped, "priorities", "", fmt.Sprintf("%d: %v", value, err))
+			}
+		}
+		m.priorities = append(m.priorities, p)
+	}
+	data.note(Mapped, "priorities", "spec.weight", "")
+}
+
+// weight returns a group's priority as a NodePool's weight, which is between 1 and 100; 0 if it has none.
+func (m *migration) weight(group string) (weight int) {
+	for _, p := range m.priorities { // the highest counts
+		if slices.ContainsFunc(p.groups, func(e *regexp.Regexp) bool { return e.MatchString(group) }) {
+			weight = min(max(p.value, 1), 100)
+		}
+	}
+	return weight
 }

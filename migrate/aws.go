@@ -69,7 +69,7 @@ func (m *migration) autoScalingGroup(d *document) {
 	}
 	g := m.newGroup(d, name, f)
 	f, pool := g.pool, g.pool
-	g.requirements = []any{requirement("kubernetes.io/os", "In", "linux")}
+	g.weight = m.weight(name)
 	g.size(f, "MinSize", "MaxSize", "DesiredCapacity")
 	g.zones = texts(listOf(pool.move("AvailabilityZones", templateSpec+"requirements")))
 	if len(g.zones) > 0 {
@@ -138,7 +138,12 @@ func (m *migration) autoScalingTemplate(f *fields, g *group) {
 	}
 	id, version := text(spec.take("LaunchTemplateId")), text(spec.take("Version"))
 	t := m.template(id, text(spec.take("LaunchTemplateName")), version)
-	if t == nil {
+	switch {
+	case t == nil && f.take("LaunchConfigurationName") != nil:
+		f.note(Failed, "LaunchConfigurationName", "", "launch configurations are not read: make a launch template of it, as "+
+			"AWS advises, and migrate the group with that")
+		return
+	case t == nil:
 		f.note(Failed, "LaunchTemplate", "", "it says what instances run: add the output of: aws ec2 "+
 			"describe-launch-template-versions --launch-template-id "+id+" --versions '"+version+"'")
 		return
@@ -171,7 +176,7 @@ func (g *group) overrides(f *fields) {
 // leaves user data alone.
 func (g *group) launch(t *launchTemplate) {
 	f := g.toClass(t.fields)
-	if one := text(t.data["InstanceType"]); one != "" && len(g.types) == 0 && len(g.requirements) == 1 {
+	if one := text(t.data["InstanceType"]); one != "" && len(g.types)+len(g.requirements) == 0 {
 		g.toPool(f).move("InstanceType", templateSpec+"requirements")
 		g.types = []string{one}
 	}
@@ -280,11 +285,9 @@ func (m *migration) managedGroup(d *document) {
 		g.region = arn[3]
 	}
 	ami := text(class.take("amiType"))
-	system := "linux"
 	if strings.HasPrefix(ami, "WINDOWS") {
-		system = "windows"
+		g.system = "windows"
 	}
-	g.requirements = []any{requirement("kubernetes.io/os", "In", system)}
 	g.types = texts(listOf(pool.move("instanceTypes", templateSpec+"requirements")))
 	if strings.EqualFold(text(pool.move("capacityType", templateSpec+"requirements")), "SPOT") {
 		g.capacity, g.share = []string{"spot"}, 0

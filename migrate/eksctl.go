@@ -49,11 +49,9 @@ func (m *migration) eksctlGroup(d *document, f *fields, c *eksctlCluster, manage
 	g := m.newGroup(d, name, f)
 	g.region = c.region
 	f, class := g.pool, g.toClass(f)
-	system := "linux"
 	if strings.HasPrefix(text(f.value["amiFamily"]), "Windows") {
-		system = "windows"
+		g.system = "windows"
 	}
-	g.requirements = []any{requirement("kubernetes.io/os", "In", system)}
 	g.eksctlInstances(f, managed)
 	g.size(f, "minSize", "maxSize", "desiredCapacity")
 	g.zones = texts(listOf(f.move("availabilityZones", templateSpec+"requirements")))
@@ -105,7 +103,7 @@ func (g *group) eksctlInstances(f *fields, managed bool) {
 			s.drop(key, "list the types in a requirement of node.kubernetes.io/instance-type")
 		}
 	}
-	if len(g.types) == 0 && len(g.requirements) == 1 {
+	if len(g.types)+len(g.requirements) == 0 {
 		g.types = []string{"m5.large"}
 		f.note(Added, "instanceType", templateSpec+"requirements", "eksctl's default is m5.large")
 	}

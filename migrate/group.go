@@ -20,6 +20,7 @@ type group struct {
 	pool         *fields // those of the group, with notes about the NodePool
 	name         string
 	region       string
+	system       string // kubernetes.io/os
 	types        []string
 	requirements []any // beside types, zones and capacity types
 	capacity     []string
@@ -42,7 +43,7 @@ type group struct {
 func (m *migration) newGroup(d *document, name string, f *fields) *group {
 	return &group{
 		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100,
-		static: m.o.Static, labels: map[string]any{},
+		static: m.o.Static, system: "linux", labels: map[string]any{},
 		capacity: []string{karpv1.CapacityTypeOnDemand}, expireAfter: "Never",
 		class: map[string]any{"subnetSelectorTerms": []any{}, "securityGroupSelectorTerms": []any{}},
 	}
@@ -215,7 +216,8 @@ func (m *migration) addGroup(g *group) {
 // addPool writes a NodePool of a group: one with a fixed number of nodes, or one for the pods that need nodes if
 // replicas is not above 0.
 func (m *migration) addPool(g *group, name string, capacity []string, replicas, most int) {
-	requirements := append(slices.Clone(g.requirements), requirement(karpv1.CapacityTypeLabelKey, "In", capacity...))
+	requirements := slices.Concat([]any{requirement(corev1.LabelOSStable, "In", g.system)}, g.requirements,
+		[]any{requirement(karpv1.CapacityTypeLabelKey, "In", capacity...)})
 	switch {
 	case len(g.types) > 0 && m.o.Widen:
 		requirements = append(requirements, widened(g.types)...)

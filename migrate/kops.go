@@ -85,6 +85,8 @@ func (m *migration) instanceGroup(d *document) {
 		"suspendProcesses":             "there is no Auto Scaling group",
 		"instanceProtection":           "annotate nodes or pods with karpenter.sh/do-not-disrupt",
 		"externalLoadBalancers":        "register pods, by an Ingress or Service, rather than instances",
+		"guestAccelerators":            "it is for Google Cloud",
+		"gcpProvisioningModel":         "it is for Google Cloud",
 		"cpuCredits":                   "EC2NodeClasses leave it to the account's default",
 		"tenancy":                      "EC2NodeClasses have no dedicated instances",
 		"instanceInterruptionBehavior": "spot instances are terminated",
@@ -97,7 +99,6 @@ func (m *migration) instanceGroup(d *document) {
 
 func (g *group) kopsInstances(spec *fields, c *kopsCluster) {
 	pool := g.toPool(spec)
-	g.requirements = []any{requirement("kubernetes.io/os", "In", "linux")}
 	g.types = commas(text(pool.move("machineType", templateSpec+"requirements")))
 	mixed := pool.object("mixedInstancesPolicy")
 	if v := texts(listOf(mixed.move("instances", templateSpec+"requirements"))); len(v) > 0 {
@@ -160,7 +161,10 @@ func (g *group) kopsNodes(spec *fields, c *kopsCluster) {
 	g.budget = text(update.move("maxUnavailable", "spec.disruption.budgets"))
 	update.drop("maxSurge", "a node that is replaced has its successor first")
 	update.drop("drainAndTerminate", "nodes are always drained")
-	g.weight = pool.whole("autoscalePriority")
+	if g.weight = pool.whole("autoscalePriority"); g.weight > 0 {
+		g.weight = min(g.weight, 100)
+		pool.note(Mapped, "autoscalePriority", "spec.weight", "")
+	}
 	tags := g.toClass(spec).object("cloudLabels")
 	for _, f := range []*fields{c.tags, tags} {
 		if f == nil {

@@ -60,6 +60,7 @@ type migration struct {
 	kops       map[string]*kopsCluster // by name
 	templates  []*launchTemplate
 	autoscaler *autoscaler // nil = not among the manifests
+	priorities []priority
 	pools      []*pool
 	others     []*Object // as they are, or with other labels
 }
@@ -116,10 +117,14 @@ func (m *migration) setting(d *document) bool {
 	group, _ := d.group()
 	switch group + "/" + d.kind() {
 	case "/ConfigMap":
-		if d.name() != globalSettings {
+		switch d.name() {
+		case globalSettings:
+			m.readSettings(d)
+		case priorityExpander:
+			m.readPriorities(d)
+		default:
 			return false
 		}
-		m.readSettings(d)
 	case kopsGroup + "/Cluster":
 		m.kopsCluster(d)
 	case awsGroup + "/LaunchTemplate":

@@ -23,12 +23,12 @@ type band struct {
 	memory         int64
 }
 
-// bandOf returns nil if the catalogue does not know a type.
+// bandOf returns nil if the catalogue does not know a type, or if one has accelerators: no other is as good as another.
 func bandOf(types []string) *band {
 	var b *band
 	for _, name := range types {
 		t, ok := catalog.Lookup(name)
-		if !ok {
+		if !ok || t.GPU.Count+t.Accelerator.Count > 0 {
 			return nil
 		}
 		if b == nil {
@@ -69,8 +69,8 @@ func widened(types []string) []any {
 func (g *group) price(widen bool) {
 	region := catalog.Of(g.region)
 	nodes := max(g.min, g.desired)
-	if nodes == 0 || len(g.types) == 0 || len(region.Zones()) == 0 {
-		return
+	if nodes == 0 || len(g.types) == 0 || len(region.Zones()) == 0 || g.system == "windows" {
+		return // the catalogue has the prices of Linux
 	}
 	onDemand := nodes
 	if g.share < 100 {
