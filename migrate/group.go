@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -70,11 +71,21 @@ func (f *fields) whole(key string) int {
 	return n
 }
 
+// unlimited is the greatest size of a group that has none.
+const unlimited = math.MaxInt32
+
 // size takes the sizes of a group, whose fields have these names.
 func (g *group) size(f *fields, least, most, desired string) {
-	g.min, g.max, g.desired = f.whole(least), f.whole(most), f.whole(desired)
-	if g.max > 0 {
+	g.min, g.desired = f.whole(least), f.whole(desired)
+	n, set := f.number(most)
+	switch g.max = n; {
+	case set:
 		g.toPool(f).note(Mapped, most, "spec.limits.nodes", "")
+	case g.desired > 0:
+		g.max = max(g.min, g.desired)
+		g.toPool(f).note(Approximated, desired, "spec.limits.nodes", "without a greatest size the group had no more")
+	default:
+		g.max = unlimited
 	}
 	switch {
 	case g.min == 0:
@@ -206,6 +217,9 @@ func (m *migration) addGroup(g *group) {
 	if base > 0 {
 		m.addPool(g, g.name+"-base", []string{karpv1.CapacityTypeOnDemand}, base, base)
 	}
+	if base > 0 && g.max <= base {
+		return // it has no other nodes
+	}
 	replicas := 0
 	if g.static {
 		replicas = max(g.min, g.desired) - base
@@ -235,7 +249,7 @@ func (m *migration) addPool(g *group, name string, capacity []string, replicas, 
 	}
 	spec := map[string]any{"template": map[string]any{"spec": node}, "disruption": m.autoscaler.disruption(g.budget)}
 	set(spec, maps.Clone(g.labels), "template", "metadata", "labels")
-	if most > 0 {
+	if most < unlimited/2 {
 		spec["limits"] = map[string]any{"nodes": strconv.Itoa(most)}
 	}
 	if replicas > 0 {

@@ -167,6 +167,27 @@ func TestGroupsKeepTheirSizeOrGetMoreTypes(t *testing.T) {
 	}
 }
 
+func TestSizesOfGroups(t *testing.T) {
+	for sizes, want := range map[string][]string{
+		"maxSize: 0": {`nodes: "0"`}, "minSize: 1": {"requirements"}, "desiredCapacity: 3": {`nodes: "3"`},
+		"maxSize: 4, instancesDistribution: {onDemandBaseCapacity: 4, onDemandPercentageAboveBaseCapacity: 0}": {
+			"name: g-base", "replicas: 4", `nodes: "4"`,
+		},
+	} {
+		_, out, _ := run(t, "in.yaml", "apiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata: {name: x}\n"+
+			"nodeGroups: [{name: g, instanceType: m5.large, "+sizes+"}]", Options{})
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%s: it lacks %q:\n%s", sizes, w, out)
+			}
+		}
+		limited, pools := strings.Contains(out, "limits:"), strings.Count(out, "kind: NodePool")
+		if limited == (sizes == "minSize: 1") || pools != 1 {
+			t.Errorf("%s: limited: %t, %d NodePools:\n%s", sizes, limited, pools, out)
+		}
+	}
+}
+
 func TestGroupsThatCannotBeMigrated(t *testing.T) {
 	for manifests, want := range map[string]string{
 		`{"nodegroup": {"nodegroupName": "a.b"}}` + "\n---\n" +

@@ -1,0 +1,145 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// underLoad is the game with three pods, in namespaces, that end as AWS's guides advise: a few seconds after their
+// deregistration has begun.
+var underLoad = strings.NewReplacer(
+	"sizing: Exact", "sizing: Exact\n  engine: Namespace\n  restrictions: None",
+	"replicas: 1", "replicas: 3",
+	"cpu: 100m", "cpu: \"1\"",
+	"        name: app-2048\n        ports:", `        name: app-2048
+        lifecycle: {preStop: {sleep: {seconds: 5}}}
+        readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+        ports:`,
+	"alb.ingress.kubernetes.io/wafv2-acl-arn: arn:aws:wafv2:none",
+	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=5",
+).Replace(game2048)
+
+// All pods, and with them their nodes, are replaced while 200 requests come every second: none is lost.
+func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
+	c := podHost(t, "--engine", "namespace")
+	c.apply(underLoad)
+	address := ""
+	c.eventually(patience, func() error {
+		var i networkingv1.Ingress
+		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "study-aews", Name: "ingress-2048"}, &i); err != nil {
+			return err
+		}
+		if len(i.Status.LoadBalancer.Ingress) != 1 {
+			return fmt.Errorf("status %+v", i.Status)
+		}
+		at := i.Status.LoadBalancer.Ingress[0]
+		address = fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port)
+		_, err := whoAnswers(http.DefaultClient, address)
+		return err
+	})
+	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=120s")
+	before := c.nodeNames()
+
+	var l load
+	stop := l.start(address)
+	c.kubectl("rollout", "restart", "-n", "study-aews", "deployment/deployment-2048")
+	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=240s")
+	c.eventually(patience, func() error {
+		for name := range c.nodeNames() {
+			if before[name] {
+				return fmt.Errorf("node %s is still there", name)
+			}
+		}
+		return nil
+	})
+	stop()
+	t.Logf("%d requests in %s, of %d pods; %d were lost", l.asked.Load(), l.took.Round(time.Second), len(l.pods), len(l.lost))
+	if len(l.lost) > 0 {
+		t.Errorf("lost: %v", l.lost[:min(5, len(l.lost))])
+	}
+	if len(l.pods) < 6 {
+		t.Errorf("only %v answered, want the three pods of before and of after", l.pods)
+	}
+}
+
+func (c *cluster) nodeNames() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range c.nodes() {
+		out[n.Name] = true
+	}
+	return out
+}
+
+// load asks an address 200 times a second.
+type load struct {
+	asked atomic.Int64
+	took  time.Duration
+	mu    sync.Mutex
+	lost  []error
+	pods  map[string]int // answers by the pod that gave them
+}
+
+func (l *load) start(address string) (stop func()) {
+	l.pods = map[string]int{}
+	asker := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 20}}
+	done, ended, began := make(chan struct{}), make(chan struct{}), time.Now()
+	go func() {
+		defer close(ended)
+		var all sync.WaitGroup
+		defer all.Wait()
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+			all.Go(func() {
+				pod, err := whoAnswers(asker, address)
+				l.asked.Add(1)
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				if err != nil {
+					l.lost = append(l.lost, fmt.Errorf("after %s: %w", time.Since(began).Round(time.Millisecond), err))
+				} else {
+					l.pods[pod]++
+				}
+			})
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+		l.took = time.Since(began)
+	}
+}
+
+// whoAnswers returns the pod that answers.
+func whoAnswers(c *http.Client, address string) (pod string, err error) {
+	answer, err := c.Get(address)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	pod, ok := strings.CutPrefix(strings.TrimSpace(string(body)), "hello from ")
+	if err != nil || answer.StatusCode != http.StatusOK || !ok {
+		return "", fmt.Errorf("%d %s %v", answer.StatusCode, body, err) //nolint:errorlint // it may be nil
+	}
+	return pod, nil
+}
