@@ -204,7 +204,7 @@ func tracesOf(now map[string]*dto.MetricFamily, namespace string) (err error) {
 			for _, l := range m.Label {
 				if l.GetValue() == namespace || strings.HasSuffix(l.GetValue(), ".compute.internal") ||
 					strings.HasPrefix(l.GetValue(), "general-purpose-") {
-					err = errors.Join(err, fmt.Errorf("%s still tells of %s=%s", name, l.GetName(), l.GetValue()))
+					err = errors.Join(err, fmt.Errorf("%s still tells of %s=%s: %v", name, l.GetName(), l.GetValue(), m.Label))
 				}
 			}
 		}

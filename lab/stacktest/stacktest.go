@@ -182,6 +182,17 @@ func (s *Stack) clear(t testing.TB) {
 				_ = s.Client.Delete(ctx, o)
 			}
 		}
+		// Nobody ends pods whose nodes are gone for a minute, and the next stack's nodes have the same names.
+		var pods corev1.PodList
+		if err := s.Client.List(ctx, &pods); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.Spec.NodeName != "" {
+				none = false
+				_ = s.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
+			}
+		}
 		if none {
 			return nil
 		}
