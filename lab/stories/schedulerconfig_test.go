@@ -3,6 +3,7 @@ package stories
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,9 +56,12 @@ spec:
 `)
 	c.wantPods(time.Minute, "default", "web", 3)
 	c.wantPods(time.Minute, "default", "job", 1)
+	on := c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}")
 	zones := map[string]bool{}
 	for _, n := range c.nodes() {
-		zones[n.Labels["topology.kubernetes.io/zone"]] = true
+		if slices.Contains(strings.Fields(on), n.Name) {
+			zones[n.Labels["topology.kubernetes.io/zone"]] = true
+		}
 	}
 	if len(zones) != 3 {
 		t.Errorf("three pods that spread over zones have nodes in %v", zones)
