@@ -85,6 +85,9 @@ func (m *migration) clusterAutoscaler(d *document) bool {
 // names of groups, by priority.
 const priorityExpander = "cluster-autoscaler-priority-expander"
 
+// priorities are in ascending order.
+type priorities []priority
+
 type priority struct {
 	value  int
 	groups []*regexp.Regexp
@@ -113,8 +116,8 @@ func (m *migration) readPriorities(d *document) {
 }
 
 // weight returns a group's priority as a NodePool's weight, which is between 1 and 100; 0 if it has none.
-func (m *migration) weight(group string) (weight int) {
-	for _, p := range m.priorities { // the highest counts
+func (ps priorities) weight(group string) (weight int) {
+	for _, p := range ps { // the highest counts
 		if slices.ContainsFunc(p.groups, func(e *regexp.Regexp) bool { return e.MatchString(group) }) {
 			weight = min(max(p.value, 1), 100)
 		}

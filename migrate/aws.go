@@ -69,7 +69,7 @@ func (m *migration) autoScalingGroup(d *document) {
 	}
 	g := m.newGroup(d, name, f)
 	f, pool := g.pool, g.pool
-	g.weight = m.weight(name)
+	g.weight = m.priorities.weight(name)
 	g.size(f, "MinSize", "MaxSize", "DesiredCapacity")
 	g.zones = texts(listOf(pool.move("AvailabilityZones", templateSpec+"requirements")))
 	if len(g.zones) > 0 {

@@ -60,7 +60,7 @@ type migration struct {
 	kops       map[string]*kopsCluster // by name
 	templates  []*launchTemplate
 	autoscaler *autoscaler // nil = not among the manifests
-	priorities []priority
+	priorities priorities
 	pools      []*pool
 	others     []*Object // as they are, or with other labels
 }
