@@ -3,7 +3,7 @@ package migrate
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -197,7 +197,7 @@ func (g *group) launch(t *launchTemplate) {
 	profile := f.object("IamInstanceProfile")
 	for _, key := range []string{"Name", "Arn"} {
 		if v := text(profile.move(key, "spec.instanceProfile")); v != "" {
-			g.class["instanceProfile"] = v[strings.LastIndex(v, "/")+1:]
+			g.class["instanceProfile"] = path.Base(v)
 		}
 	}
 	g.terms("securityGroupSelectorTerms", texts(listOf(f.move("SecurityGroupIds", "spec.securityGroupSelectorTerms")))...)
@@ -213,7 +213,7 @@ func (g *group) launch(t *launchTemplate) {
 	}
 	g.launchOptions(f)
 	if v, ok := t.data["InstanceMarketOptions"].(map[string]any); ok && v["MarketType"] == "spot" {
-		g.capacity, g.share = []string{"spot"}, 0
+		g.spot()
 		g.toPool(f).move("InstanceMarketOptions", templateSpec+"requirements")
 	}
 	f.dropAll(map[string]string{
@@ -290,13 +290,10 @@ func (m *migration) managedGroup(d *document) {
 	}
 	g.types = texts(listOf(pool.move("instanceTypes", templateSpec+"requirements")))
 	if strings.EqualFold(text(pool.move("capacityType", templateSpec+"requirements")), "SPOT") {
-		g.capacity, g.share = []string{"spot"}, 0
+		g.spot()
 	}
 	g.size(pool.object("scalingConfig"), "minSize", "maxSize", "desiredSize")
-	labels := pool.object("labels")
-	for _, key := range slices.Sorted(maps.Keys(labels.value)) {
-		g.label(labels, key, key, text(labels.take(key)))
-	}
+	g.labelAll(pool.object("labels"))
 	for i, v := range pool.list("taints") {
 		t, _ := v.(map[string]any)
 		g.taints = append(g.taints, taint(text(t["key"]), text(t["value"]), managedEffect(text(t["effect"]))))
@@ -305,13 +302,10 @@ func (m *migration) managedGroup(d *document) {
 	g.updates(pool.object("updateConfig"), "maxUnavailable", "maxUnavailablePercentage")
 	g.terms("subnetSelectorTerms", texts(listOf(class.move("subnets", "spec.subnetSelectorTerms")))...)
 	if role := text(class.move("nodeRole", "spec.role")); role != "" {
-		g.class["role"] = role[strings.LastIndex(role, "/")+1:]
+		g.class["role"] = path.Base(role)
 	}
 	m.managedTemplate(class, g, ami, text(f.take("clusterName")))
-	tags := class.object("tags")
-	for _, key := range slices.Sorted(maps.Keys(tags.value)) {
-		g.tag(tags, key, key, text(tags.value[key]))
-	}
+	g.tagAll(class.object("tags"))
 	pool.dropAll(map[string]string{
 		"nodeRepairConfig": "run the controller with the feature gate NodeRepair",
 		"remoteAccess":     "instances are reached by Session Manager; keys are a matter of the image or user data",

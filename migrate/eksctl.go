@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -110,7 +111,7 @@ func (g *group) eksctlInstances(f *fields, managed bool) {
 	slices.Sort(g.types)
 	g.types = slices.Compact(g.types)
 	if f.take("spot") == true {
-		g.capacity, g.share = []string{"spot"}, 0
+		g.spot()
 		f.note(Mapped, "spot", templateSpec+"requirements", "")
 	}
 	if d.value != nil && !managed {
@@ -133,10 +134,7 @@ func kubernetesArch(arch string) string {
 }
 
 func (g *group) eksctlNodes(f *fields) {
-	labels := f.object("labels")
-	for _, key := range slices.Sorted(maps.Keys(labels.value)) {
-		g.label(labels, key, key, text(labels.take(key)))
-	}
+	g.labelAll(f.object("labels"))
 	switch taints := f.take("taints").(type) {
 	case map[string]any: // key: value:Effect
 		for _, key := range slices.Sorted(maps.Keys(taints)) {
@@ -156,10 +154,7 @@ func (g *group) eksctlNodes(f *fields) {
 		f.note(Mapped, "maxInstanceLifetime", templateSpec+"expireAfter", "")
 	}
 	g.updates(f.object("updateConfig"), "maxUnavailable", "maxUnavailablePercentage")
-	tags := g.toClass(f).object("tags")
-	for _, key := range slices.Sorted(maps.Keys(tags.value)) {
-		g.tag(tags, key, key, text(tags.value[key]))
-	}
+	g.tagAll(g.toClass(f).object("tags"))
 }
 
 // updates takes how many nodes may be replaced at once.
@@ -271,7 +266,7 @@ func (g *group) eksctlIdentity(f *fields) {
 		"instanceProfileARN": "instanceProfile", "instanceRoleARN": "role", "instanceRoleName": "role",
 	} {
 		if v := text(iam.move(key, "spec."+to)); v != "" && (to == "instanceProfile" || g.class["instanceProfile"] == nil) {
-			g.class[to] = v[strings.LastIndex(v, "/")+1:]
+			g.class[to] = path.Base(v)
 		}
 	}
 	if g.class["instanceProfile"] != nil {

@@ -136,6 +136,21 @@ func (g *group) label(f *fields, field, key, value string) {
 	}
 }
 
+func (g *group) labelAll(f *fields) {
+	for _, key := range slices.Sorted(maps.Keys(f.value)) {
+		g.label(f, key, key, text(f.take(key)))
+	}
+}
+
+func (g *group) tagAll(f *fields) {
+	for _, key := range slices.Sorted(maps.Keys(f.value)) {
+		g.tag(f, key, key, text(f.value[key]))
+	}
+}
+
+// spot makes all instances of the group spot instances.
+func (g *group) spot() { g.capacity, g.share = []string{karpv1.CapacityTypeSpot}, 0 }
+
 // tag adds a tag of instances, unless EC2NodeClasses may not have it.
 func (g *group) tag(f *fields, field, key, value string) {
 	if strings.HasPrefix(key, "kubernetes.io/cluster") || strings.HasPrefix(key, "karpenter.sh/node") ||

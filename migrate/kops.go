@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 )
@@ -117,7 +118,7 @@ func (g *group) kopsInstances(spec *fields, c *kopsCluster) {
 	}
 	for _, key := range []string{"maxPrice", "spotDurationInMinutes"} {
 		if v := spec.take(key); v != nil {
-			g.capacity, g.share = []string{"spot"}, 0
+			g.spot()
 			pool.note(Approximated, key, templateSpec+"requirements",
 				"its nodes are spot instances, at the market's price")
 		}
@@ -144,10 +145,7 @@ func (g *group) kopsInstances(spec *fields, c *kopsCluster) {
 
 func (g *group) kopsNodes(spec *fields, c *kopsCluster) {
 	pool := g.toPool(spec)
-	labels := pool.object("nodeLabels")
-	for _, key := range slices.Sorted(maps.Keys(labels.value)) {
-		g.label(labels, key, key, text(labels.take(key)))
-	}
+	g.labelAll(pool.object("nodeLabels"))
 	for i, v := range pool.list("taints") {
 		keyValue, effect, _ := strings.Cut(text(v), ":")
 		key, value, _ := strings.Cut(keyValue, "=")
@@ -170,9 +168,7 @@ func (g *group) kopsNodes(spec *fields, c *kopsCluster) {
 		if f == nil {
 			continue
 		}
-		for _, key := range slices.Sorted(maps.Keys(f.value)) {
-			g.tag(f, key, key, text(f.value[key]))
-		}
+		g.tagAll(f)
 	}
 }
 
@@ -211,7 +207,7 @@ func (g *group) kopsClass(m *migration, spec *fields, d *document, c *kopsCluste
 	profile := text(class.object("iam").move("profile", "spec.instanceProfile"))
 	g.class["instanceProfile"] = "nodes." + c.name
 	if profile != "" {
-		g.class["instanceProfile"] = profile[strings.LastIndex(profile, "/")+1:]
+		g.class["instanceProfile"] = path.Base(profile)
 	}
 	if v := class.move("associatePublicIp", "spec.associatePublicIPAddress"); v != nil {
 		g.class["associatePublicIPAddress"] = v

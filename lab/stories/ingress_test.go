@@ -88,6 +88,21 @@ spec:
 func (c *cluster) opensTheGame() {
 	c.t.Helper()
 	c.apply(game2048)
+	c.gameAnswers()
+	if got := c.kubectl("describe", "ingress", "-n", "study-aews", "ingress-2048"); !strings.Contains(got, "wafv2-acl-arn") ||
+		!strings.Contains(got, "UnsupportedAnnotation") || !strings.Contains(got, "SuccessfullyReconciled") {
+		c.t.Errorf("events of the Ingress:\n%s", got)
+	}
+	if got := c.kubectl("get", "targetgroupbindings", "-n", "study-aews"); !strings.Contains(got, "service-2048   80") {
+		c.t.Errorf("TargetGroupBindings:\n%s", got)
+	}
+	c.kubectl("delete", "namespace", "study-aews")
+	c.kubectl("delete", "fargateprofile", "study-aews")
+}
+
+// gameAnswers waits until the game's Ingress leads to one of its pods, and returns its address.
+func (c *cluster) gameAnswers() (address string) {
+	c.t.Helper()
 	c.eventually(patience, func() error {
 		var i networkingv1.Ingress
 		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "study-aews", Name: "ingress-2048"}, &i); err != nil {
@@ -100,24 +115,27 @@ func (c *cluster) opensTheGame() {
 		if os.Geteuid() == 0 && at.Ports[0].Port != 80 {
 			return fmt.Errorf("it listens on port %d", at.Ports[0].Port)
 		}
-		answer, err := http.Get(fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port))
-		if err != nil {
-			return err
+		address = fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port)
+		pod, err := whoAnswers(http.DefaultClient, address)
+		if err == nil && !strings.HasPrefix(pod, "deployment-2048-") {
+			return fmt.Errorf("%s answers", pod)
 		}
-		defer answer.Body.Close()
-		body, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), "hello from deployment-2048-") {
-			return fmt.Errorf("%d %s, %v", answer.StatusCode, body, err)
-		}
-		return nil
+		return err
 	})
-	if got := c.kubectl("describe", "ingress", "-n", "study-aews", "ingress-2048"); !strings.Contains(got, "wafv2-acl-arn") ||
-		!strings.Contains(got, "UnsupportedAnnotation") || !strings.Contains(got, "SuccessfullyReconciled") {
-		c.t.Errorf("events of the Ingress:\n%s", got)
+	return address
+}
+
+// whoAnswers returns the pod that answers.
+func whoAnswers(c *http.Client, address string) (pod string, err error) {
+	answer, err := c.Get(address)
+	if err != nil {
+		return "", err
 	}
-	if got := c.kubectl("get", "targetgroupbindings", "-n", "study-aews"); !strings.Contains(got, "service-2048   80") {
-		c.t.Errorf("TargetGroupBindings:\n%s", got)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	pod, ok := strings.CutPrefix(strings.TrimSpace(string(body)), "hello from ")
+	if err != nil || answer.StatusCode != http.StatusOK || !ok {
+		return "", fmt.Errorf("%d %s %v", answer.StatusCode, body, err) //nolint:errorlint // it may be nil
 	}
-	c.kubectl("delete", "namespace", "study-aews")
-	c.kubectl("delete", "fargateprofile", "study-aews")
+	return pod, nil
 }

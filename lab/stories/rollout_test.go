@@ -1,18 +1,13 @@
 package stories
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	networkingv1 "k8s.io/api/networking/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // underLoad is the game with three pods, in namespaces, that end as AWS's guides advise: a few seconds after their
@@ -36,20 +31,7 @@ func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	}
 	c := podHost(t, "--engine", "namespace")
 	c.apply(underLoad)
-	address := ""
-	c.eventually(patience, func() error {
-		var i networkingv1.Ingress
-		if err := c.Get(context.Background(), client.ObjectKey{Namespace: "study-aews", Name: "ingress-2048"}, &i); err != nil {
-			return err
-		}
-		if len(i.Status.LoadBalancer.Ingress) != 1 {
-			return fmt.Errorf("status %+v", i.Status)
-		}
-		at := i.Status.LoadBalancer.Ingress[0]
-		address = fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port)
-		_, err := whoAnswers(http.DefaultClient, address)
-		return err
-	})
+	address := c.gameAnswers()
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=120s")
 	before := c.nodeNames()
 
@@ -129,19 +111,4 @@ func (l *load) note(pod string, err error, at time.Duration) {
 	} else {
 		l.pods[pod]++
 	}
-}
-
-// whoAnswers returns the pod that answers.
-func whoAnswers(c *http.Client, address string) (pod string, err error) {
-	answer, err := c.Get(address)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	pod, ok := strings.CutPrefix(strings.TrimSpace(string(body)), "hello from ")
-	if err != nil || answer.StatusCode != http.StatusOK || !ok {
-		return "", fmt.Errorf("%d %s %v", answer.StatusCode, body, err) //nolint:errorlint // it may be nil
-	}
-	return pod, nil
 }
