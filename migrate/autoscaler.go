@@ -58,13 +58,21 @@ func (a *autoscaler) disruption(budget string) map[string]any {
 	return out
 }
 
-// clusterAutoscaler reads the Deployment, and reports whether it is Cluster Autoscaler's.
+// autoscalerLabels are those of Cluster Autoscaler's pods in its own manifests, its Helm chart and kops.
+var autoscalerLabels = []string{"app", "k8s-app", "app.kubernetes.io/name"}
+
+// clusterAutoscaler reads the Deployment, and reports whether it is Cluster Autoscaler's: by its labels, image or
+// command.
 func (m *migration) clusterAutoscaler(d *document) bool {
-	pod := child(child(child(d.object, "spec"), "template"), "spec")
+	template := child(child(d.object, "spec"), "template")
+	pod, labels := child(template, "spec"), child(child(template, "metadata"), "labels")
+	named := slices.ContainsFunc(autoscalerLabels, func(key string) bool {
+		return strings.HasSuffix(text(labels[key]), "cluster-autoscaler")
+	})
 	for _, v := range listOf(pod["containers"]) {
 		c, _ := v.(map[string]any)
 		words := append(texts(listOf(c["command"])), texts(listOf(c["args"]))...)
-		if !strings.Contains(text(c["image"])+" "+strings.Join(words, " "), "cluster-autoscaler") {
+		if !named && !strings.Contains(text(c["image"])+" "+strings.Join(words, " "), "cluster-autoscaler") {
 			continue
 		}
 		f := d.fields(&m.notes)
@@ -81,9 +89,9 @@ func (m *migration) clusterAutoscaler(d *document) bool {
 	return false
 }
 
-// priorityExpander is the ConfigMap of Cluster Autoscaler's priority expander: lists of regular expressions for the
+// PriorityExpander is the ConfigMap of Cluster Autoscaler's priority expander: lists of regular expressions for the
 // names of groups, by priority.
-const priorityExpander = "cluster-autoscaler-priority-expander"
+const PriorityExpander = "cluster-autoscaler-priority-expander"
 
 // priorities are in ascending order.
 type priorities []priority
@@ -93,8 +101,7 @@ type priority struct {
 	groups []*regexp.Regexp
 }
 
-func (m *migration) readPriorities(d *document) {
-	f := d.fields(&m.notes)
+func (ps *priorities) read(f *fields) {
 	data := f.object("data")
 	var lists map[int][]string
 	if err := yaml.Unmarshal([]byte(text(data.take("priorities"))), &lists); err != nil {
@@ -110,7 +117,7 @@ func (m *migration) readPriorities(d *document) {
 				data.note(Dropped, "priorities", "", fmt.Sprintf("%d: %v", value, err))
 			}
 		}
-		m.priorities = append(m.priorities, p)
+		*ps = append(*ps, p)
 	}
 	data.note(Mapped, "priorities", "spec.weight", "")
 }

@@ -1,73 +1,29 @@
 package migrate
 
 import (
-	"encoding/base64"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 )
 
-// What the AWS CLI prints: the fields are those of the APIs of EC2 Auto Scaling (DescribeAutoScalingGroups), EC2
-// (DescribeLaunchTemplateVersions) and EKS (DescribeNodegroup, DescribeFargateProfile).
-
-// launchTemplate is a version of a launch template.
-type launchTemplate struct {
-	data   map[string]any
-	id     string
-	name   string
-	number string
-	fields *fields
-}
-
-func (m *migration) launchTemplate(d *document) {
-	f := d.fields(&m.notes)
-	t := &launchTemplate{
-		id: text(f.take("LaunchTemplateId")), name: text(f.take("LaunchTemplateName")),
-		number: text(f.take("VersionNumber")), data: child(d.object, "LaunchTemplateData"),
-		fields: f.object("LaunchTemplateData"),
-	}
-	m.templates = append(m.templates, t)
-	if text(f.take("DefaultVersion")) == "true" {
-		defaults := *t
-		defaults.number = "$Default"
-		m.templates = append(m.templates, &defaults)
-	}
-}
-
-// template returns a version of a launch template by ID or name. Of one without a number, or of the latest, the last
-// that was read.
-func (m *migration) template(id, name, version string) (found *launchTemplate) {
-	for _, t := range m.templates {
-		if id != "" && t.id != id || id == "" && (name == "" || t.name != name) {
-			continue
-		}
-		if version == "" || version == "$Latest" || version == t.number {
-			found = t
-		}
-	}
-	return found
-}
-
-// userData returns the template's user data as text.
-func (t *launchTemplate) userData() string {
-	raw := text(t.data["UserData"])
-	if b, err := base64.StdEncoding.DecodeString(raw); err == nil {
-		return string(b)
-	}
-	return raw
-}
+// What the AWS CLI prints: the fields are those of the APIs of EC2 Auto Scaling (DescribeAutoScalingGroups,
+// DescribeLaunchConfigurations), EC2 (DescribeLaunchTemplateVersions) and EKS (DescribeNodegroup,
+// DescribeFargateProfile).
 
 func (m *migration) autoScalingGroup(d *document) {
 	f := d.fields(&m.notes)
 	name := text(f.take("AutoScalingGroupName"))
 	tags := listOf(f.take("Tags"))
-	if managed := tagOf(tags, "eks:nodegroup-name"); managed != "" {
+	switch managed := tagOf(tags, managedTag); {
+	case m.managed[managed]:
+		return // it is migrated as the managed node group that it belongs to
+	case managed != "":
 		f.note(Dropped, "Tags", "", "it belongs to the managed node group "+managed+": add the output of: aws eks "+
 			"describe-nodegroup --nodegroup-name "+managed)
 		return
 	}
-	g := m.newGroup(d, name, f)
+	g := m.newGroup(d, name, f, "")
 	f, pool := g.pool, g.pool
 	g.weight = m.priorities.weight(name)
 	g.size(f, "MinSize", "MaxSize", "DesiredCapacity")
@@ -97,6 +53,10 @@ func (m *migration) autoScalingGroup(d *document) {
 			f.note(Dropped, key, "", "there is no Auto Scaling group to do it")
 		}
 	}
+	for _, v := range listOf(f.take("Instances")) {
+		i, _ := v.(map[string]any)
+		g.nodes.Instances = append(g.nodes.Instances, text(i["InstanceId"]))
+	}
 	m.addGroup(g) // what is left of it is the group's state, or about how the group itself works
 }
 
@@ -108,6 +68,13 @@ func tagOf(tags []any, key string) string {
 	}
 	return ""
 }
+
+// managedTag and managedLabel are the tag of Auto Scaling groups and the label of Nodes by which EKS names their
+// managed node group.
+const (
+	managedTag   = "eks:nodegroup-name"
+	managedLabel = "eks.amazonaws.com/nodegroup"
+)
 
 const nodeTemplate = "k8s.io/cluster-autoscaler/node-template/"
 
@@ -137,11 +104,15 @@ func (m *migration) autoScalingTemplate(f *fields, g *group) {
 			"OnDemandPercentageAboveBaseCapacity")
 	}
 	id, version := text(spec.take("LaunchTemplateId")), text(spec.take("Version"))
-	t := m.template(id, text(spec.take("LaunchTemplateName")), version)
+	t := m.templates.version(id, text(spec.take("LaunchTemplateName")), version)
+	configuration := text(f.take("LaunchConfigurationName"))
+	if configuration != "" {
+		t = m.templates.configurationOf(configuration)
+	}
 	switch {
-	case t == nil && f.take("LaunchConfigurationName") != nil:
-		f.note(Failed, "LaunchConfigurationName", "", "launch configurations are not read: make a launch template of it, as "+
-			"AWS advises, and migrate the group with that")
+	case t == nil && configuration != "":
+		f.note(Failed, "LaunchConfigurationName", "", "it says what instances run: add the output of: aws autoscaling "+
+			"describe-launch-configurations --launch-configuration-names "+configuration)
 		return
 	case t == nil:
 		f.note(Failed, "LaunchTemplate", "", "it says what instances run: add the output of: aws ec2 "+
@@ -172,100 +143,6 @@ func (g *group) overrides(f *fields) {
 	g.types = slices.Compact(g.types)
 }
 
-// launch takes what a launch template says of instances. Their user data make them join, so the family is Custom, which
-// leaves user data alone.
-func (g *group) launch(t *launchTemplate) {
-	f := g.toClass(t.fields)
-	if one := text(t.data["InstanceType"]); one != "" && len(g.types)+len(g.requirements) == 0 {
-		g.toPool(f).move("InstanceType", templateSpec+"requirements")
-		g.types = []string{one}
-	}
-	f.taken["InstanceType"] = true
-	image := text(f.move("ImageId", "spec.amiSelectorTerms"))
-	g.class["amiFamily"] = "Custom"
-	if parameter, ok := strings.CutPrefix(image, "resolve:ssm:"); ok {
-		g.class["amiSelectorTerms"] = []any{map[string]any{"ssmParameter": parameter}}
-	} else {
-		g.class["amiSelectorTerms"] = []any{map[string]any{"id": image}}
-	}
-	if f.move("UserData", "spec.userData") != nil {
-		g.class["userData"] = t.userData()
-	} else {
-		f.note(Warning, "UserData", "spec.userData",
-			"there are none, by which nodes of this image may not join the cluster")
-	}
-	profile := f.object("IamInstanceProfile")
-	for _, key := range []string{"Name", "Arn"} {
-		if v := text(profile.move(key, "spec.instanceProfile")); v != "" {
-			g.class["instanceProfile"] = path.Base(v)
-		}
-	}
-	g.terms("securityGroupSelectorTerms", texts(listOf(f.move("SecurityGroupIds", "spec.securityGroupSelectorTerms")))...)
-	for i, v := range f.list("NetworkInterfaces") {
-		n := f.within(fmt.Sprintf("NetworkInterfaces[%d]", i), v)
-		n.take("DeviceIndex")
-		if i == 0 {
-			g.terms("securityGroupSelectorTerms", texts(listOf(n.move("Groups", "spec.securityGroupSelectorTerms")))...)
-			if public := n.move("AssociatePublicIpAddress", "spec.associatePublicIPAddress"); public != nil {
-				g.class["associatePublicIPAddress"] = public
-			}
-		}
-	}
-	g.launchOptions(f)
-	if v, ok := t.data["InstanceMarketOptions"].(map[string]any); ok && v["MarketType"] == "spot" {
-		g.spot()
-		g.toPool(f).move("InstanceMarketOptions", templateSpec+"requirements")
-	}
-	f.dropAll(map[string]string{
-		"KeyName":             "instances are reached by Session Manager; keys are a matter of the image or user data",
-		"CreditSpecification": "EC2NodeClasses leave it to the account's default",
-		"EbsOptimized":        "instances are EBS-optimised where their type can be",
-		"Placement":           "name a placement group in spec.placementGroupSelector",
-	})
-	f.rest()
-}
-
-func (g *group) launchOptions(f *fields) {
-	options := f.object("MetadataOptions")
-	tokens, hops := "optional", 1 // EC2's defaults
-	if v := text(options.move("HttpTokens", "spec.metadataOptions.httpTokens")); v != "" {
-		tokens = v
-	}
-	if n := options.whole("HttpPutResponseHopLimit"); n > 0 {
-		hops = n
-		options.note(Mapped, "HttpPutResponseHopLimit", "spec.metadataOptions.httpPutResponseHopLimit", "")
-	}
-	g.metadata(tokens, hops)
-	if v := f.object("Monitoring").move("Enabled", "spec.detailedMonitoring"); v != nil {
-		g.class["detailedMonitoring"] = v
-	}
-	var mappings []any
-	for i, v := range f.list("BlockDeviceMappings") {
-		b := f.within(fmt.Sprintf("BlockDeviceMappings[%d]", i), v)
-		ebs := b.object("Ebs").volume(map[string]string{
-			"VolumeSize": "volumeSize", "VolumeType": "volumeType", "Iops": "iops", "Throughput": "throughput",
-			"Encrypted": "encrypted", "KmsKeyId": "kmsKeyID", "SnapshotId": "snapshotID",
-			"DeleteOnTermination": "deleteOnTermination",
-		})
-		mappings = append(mappings, map[string]any{"deviceName": text(b.take("DeviceName")), "ebs": ebs})
-	}
-	if mappings != nil {
-		mappings[0].(map[string]any)["rootVolume"] = true
-		g.class["blockDeviceMappings"] = mappings
-	}
-	for i, v := range f.list("TagSpecifications") {
-		s := f.within(fmt.Sprintf("TagSpecifications[%d]", i), v)
-		if text(s.take("ResourceType")) != "instance" {
-			s.drop("Tags", "volumes and network interfaces have the tags of their instance")
-			continue
-		}
-		for j, v := range s.list("Tags") {
-			t, _ := v.(map[string]any)
-			g.tag(s, fmt.Sprintf("Tags[%d]", j), text(t["Key"]), text(t["Value"]))
-		}
-	}
-}
-
 // managedFamilies are the families of images by the EKS API's amiType, as far as the name goes.
 var managedFamilies = []struct{ prefix, family string }{
 	{"AL2023_", "AL2023"},
@@ -279,7 +156,7 @@ var managedFamilies = []struct{ prefix, family string }{
 
 func (m *migration) managedGroup(d *document) {
 	f := d.fields(&m.notes)
-	g := m.newGroup(d, text(f.take("nodegroupName")), f)
+	g := m.newGroup(d, text(f.take("nodegroupName")), f, managedLabel)
 	pool, class := g.pool, g.toClass(f)
 	if arn := strings.Split(text(f.take("nodegroupArn")), ":"); len(arn) > 3 {
 		g.region = arn[3]
@@ -326,7 +203,7 @@ func managedEffect(effect string) string {
 func (m *migration) managedTemplate(f *fields, g *group, ami, cluster string) {
 	spec := f.object("launchTemplate")
 	id, name := text(spec.take("id")), text(spec.take("name"))
-	t := m.template(id, name, text(spec.take("version")))
+	t := m.templates.version(id, name, text(spec.take("version")))
 	if spec.value != nil && t == nil {
 		f.note(Warning, "launchTemplate", "", "it says more of instances: add the output of: aws ec2 "+
 			"describe-launch-template-versions --launch-template-id "+id)
@@ -343,12 +220,8 @@ func (m *migration) managedTemplate(f *fields, g *group, ami, cluster string) {
 	}
 	if size := f.whole("diskSize"); size > 0 {
 		f.note(Mapped, "diskSize", "spec.blockDeviceMappings", "")
-		device := "/dev/xvda"
-		if strings.HasPrefix(ami, "BOTTLEROCKET") {
-			device = "/dev/xvdb" // its data volume
-		}
 		g.class["blockDeviceMappings"] = []any{map[string]any{
-			"deviceName": device, "rootVolume": true, "ebs": map[string]any{"volumeSize": fmt.Sprintf("%dGi", size)},
+			"deviceName": rootDevice(ami), "rootVolume": true, "ebs": map[string]any{"volumeSize": fmt.Sprintf("%dGi", size)},
 		}}
 	}
 	if len(listOf(g.class["securityGroupSelectorTerms"])) == 0 {

@@ -38,6 +38,7 @@ type answer struct {
 // answers are the parts that are read, by the field they are in: an object, or a list of them.
 var answers = map[string]answer{
 	"AutoScalingGroups":      {kind: "AutoScalingGroup", name: "AutoScalingGroupName"},
+	"LaunchConfigurations":   {kind: "LaunchConfiguration", name: "LaunchConfigurationName"},
 	"LaunchTemplateVersions": {kind: "LaunchTemplate", name: "LaunchTemplateName", version: "VersionNumber"},
 	"nodegroup":              {kind: "Nodegroup", name: "nodegroupName"},
 	"fargateProfile":         {kind: "FargateProfile", name: "fargateProfileName"},
@@ -53,14 +54,6 @@ func (d *document) name() string {
 		return text(d.object[d.answer.name]) + " version " + version
 	}
 	return cmp.Or(text(d.object[d.answer.name]), text(child(d.object, "metadata")["name"]))
-}
-
-// inVersion ends a sentence about a field of the kind: " in karpenter.sh/v1".
-func (d *document) inVersion() string {
-	if d.answer.kind != "" {
-		return ""
-	}
-	return " in " + d.apiVersion()
 }
 
 // group returns the API group, and its version.
@@ -80,15 +73,16 @@ func (d *document) title() string {
 }
 
 // read returns the objects of an input, those of Lists one by one. The error names file and line.
-func read(file string, r io.Reader) ([]*document, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+func read(in *Input) ([]*document, error) {
+	file := in.Name
+	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(b) > maxInput {
 		return nil, fmt.Errorf("%s: it is larger than %d MiB; give its objects in several files", file, maxInput>>20)
 	}
-	if at := bytes.Index(b, []byte("{{")); at >= 0 {
+	if at := bytes.Index(b, []byte("{{")); at >= 0 && !in.Live {
 		return nil, fmt.Errorf("%s: line %d: it is a template; render it first: helm template … | nodeless migrate -f -",
 			file, 1+bytes.Count(b[:at], []byte("\n")))
 	}
@@ -106,7 +100,37 @@ func read(file string, r io.Reader) ([]*document, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, d := range more {
+			d.withoutState()
+			if in.Live {
+				d.line = 0
+			}
+		}
 		out = append(out, more...)
+	}
+}
+
+// withoutState drops from an object of Kubernetes what the API server and controllers set.
+func (d *document) withoutState() {
+	if d.answer.kind != "" || d.apiVersion() == "" {
+		return
+	}
+	delete(d.object, "status")
+	metadata := child(d.object, "metadata")
+	for _, key := range []string{
+		"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink",
+	} {
+		delete(metadata, key)
+	}
+	annotations := child(metadata, "annotations")
+	for _, key := range []string{
+		"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision",
+		"deprecated.daemonset.template.generation",
+	} {
+		delete(annotations, key)
+	}
+	if annotations != nil && len(annotations) == 0 {
+		delete(metadata, "annotations")
 	}
 }
 

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -47,7 +48,11 @@ func eksctlSubnets(f *fields) map[string]string {
 
 func (m *migration) eksctlGroup(d *document, f *fields, c *eksctlCluster, managed bool) {
 	name := text(f.take("name"))
-	g := m.newGroup(d, name, f)
+	label := "alpha.eksctl.io/nodegroup-name"
+	if managed {
+		label = managedLabel
+	}
+	g := m.newGroup(d, name, f, label)
 	g.region = c.region
 	f, class := g.pool, g.toClass(f)
 	if strings.HasPrefix(text(f.value["amiFamily"]), "Windows") {
@@ -285,13 +290,7 @@ func (g *group) eksctlVolumes(f *fields) {
 		"volumeEncrypted": "encrypted", "volumeKmsKeyID": "kmsKeyID",
 	}
 	root := f.volume(names)
-	device := text(f.take("volumeName"))
-	if device == "" {
-		device = "/dev/xvda"
-		if f.value["amiFamily"] == "Bottlerocket" {
-			device = "/dev/xvdb" // its data volume
-		}
-	}
+	device := cmp.Or(text(f.take("volumeName")), rootDevice(text(f.value["amiFamily"])))
 	for key, value := range map[string]any{"volumeSize": "80Gi", "volumeType": "gp3"} { // eksctl's defaults
 		if root[key] == nil {
 			root[key] = value

@@ -36,14 +36,16 @@ type group struct {
 	budget       string // how many nodes a change may replace at once; "" = 10%
 	weight       int
 	static       bool // it keeps its size
+	nodes        Nodes
 
 	class   map[string]any // spec of the EC2NodeClass
 	kubelet map[string]any
 }
 
-func (m *migration) newGroup(d *document, name string, f *fields) *group {
+// newGroup begins a group, whose Nodes have its name as this label.
+func (m *migration) newGroup(d *document, name string, f *fields, label string) *group {
 	return &group{
-		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100,
+		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100, nodes: Nodes{Label: label, Value: name},
 		static: m.o.Static, system: "linux", labels: map[string]any{},
 		capacity: []string{karpv1.CapacityTypeOnDemand}, expireAfter: "Never",
 		class: map[string]any{"subnetSelectorTerms": []any{}, "securityGroupSelectorTerms": []any{}},
@@ -223,7 +225,7 @@ func (m *migration) addGroup(g *group) {
 	if g.class["role"] == nil && g.class["instanceProfile"] == nil {
 		m.identity(g.toClass(g.pool), g.class)
 	}
-	m.classes[g.name] = class
+	m.classes[g.name], m.nodes = class, append(m.nodes, g.nodes)
 	g.price(m.o.Widen)
 	base := 0
 	if g.share < 100 {

@@ -48,7 +48,7 @@ func (m *migration) kopsCluster(d *document) {
 }
 
 func (m *migration) instanceGroup(d *document) {
-	g := m.newGroup(d, d.name(), d.fields(&m.notes))
+	g := m.newGroup(d, d.name(), d.fields(&m.notes), "kops.k8s.io/instancegroup")
 	f := g.pool
 	spec := f.object("spec")
 	if role := text(spec.take("role")); role != "" && role != "Node" {
@@ -250,10 +250,7 @@ func (g *group) kopsMetadata(class *fields) {
 
 // kopsVolumes takes the root volume, whose fields are flat in v1alpha2 and an object in v1alpha3, and others.
 func (g *group) kopsVolumes(class *fields, image string) {
-	device := "/dev/xvda"
-	if strings.Contains(image, "ubuntu") {
-		device = "/dev/sda1"
-	}
+	device := rootDevice(image)
 	root := class.volume(map[string]string{
 		"rootVolumeSize": "volumeSize", "rootVolumeType": "volumeType", "rootVolumeIops": "iops",
 		"rootVolumeThroughput": "throughput", "rootVolumeEncryption": "encrypted",
@@ -290,28 +287,12 @@ func (g *group) kopsVolumes(class *fields, image string) {
 	}
 }
 
-// volume takes the fields of an EBS volume, by their names here and in an EC2NodeClass. Sizes are GiB.
-func (f *fields) volume(names map[string]string) map[string]any {
-	out := map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(names)) {
-		v := f.move(key, "spec.blockDeviceMappings")
-		switch {
-		case v == nil:
-		case names[key] == "volumeSize":
-			out[names[key]] = text(v) + "Gi"
-		default:
-			out[names[key]] = v
-		}
-	}
-	return out
-}
-
 // userDataPlaceholder stands where the user data are not among the manifests.
-const userDataPlaceholder = "REPLACE-WITH-THE-USER-DATA-OF-THE-LAUNCH-TEMPLATE"
+const userDataPlaceholder = placeholder + "THE-USER-DATA-OF-THE-LAUNCH-TEMPLATE"
 
 // kopsUserData takes nodeup's script of the group's launch template.
 func (g *group) kopsUserData(m *migration, class *fields, template string) {
-	if t := m.template("", template, ""); t != nil {
+	if t := m.templates.version("", template, ""); t != nil {
 		g.class["userData"] = t.userData()
 		class.note(Mapped, "", "spec.userData", "from the launch template "+template)
 	} else {

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,8 +10,8 @@ import (
 	"slices"
 )
 
-// globalSettings is the ConfigMap with which Karpenter's controller was configured until v0.32.
-const globalSettings = "karpenter-global-settings"
+// GlobalSettings is the ConfigMap with which Karpenter's controller was configured until v0.32.
+const GlobalSettings = "karpenter-global-settings"
 
 // Options say what manifests do not.
 type Options struct {
@@ -23,12 +24,19 @@ type Options struct {
 type Input struct {
 	Name string // of the file
 	io.Reader
+	Live bool // it is no file: Name says where the objects are
 }
 
 // Object is a manifest to be written.
 type Object struct {
 	Value map[string]any
 	from  string // the object it was made of
+}
+
+// Unfinished reports whether a placeholder stands where the input does not say something that is needed.
+func (o *Object) Unfinished() bool {
+	text, err := json.Marshal(o.Value)
+	return err != nil || bytes.Contains(text, []byte(placeholder))
 }
 
 // MarshalJSON writes the manifest alone.
@@ -44,6 +52,13 @@ type Result struct {
 	Objects []*Object `json:"objects"`
 	Notes   []Note    `json:"notes"`
 	Skipped []Note    `json:"skipped,omitempty"` // objects that nothing here reads
+	Nodes   []Nodes   `json:"-"`                 // that the input launched
+}
+
+// Nodes are those of a node group or Provisioner: Nodes with a label, or those of some instances.
+type Nodes struct {
+	Label, Value string
+	Instances    []string // IDs
 }
 
 // Failed reports whether an object could not be migrated.
@@ -58,24 +73,26 @@ type migration struct {
 	classes  map[string]*Object
 
 	kops       map[string]*kopsCluster // by name
-	templates  []*launchTemplate
-	autoscaler *autoscaler // nil = not among the manifests
+	templates  launchTemplates
+	managed    map[string]bool // names of managed node groups
+	autoscaler *autoscaler     // nil = not among the manifests
 	priorities priorities
 	pools      []*pool
 	others     []*Object // as they are, or with other labels
+	nodes      []Nodes
 }
 
 // Run migrates manifests. An error is about a text that cannot be read; what an object lacks is in the Result.
 func Run(inputs []Input, o Options) (*Result, error) {
 	var documents []*document
 	for _, in := range inputs {
-		more, err := read(in.Name, in.Reader)
+		more, err := read(&in)
 		if err != nil {
 			return nil, err
 		}
 		documents = append(documents, more...)
 	}
-	m := &migration{o: o, classes: map[string]*Object{}, kops: map[string]*kopsCluster{}}
+	m := &migration{o: o, classes: map[string]*Object{}, kops: map[string]*kopsCluster{}, managed: map[string]bool{}}
 	out := &Result{}
 	documents = slices.DeleteFunc(documents, m.setting)
 	for _, d := range documents {
@@ -93,7 +110,7 @@ func Run(inputs []Input, o Options) (*Result, error) {
 	for _, p := range m.pools {
 		out.Objects = append(out.Objects, p.Object)
 	}
-	out.Objects, out.Notes = append(out.Objects, m.others...), m.notes
+	out.Objects, out.Notes, out.Nodes = append(out.Objects, m.others...), m.notes, m.nodes
 	return out, nil
 }
 
@@ -118,17 +135,22 @@ func (m *migration) setting(d *document) bool {
 	switch group + "/" + d.kind() {
 	case "/ConfigMap":
 		switch d.name() {
-		case globalSettings:
-			m.readSettings(d)
-		case priorityExpander:
-			m.readPriorities(d)
+		case GlobalSettings:
+			m.settings.read(d.fields(&m.notes))
+		case PriorityExpander:
+			m.priorities.read(d.fields(&m.notes))
 		default:
 			return false
 		}
 	case kopsGroup + "/Cluster":
 		m.kopsCluster(d)
 	case awsGroup + "/LaunchTemplate":
-		m.launchTemplate(d)
+		m.templates.read(d.fields(&m.notes))
+	case awsGroup + "/LaunchConfiguration":
+		m.templates.readConfiguration(d.fields(&m.notes))
+	case awsGroup + "/Nodegroup":
+		m.managed[text(d.object["nodegroupName"])] = true
+		return false
 	case "apps/Deployment":
 		return m.clusterAutoscaler(d)
 	default:
@@ -175,8 +197,7 @@ func (d *document) named(apiVersion, kind string) *Object {
 		kept := maps.Clone(child(child(d.object, "metadata"), key))
 		maps.DeleteFunc(kept, func(k string, _ any) bool {
 			return slices.Contains([]string{
-				"kubectl.kubernetes.io/last-applied-configuration", "karpenter.sh/provisioner-hash",
-				"karpenter.sh/nodepool-hash",
+				"karpenter.sh/provisioner-hash", "karpenter.sh/nodepool-hash",
 				"karpenter.k8s.aws/nodetemplate-hash", "karpenter.k8s.aws/ec2nodeclass-hash",
 				"karpenter.sh/nodepool-hash-version", "karpenter.k8s.aws/ec2nodeclass-hash-version",
 				"compatibility.karpenter.sh/v1beta1-kubelet-conversion",

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 func run(t *testing.T, name, manifests string, o Options) (r *Result, manifest, report string) {
 	t.Helper()
-	r, err := Run([]Input{{name, strings.NewReader(manifests)}}, o)
+	r, err := Run([]Input{{Name: name, Reader: strings.NewReader(manifests)}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,12 +116,12 @@ func TestTextsThatAreNoManifests(t *testing.T) {
 		bomb:                                  "too large or too deep",
 		"a: " + strings.Repeat("[", 200) + "": "in.yaml",
 	} {
-		if _, err := Run([]Input{{"in.yaml", strings.NewReader(text)}}, Options{}); err == nil ||
+		if _, err := Run([]Input{{Name: "in.yaml", Reader: strings.NewReader(text)}}, Options{}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want an error with %q", text, err, want)
 		}
 	}
-	if r, err := Run([]Input{{"in.yaml", strings.NewReader("# nothing\n---\n")}}, Options{}); err != nil ||
+	if r, err := Run([]Input{{Name: "in.yaml", Reader: strings.NewReader("# nothing\n---\n")}}, Options{}); err != nil ||
 		len(r.Objects)+len(r.Notes) > 0 {
 		t.Errorf("nothing becomes %v, %v", r, err)
 	}
@@ -216,7 +216,7 @@ func FuzzRun(f *testing.F) {
 		f.Add(string(manifests), len(file)%2 == 0)
 	}
 	f.Fuzz(func(t *testing.T, manifests string, other bool) {
-		r, err := Run([]Input{{"in.yaml", strings.NewReader(manifests)}}, Options{Static: other, Widen: other})
+		r, err := Run([]Input{{Name: "in.yaml", Reader: strings.NewReader(manifests)}}, Options{Static: other, Widen: other})
 		if err != nil {
 			return
 		}
@@ -224,7 +224,7 @@ func FuzzRun(f *testing.F) {
 		if err := r.YAML(&out); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run([]Input{{"out.yaml", strings.NewReader(out.String())}}, Options{}); err != nil {
+		if _, err := Run([]Input{{Name: "out.yaml", Reader: strings.NewReader(out.String())}}, Options{}); err != nil {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, out.String())
 		}
 	})

@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
+// placeholder begins what stands where the input does not say something that is needed.
+const placeholder = "REPLACE-WITH-"
+
 // rolePlaceholder stands where nobody said which role nodes have.
-const rolePlaceholder = "REPLACE-WITH-THE-ROLE-OF-NODES"
+const rolePlaceholder = placeholder + "THE-ROLE-OF-NODES"
 
 // nodeTemplate migrates the spec of an AWSNodeTemplate, or the provider of a Provisioner, which has the same fields.
 func (m *migration) nodeTemplate(spec *fields, d *document) {
@@ -222,23 +225,22 @@ func (m *migration) nodeClass(d *document) {
 	m.classes[d.name()] = o
 }
 
-// settings are those of the ConfigMap globalSettings that belong to classes now.
+// settings are those of the ConfigMap GlobalSettings that belong to classes now.
 type settings struct {
 	tags            map[string]any
 	instanceProfile string
 	morePods        bool // pods are not limited by network interfaces
 }
 
-func (m *migration) readSettings(d *document) {
-	f := d.fields(&m.notes)
+func (s *settings) read(f *fields) {
 	f.taken["immutable"] = true
 	data := f.object("data")
-	m.settings.instanceProfile = text(data.move("aws.defaultInstanceProfile", classKind+" spec.instanceProfile"))
-	m.settings.morePods = text(data.move("aws.enableENILimitedPodDensity", classKind+" spec.kubelet.maxPods")) == "false"
+	s.instanceProfile = text(data.move("aws.defaultInstanceProfile", classKind+" spec.instanceProfile"))
+	s.morePods = text(data.move("aws.enableENILimitedPodDensity", classKind+" spec.kubelet.maxPods")) == "false"
 	data.drop("aws.enablePodENI", "pod-eni is known from the instance types")
 	for _, key := range slices.Sorted(maps.Keys(data.value)) {
 		if tag, ok := strings.CutPrefix(key, "aws.tags."); ok {
-			m.settings.tags = put(m.settings.tags, tag, text(data.move(key, classKind+" spec.tags")))
+			s.tags = put(s.tags, tag, text(data.move(key, classKind+" spec.tags")))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(data.value)) {

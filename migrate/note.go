@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
 // Fate is what became of a field.
@@ -60,6 +62,14 @@ func (d *document) fields(notes *[]Note) *fields {
 		f.note(Warning, path, "", "the key occurs twice: the first value is ignored, by Kubernetes too; join the two")
 	}
 	return f
+}
+
+// place is where an object is written: the file and line, or what is no file.
+func (n *Note) place() string {
+	if n.Line == 0 {
+		return printable.Text(n.File)
+	}
+	return fmt.Sprintf("%s:%d", printable.Text(n.File), n.Line)
 }
 
 func (f *fields) note(fate Fate, key, to, why string) {
@@ -162,7 +172,11 @@ func (f *fields) number(key string) (n int, set bool) {
 
 // rest notes that the fields which nobody took are left out.
 func (f *fields) rest() {
-	f.leave("it is no field of " + f.from.kind() + f.from.inVersion())
+	why := "it is no field of " + f.from.kind() + " in " + f.from.apiVersion()
+	if f.from.answer.kind != "" {
+		why = "EC2NodeClasses have nothing like it"
+	}
+	f.leave(why)
 	for _, i := range *f.inner {
 		i.rest()
 	}

@@ -62,6 +62,7 @@ func (m *migration) provisioner(d *document) {
 	}
 	f.rest()
 	m.pools = append(m.pools, p)
+	m.nodes = append(m.nodes, Nodes{Label: "karpenter.sh/provisioner-name", Value: d.name()})
 }
 
 func classRef(name string) map[string]any {

@@ -34,6 +34,14 @@ func (m *migration) workload(d *document) bool {
 	return true
 }
 
+// Concerns reports whether there is something to migrate in an object of Kubernetes that may be a workload: pods with
+// labels or annotations of then, or Cluster Autoscaler.
+func Concerns(object map[string]any) bool {
+	d := &document{object: object}
+	m := &migration{}
+	return m.setting(d) || m.workload(d) && len(m.notes) > 0
+}
+
 type renamer struct{ fields *fields }
 
 func (r *renamer) value(v any, path string) any {

@@ -69,7 +69,7 @@ func (r *Result) Report(w io.Writer, all bool) error {
 		}
 	}
 	for _, of := range order {
-		fmt.Fprintf(&b, "%s (%s:%d)\n", printable.Text(of.Object), printable.Text(of.File), of.Line)
+		fmt.Fprintf(&b, "%s (%s)\n", printable.Text(of.Object), of.place())
 		mapped := 0
 		for _, n := range r.Notes {
 			if n.Object != of.Object || n.File != of.File {
@@ -86,9 +86,7 @@ func (r *Result) Report(w io.Writer, all bool) error {
 		}
 	}
 	for _, n := range r.Skipped {
-		fmt.Fprintf(&b, "%s (%s:%d)\n  %-12s  %s\n", printable.Text(n.Object), printable.Text(n.File), n.Line,
-			"skipped",
-			printable.Text(n.Why))
+		fmt.Fprintf(&b, "%s (%s)\n  %-12s  %s\n", printable.Text(n.Object), n.place(), "skipped", printable.Text(n.Why))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

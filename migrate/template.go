@@ -1,0 +1,231 @@
+package migrate
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+)
+
+// launchTemplate is a version of a launch template, or a launch configuration, which Auto Scaling had before.
+type launchTemplate struct {
+	data          map[string]any
+	id            string
+	name          string
+	number        string
+	configuration bool
+	fields        *fields
+}
+
+type launchTemplates []*launchTemplate
+
+func (ts *launchTemplates) read(f *fields) {
+	t := &launchTemplate{
+		id: text(f.take("LaunchTemplateId")), name: text(f.take("LaunchTemplateName")),
+		number: text(f.take("VersionNumber")), data: child(f.value, "LaunchTemplateData"),
+		fields: f.object("LaunchTemplateData"),
+	}
+	*ts = append(*ts, t)
+	if text(f.take("DefaultVersion")) == "true" {
+		defaults := *t
+		defaults.number = "$Default"
+		*ts = append(*ts, &defaults)
+	}
+}
+
+func (ts *launchTemplates) readConfiguration(f *fields) {
+	maps.DeleteFunc(f.value, func(_ string, v any) bool { // the CLI prints "" and [] for what is not set
+		list, _ := v.([]any)
+		return v == "" || list != nil && len(list) == 0
+	})
+	*ts = append(*ts, &launchTemplate{
+		configuration: true, name: text(f.take("LaunchConfigurationName")), data: f.value, fields: f,
+	})
+}
+
+// version returns a version of a launch template by ID or name. Of one without a number, or of the latest, the last
+// that was read.
+func (ts launchTemplates) version(id, name, version string) (found *launchTemplate) {
+	for _, t := range ts {
+		if t.configuration || id != "" && t.id != id || id == "" && (name == "" || t.name != name) {
+			continue
+		}
+		if version == "" || version == "$Latest" || version == t.number {
+			found = t
+		}
+	}
+	return found
+}
+
+// configurationOf returns the launch configuration with a name.
+func (ts launchTemplates) configurationOf(name string) *launchTemplate {
+	for _, t := range ts {
+		if t.configuration && t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// userData returns the template's user data as text.
+func (t *launchTemplate) userData() string {
+	raw := text(t.data["UserData"])
+	if b, err := base64.StdEncoding.DecodeString(raw); err == nil {
+		return string(b)
+	}
+	return raw
+}
+
+// launch takes what a launch template or launch configuration says of instances. Their user data make them join, so the
+// family is Custom, which leaves user data alone.
+func (g *group) launch(t *launchTemplate) {
+	f := g.toClass(t.fields)
+	if one := text(t.data["InstanceType"]); one != "" && len(g.types)+len(g.requirements) == 0 {
+		g.toPool(f).move("InstanceType", templateSpec+"requirements")
+		g.types = []string{one}
+	}
+	f.taken["InstanceType"] = true
+	image := text(f.move("ImageId", "spec.amiSelectorTerms"))
+	g.class["amiFamily"] = "Custom"
+	if parameter, ok := strings.CutPrefix(image, "resolve:ssm:"); ok {
+		g.class["amiSelectorTerms"] = []any{map[string]any{"ssmParameter": parameter}}
+	} else {
+		g.class["amiSelectorTerms"] = []any{map[string]any{"id": image}}
+	}
+	if t.userData() != "" {
+		f.move("UserData", "spec.userData")
+		g.class["userData"] = t.userData()
+	} else {
+		f.note(Warning, "UserData", "spec.userData",
+			"there are none, by which nodes of this image may not join the cluster")
+	}
+	if t.configuration {
+		g.launchConfigured(f)
+	} else {
+		g.launchTemplated(f)
+	}
+	g.launchOptions(f)
+	f.dropAll(map[string]string{
+		"KeyName":             "instances are reached by Session Manager; keys are a matter of the image or user data",
+		"CreditSpecification": "EC2NodeClasses leave it to the account's default",
+		"EbsOptimized":        "instances are EBS-optimised where their type can be",
+		"Placement":           "name a placement group in spec.placementGroupSelector",
+	})
+	f.rest()
+}
+
+// launchTemplated takes what only launch templates have.
+func (g *group) launchTemplated(f *fields) {
+	profile := f.object("IamInstanceProfile")
+	for _, key := range []string{"Name", "Arn"} {
+		if v := text(profile.move(key, "spec.instanceProfile")); v != "" {
+			g.class["instanceProfile"] = path.Base(v)
+		}
+	}
+	g.securityGroups(f, "SecurityGroupIds")
+	for i, v := range f.list("NetworkInterfaces") {
+		n := f.within(fmt.Sprintf("NetworkInterfaces[%d]", i), v)
+		n.take("DeviceIndex")
+		if i == 0 {
+			g.securityGroups(n, "Groups")
+			g.publicAddresses(n)
+		}
+	}
+	g.monitoring(f, "Monitoring")
+	if v, ok := f.value["InstanceMarketOptions"].(map[string]any); ok && v["MarketType"] == "spot" {
+		g.spot()
+		g.toPool(f).move("InstanceMarketOptions", templateSpec+"requirements")
+	}
+}
+
+// launchConfigured takes what launch configurations have in another form.
+func (g *group) launchConfigured(f *fields) {
+	for _, key := range []string{"LaunchConfigurationARN", "CreatedTime"} {
+		f.take(key)
+	}
+	if v := text(f.move("IamInstanceProfile", "spec.instanceProfile")); v != "" {
+		g.class["instanceProfile"] = path.Base(v)
+	}
+	g.securityGroups(f, "SecurityGroups")
+	g.publicAddresses(f)
+	g.monitoring(f, "InstanceMonitoring")
+	if text(f.value["SpotPrice"]) != "" {
+		g.spot()
+		g.toPool(f).note(Approximated, "SpotPrice", templateSpec+"requirements",
+			"its nodes are spot instances, at the market's price")
+		f.taken["SpotPrice"] = true
+	}
+	if f.value["PlacementTenancy"] != "default" {
+		f.drop("PlacementTenancy", "EC2NodeClasses have no dedicated instances")
+	}
+	f.taken["PlacementTenancy"] = true
+}
+
+func (g *group) securityGroups(f *fields, key string) {
+	g.terms("securityGroupSelectorTerms", texts(listOf(f.move(key, "spec.securityGroupSelectorTerms")))...)
+}
+
+func (g *group) publicAddresses(f *fields) {
+	if public := f.move("AssociatePublicIpAddress", "spec.associatePublicIPAddress"); public != nil {
+		g.class["associatePublicIPAddress"] = public
+	}
+}
+
+func (g *group) monitoring(f *fields, key string) {
+	if v := f.object(key).move("Enabled", "spec.detailedMonitoring"); v != nil {
+		g.class["detailedMonitoring"] = v
+	}
+}
+
+func (g *group) launchOptions(f *fields) {
+	options := f.object("MetadataOptions")
+	tokens, hops := "optional", 1 // EC2's defaults
+	if v := text(options.move("HttpTokens", "spec.metadataOptions.httpTokens")); v != "" {
+		tokens = v
+	}
+	if n := options.whole("HttpPutResponseHopLimit"); n > 0 {
+		hops = n
+		options.note(Mapped, "HttpPutResponseHopLimit", "spec.metadataOptions.httpPutResponseHopLimit", "")
+	}
+	g.metadata(tokens, hops)
+	for _, o := range [][2]string{{"HttpEndpoint", "httpEndpoint"}, {"HttpProtocolIpv6", "httpProtocolIPv6"}} {
+		key, to := o[0], o[1]
+		if v := options.move(key, "spec.metadataOptions."+to); v != nil {
+			set(g.class, v, "metadataOptions", to)
+		}
+	}
+	var mappings []any
+	for i, v := range f.list("BlockDeviceMappings") {
+		b := f.within(fmt.Sprintf("BlockDeviceMappings[%d]", i), v)
+		if b.value["Ebs"] == nil {
+			b.dropAll(map[string]string{
+				"VirtualName": "set spec.instanceStorePolicy to have instance stores used",
+				"NoDevice":    "EC2NodeClasses cannot leave out a device of the image",
+			})
+			b.take("DeviceName")
+			continue
+		}
+		ebs := b.object("Ebs").volume(map[string]string{
+			"VolumeSize": "volumeSize", "VolumeType": "volumeType", "Iops": "iops", "Throughput": "throughput",
+			"Encrypted": "encrypted", "KmsKeyId": "kmsKeyID", "SnapshotId": "snapshotID",
+			"DeleteOnTermination": "deleteOnTermination",
+		})
+		mappings = append(mappings, map[string]any{"deviceName": text(b.take("DeviceName")), "ebs": ebs})
+	}
+	if mappings != nil {
+		mappings[0].(map[string]any)["rootVolume"] = true
+		g.class["blockDeviceMappings"] = mappings
+	}
+	for i, v := range f.list("TagSpecifications") {
+		s := f.within(fmt.Sprintf("TagSpecifications[%d]", i), v)
+		if text(s.take("ResourceType")) != "instance" {
+			s.drop("Tags", "volumes and network interfaces have the tags of their instance")
+			continue
+		}
+		for j, v := range s.list("Tags") {
+			t, _ := v.(map[string]any)
+			g.tag(s, fmt.Sprintf("Tags[%d]", j), text(t["Key"]), text(t["Value"]))
+		}
+	}
+}
