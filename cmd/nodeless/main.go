@@ -76,7 +76,7 @@ Ask any cluster, reading only:
 
 Without a cluster:
   nodeless simulate FILE  decide for a cluster that is described in a file
-  nodeless migrate -f …   turn manifests of Karpenter's old APIs into NodePools
+  nodeless migrate -f …   turn node groups and Karpenter's old APIs into NodePools
 
 With the cluster of "nodeless up":
   nodeless kubectl …      kubectl, pointed at it

@@ -80,11 +80,11 @@ func (k kind) explain(server, verb string, err error) error {
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
 		return &MissingKind{Kind: k.name(), Verb: verb, NotServed: true, err: err}
 	}
-	return fmt.Errorf("%s %s: %w", verb, k.name(), explainUnreachable(server, err))
+	return fmt.Errorf("%s %s: %w", verb, k.name(), ExplainUnreachable(server, err))
 }
 
-// explainUnreachable says why a cluster does not answer, or not as expected.
-func explainUnreachable(server string, err error) error {
+// ExplainUnreachable says why a cluster does not answer, or not as expected.
+func ExplainUnreachable(server string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError

@@ -115,12 +115,12 @@ func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error)
 	}
 	v, err := d.ServerVersion()
 	if err != nil {
-		return nil, explainUnreachable(cfg.Host, err)
+		return nil, ExplainUnreachable(cfg.Host, err)
 	}
 	c := newCluster(o)
 	c.rest, c.server, c.version = cfg, cfg.Host, v.Major+"."+digits(v.Minor)
 	if c.client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
-		return nil, explainUnreachable(cfg.Host, err)
+		return nil, ExplainUnreachable(cfg.Host, err)
 	}
 	if o.Catalog != nil {
 		if c.catalog, err = o.Catalog(ctx, c.Class, c.version); err != nil {

@@ -44,7 +44,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: translate.LeanPod}},
 	})
 	if err != nil {
-		return nil, explainUnreachable(c.server, err)
+		return nil, ExplainUnreachable(c.server, err)
 	}
 	synced, err := c.addHandlers(ctx, store, watched)
 	if err != nil {

@@ -70,12 +70,13 @@ var kindsByName = map[string]func() client.Object{
 	"nodeoverlay":  func() client.Object { return &karpv1alpha1.NodeOverlay{} },
 	"daemonset":    func() client.Object { return &appsv1.DaemonSet{} },
 	"deployment":   func() client.Object { return &appsv1.Deployment{} },
+	"node":         func() client.Object { return &corev1.Node{} },
 }
 
 var shortNames = map[string]string{
 	"ds": "daemonset", "deploy": "deployment", "nodepools": "nodepool",
 	"ec2nodeclasses": "ec2nodeclass", "ec2nc": "ec2nodeclass",
-	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment",
+	"nodeoverlays": "nodeoverlay", "daemonsets": "daemonset", "deployments": "deployment", "nodes": "node", "no": "node",
 }
 
 // Named parses kind/name or kind/namespace/name.
@@ -88,7 +89,7 @@ func (c *Change) Named(text string) (kind string, key client.ObjectKey, err erro
 	}
 	if kindsByName[kind] == nil || len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 		return "", key, fmt.Errorf("%q: want kind/name or kind/namespace/name, the kind one of nodepool, ec2nodeclass, "+
-			"nodeoverlay, daemonset, deployment", text)
+			"nodeoverlay, daemonset, deployment, node", text)
 	}
 	key.Name = parts[len(parts)-1]
 	if kind == "daemonset" || kind == "deployment" {
@@ -233,6 +234,9 @@ func (a *changedObjects) delete(ctx context.Context, c *Change) (string, error) 
 	kind, key, err := c.Named(c.Delete)
 	if err != nil {
 		return "", fmt.Errorf("--delete %w", err)
+	}
+	if kind == "node" {
+		return a.deleteNode(key.Name)
 	}
 	like := kindsByName[kind]()
 	if d, ok := like.(*appsv1.Deployment); ok {

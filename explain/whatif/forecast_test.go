@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -291,5 +292,24 @@ func TestAChangeThatCannotWorkHasNoFigures(t *testing.T) {
 		if o != nil || !errors.As(err, &broken) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %+v, %v; want %q", name, o, err, c.want)
 		}
+	}
+}
+
+// A Node that is deleted takes its instance and its DaemonSets' pods along; the others get a place elsewhere.
+func TestNodesThatAreDeleted(t *testing.T) {
+	o, err := forecastOf(t, agent, whatif.Change{Delete: "node/n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(o.Changes, "Node n1 is deleted: 1 pod created again") {
+		t.Errorf("it says %q", o.Changes)
+	}
+	if o.Before.Nodes != 2 || o.After.Nodes != 2 || len(o.Added) != 1 || len(o.Unplaced) > 0 {
+		t.Errorf("%d nodes become %d, added %v, unplaced %v; want one added for the pod", o.Before.Nodes, o.After.Nodes,
+			o.Added, o.Unplaced)
+	}
+	if _, err := forecastOf(t, "", whatif.Change{Delete: "node/none"}); err == nil ||
+		!strings.Contains(err.Error(), "--delete node/none: not found") {
+		t.Errorf("a Node that is not there: %v", err)
 	}
 }

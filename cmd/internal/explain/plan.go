@@ -47,7 +47,8 @@ budgets, about how long that takes, which pods would be evicted, what a month
 would cost, and which pods would stay pending. It changes nothing, needs no
 controller, and only the right to read ("nodeless rbac --view").
 
-It knows NodePools, EC2NodeClasses, NodeOverlays, DaemonSets and Deployments.
+It knows NodePools, EC2NodeClasses, NodeOverlays, DaemonSets and Deployments, and
+Nodes that are deleted.
 
 Prices are those of the simulated region for the cluster of "nodeless up", else
 those of the built-in catalogue; --prices aws asks AWS. If the controller runs
@@ -88,7 +89,7 @@ func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	o.policy.Add(f)
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")
 	f.StringArrayVar(&o.deletes, "delete", nil,
-		"object to delete, such as nodepool/old or daemonset/kube-system/agent; may be repeated")
+		"object to delete, such as nodepool/old, node/ip-10-0-0-1 or daemonset/kube-system/agent; may be repeated")
 	f.StringArrayVar(&o.scales, "scale", nil,
 		"new size of a Deployment or of a static NodePool, such as deployment/web=50 or nodepool/warm=3; may "+
 			"be repeated")

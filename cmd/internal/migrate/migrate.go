@@ -1,3 +1,5 @@
+//go:build !noplane
+
 // Package migrate is the command that turns manifests of what launched nodes before into NodePools.
 package migrate
 
@@ -5,49 +7,58 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
-	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/migrate"
 )
 
 type options struct {
-	files  []string
-	o      migrate.Options
-	output string
-	strict bool
+	files                       []string
+	fromCluster, fromAWS, apply bool
+	cluster                     target.Flags
+	clusterName, region         string
+	o                           migrate.Options
+	output                      string
+	strict                      bool
 }
 
-// New returns the command.
-func New() *cobra.Command {
-	var o options
-	c := &cobra.Command{
-		Use:   "migrate",
-		Short: "Turn node groups and Karpenter's old APIs into NodePools",
-		Long: `Reads what launched nodes before and writes NodePools and EC2NodeClasses (v1)
+const long = `Reads what launched nodes before and writes NodePools and EC2NodeClasses (v1)
 to stdout, and a report to stderr: what became of each field, which defaults are
 written out because they were others, and what the nodes cost. It changes
-nothing and needs no cluster.
+nothing unless told to --apply, and files need no cluster.
 
-It reads
+With -f it reads
 - Karpenter: Provisioner, AWSNodeTemplate and the ConfigMap
   karpenter-global-settings (v1alpha5), NodePool and EC2NodeClass (v1beta1)
 - kops: Cluster and InstanceGroup
 - eksctl: ClusterConfig, with its node groups and Fargate profiles
 - the AWS CLI's output: aws eks describe-nodegroup and describe-fargate-profile,
   aws autoscaling describe-auto-scaling-groups together with aws ec2
-  describe-launch-template-versions
+  describe-launch-template-versions or describe-launch-configurations
 - Cluster Autoscaler's Deployment, whose flags say when idle nodes go
 - workloads, whose labels, selectors and annotations of then are renamed
 
 Objects of v1 stay as they are. Other kinds are named and left out.
 
-The exit code is 2 if an object cannot work as it is written; the report says
-what it lacks.`,
-		Example: `  # A file, with the role that nodes have
+With --from-cluster it lists what the cluster has of Karpenter's old APIs, Cluster
+Autoscaler, and the workloads among these that have something to rename. The
+report then says what the nodes of today cost, and those that the same pods
+would have on the new pools. With --from-aws it asks AWS for the managed node
+groups, Fargate profiles and Auto Scaling groups of the cluster, and for what
+these launch: the region of "nodeless up" if that is the cluster.
+
+With --apply NodePools, EC2NodeClasses and FargateProfiles are applied
+(server-side, as the field manager nodeless-migrate): all of them or, if a dry
+run of one fails, none. What became of each goes to stdout instead of the
+manifests. Workloads are left as they are, since their pods would be restarted.
+
+The exit code is 2 if an object cannot work as it is written, or if a cluster or
+AWS cannot be read; the report or the error says what is lacking.`
+
+const examples = `  # A file, with the role that nodes have
   nodeless migrate -f provisioner.yaml --node-role KarpenterNodeRole-prod > pools.yaml
 
   # A Helm chart, or what the cluster has
@@ -59,13 +70,33 @@ what it lacks.`,
   nodeless migrate -f cluster.yaml --widen
   aws eks describe-nodegroup --cluster-name prod --nodegroup-name web | nodeless migrate -f -
 
+  # What a cluster and its AWS account have, and the pools into the cluster
+  nodeless migrate --from-cluster --from-aws --cluster-name prod > pools.yaml
+  nodeless migrate --from-cluster --from-aws --cluster-name prod --apply
+
   # The fate of every field, as JSON
-  nodeless migrate -f manifests/ -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+  nodeless migrate -f manifests/ -o json`
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:     "migrate",
+		Short:   "Turn node groups and Karpenter's old APIs into NodePools",
+		Long:    long,
+		Example: examples,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of manifests, - for stdin; may be repeated")
+	f.BoolVar(&o.fromCluster, "from-cluster", false, "read the objects of the cluster")
+	f.BoolVar(&o.fromAWS, "from-aws", false, "ask AWS for the cluster's node groups")
+	f.BoolVar(&o.apply, "apply", false, "apply the pools, classes and profiles to the cluster, all or none")
+	o.cluster.AddCluster(f)
+	f.StringVar(&o.clusterName, "cluster-name", "",
+		"what AWS calls the cluster (default: as the kubeconfig says, if the AWS CLI or eksctl wrote it)")
+	f.StringVar(&o.region, "region", "", "AWS region of the cluster (default: that of the AWS configuration)")
 	f.StringVar(&o.o.NodeRole, "node-role", "", "IAM role of nodes, for classes without an instance profile")
 	f.BoolVar(&o.o.Static, "static", false,
 		"node groups keep their size: NodePools with spec.replicas, not for the pods that wait")
@@ -77,30 +108,50 @@ what it lacks.`,
 	return c
 }
 
+// answer is what -o json prints.
+type answer struct {
+	*migrate.Result
+	Bill    *bill     `json:"bill,omitempty"`
+	Applied []applied `json:"applied,omitempty"`
+}
+
 func (o *options) run(cmd *cobra.Command) error {
 	if o.output != "yaml" && o.output != "wide" && o.output != "json" {
 		return fmt.Errorf("--output %q: use yaml, wide or json", o.output)
 	}
-	if len(o.files) == 0 {
-		return errors.New("nothing to migrate: name manifests with -f; see: nodeless migrate --help")
+	if len(o.files) == 0 && !o.fromCluster && !o.fromAWS {
+		return errors.New("nothing to migrate: name manifests with -f, or see --from-cluster and --from-aws in: nodeless " +
+			"migrate --help")
 	}
-	inputs, closeAll, err := o.open(cmd.InOrStdin())
-	defer closeAll()
+	t, err := o.find()
 	if err != nil {
 		return err
 	}
-	r, err := migrate.Run(inputs, o.o)
+	in, err := o.inputs(cmd, t)
 	if err != nil {
 		return err
 	}
-	if o.output == "json" {
-		err = output.Data(cmd.OutOrStdout(), "json", r)
-	} else {
-		err = errors.Join(r.YAML(cmd.OutOrStdout()), r.Report(cmd.ErrOrStderr(), o.output == "wide"))
+	r, err := in.migrated(o.o)
+	if err != nil {
+		return err
 	}
+	a := &answer{Result: r}
+	if o.fromCluster && !r.Failed() && len(r.Nodes) > 0 {
+		a.Bill = o.compare(cmd.Context(), t, in, r)
+	}
+	failed := o.verdict(r)
 	switch {
-	case err != nil:
-		return err
+	case o.apply && failed != nil:
+		failed = fmt.Errorf("nothing was applied: %w", failed)
+	case o.apply:
+		a.Applied, failed = applyAll(cmd.Context(), t.REST, r, cmd.ErrOrStderr())
+	}
+	return errors.Join(o.write(cmd, a), failed)
+}
+
+// verdict is an error if something is missing in what is written.
+func (o *options) verdict(r *migrate.Result) error {
+	switch {
 	case r.Failed():
 		return errors.New("some objects cannot work as they are written: see what the report says has failed")
 	case o.strict && len(r.Skipped) > 0:
@@ -109,29 +160,18 @@ func (o *options) run(cmd *cobra.Command) error {
 	return nil
 }
 
-func (o *options) open(stdin io.Reader) (inputs []migrate.Input, closeAll func(), err error) {
-	var opened []*os.File
-	closeAll = func() {
-		for _, f := range opened {
-			_ = f.Close()
-		}
+// write prints the manifests, or what became of them in the cluster, and the report.
+func (o *options) write(cmd *cobra.Command, a *answer) error {
+	if o.output == "json" {
+		return output.Data(cmd.OutOrStdout(), "json", a)
 	}
-	for _, name := range o.files {
-		files, err := program.ManifestFiles(name)
-		if err != nil {
-			return nil, closeAll, err
-		}
-		for _, file := range files {
-			if file == "-" {
-				inputs = append(inputs, migrate.Input{Name: "stdin", Reader: stdin})
-				continue
-			}
-			f, err := os.Open(file)
-			if err != nil {
-				return nil, closeAll, err
-			}
-			opened, inputs = append(opened, f), append(inputs, migrate.Input{Name: file, Reader: f})
-		}
+	err := a.Report(cmd.ErrOrStderr(), o.output == "wide")
+	if a.Bill != nil {
+		_, more := io.WriteString(cmd.ErrOrStderr(), a.Bill.text())
+		err = errors.Join(err, more)
 	}
-	return inputs, closeAll, nil
+	if o.apply {
+		return errors.Join(err, writeApplied(cmd.OutOrStdout(), a.Applied))
+	}
+	return errors.Join(err, a.YAML(cmd.OutOrStdout()))
 }

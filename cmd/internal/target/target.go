@@ -9,9 +9,6 @@ import (
 	"io/fs"
 	"os"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
@@ -45,11 +42,16 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 
 // AddTarget adds the flags of commands that need no prices.
 func (c *Flags) AddTarget(f *pflag.FlagSet) {
+	c.AddCluster(f)
+	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
+}
+
+// AddCluster adds the flags that say which cluster, to commands about the whole of it.
+func (c *Flags) AddCluster(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
 		`kubeconfig file (default: the cluster of "nodeless up" if it runs, else $KUBECONFIG or `+
 			"~/.kube/config)")
 	f.StringVar(&c.Context, "context", "", "context of the kubeconfig")
-	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVar(&c.As, "as", "", "user to impersonate")
 	c.Selector.Add(f)
 }
@@ -68,6 +70,9 @@ type Cluster struct {
 	Options   capture.Options
 	Clock     *clock.Server // the cluster's; the machine's may be hours off
 	Of        string        // whose cluster it is, in words
+	EKSName   string        // what EKS calls it; "" = the kubeconfig does not say
+
+	session *localcluster.Session // of "nodeless up"; nil = it is another cluster
 }
 
 // Find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
@@ -86,7 +91,7 @@ func (c *Flags) Find() (*Cluster, error) {
 		return nil, err
 	}
 	if s != nil {
-		t.Of = "the cluster of \"nodeless up\""
+		t.Of, t.session = "the cluster of \"nodeless up\"", s
 		if c.Prices == "" {
 			t.PricesOfSession(s, dir)
 		}
@@ -108,6 +113,9 @@ func (c *Flags) Find() (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	t.Namespace = cmp.Or(c.Namespace, t.Namespace)
+	if t.EKSName = localcluster.EKSName; s == nil {
+		t.EKSName = eksName(loader, c.Context)
+	}
 	if t.Of == "" {
 		t.Of = t.REST.Host
 	}
@@ -172,10 +180,7 @@ func (t *Cluster) PricesOfSession(s *localcluster.Session, dir string) {
 		version string,
 	) (capture.Catalog, error) {
 		o := aws.Options{
-			AWS: awssdk.Config{
-				Region: s.Region, BaseEndpoint: &s.RegionURL,
-				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
-			},
+			AWS:         simulated(s),
 			ClusterName: localcluster.EKSName, KubernetesVersion: version, Classes: classes,
 		}
 		text, err := os.ReadFile(localcluster.TypesFile(dir))
@@ -199,15 +204,9 @@ func (t *Cluster) askAWS(region string) {
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		version string,
 	) (capture.Catalog, error) {
-		cfg, err := config.LoadDefaultConfig(ctx)
+		cfg, err := AWS(ctx, region)
 		if err != nil {
-			return nil, fmt.Errorf("AWS configuration: %w", err)
-		}
-		if region != "" {
-			cfg.Region = region
-		}
-		if cfg.Region == "" {
-			return nil, errors.New("no AWS region: give --region or set AWS_REGION")
+			return nil, err
 		}
 		return aws.New(ctx, aws.Options{
 			AWS: cfg, ClusterName: localcluster.EKSName, KubernetesVersion: version,

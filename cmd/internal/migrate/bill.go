@@ -1,0 +1,248 @@
+//go:build !noplane
+
+package migrate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/controller/gates"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	"github.com/nodeless/nodeless/internal/kit/printable"
+	"github.com/nodeless/nodeless/migrate"
+)
+
+// bill compares the nodes that the input launched with those of the new pools, for the pods that run now. All prices
+// are those of the built-in catalogue.
+type bill struct {
+	Today   nodes      `json:"today"`
+	Then    []forecast `json:"then,omitempty"`
+	Prices  string     `json:"prices,omitempty"`
+	Unknown string     `json:"unknown,omitempty"` // why there is no comparison
+}
+
+// nodes are counted by what they are: "m5.large on-demand".
+type nodes struct {
+	Nodes           map[string]int `json:"nodes"`
+	DollarsPerMonth float64        `json:"dollarsPerMonth"`
+}
+
+type forecast struct {
+	Pools string `json:"pools"` // as written, or with --widen
+	nodes
+	Unplaced []string `json:"unplaced,omitempty"` // pods that would get no node, and why
+}
+
+// compare forecasts what happens when the nodes go and the pools are there.
+func (o *options) compare(ctx context.Context, t *target.Cluster, in texts, r *migrate.Result) *bill {
+	b := &bill{}
+	read := t.Options
+	read.Catalog, read.Partial, read.Keep = nil, true, true
+	read.Region = cmp.Or(o.region, read.Region)
+	c, err := capture.Read(ctx, t.REST, read)
+	if err != nil {
+		b.Unknown = err.Error()
+		return b
+	}
+	old := launched(c, r.Nodes)
+	if len(old) == 0 {
+		b.Unknown = "no node in the cluster is of what is migrated"
+		return b
+	}
+	if b.Today, err = today(old); err != nil {
+		b.Unknown = err.Error()
+		return b
+	}
+	if b.Unknown = b.forecast(ctx, c, "as written", r, old); b.Unknown != "" || o.o.Widen {
+		b.Prices = c.Prices()
+		return b
+	}
+	b.Prices = c.Prices()
+	wide := o.o
+	wide.Widen = true
+	if w, err := in.migrated(wide); err == nil && !reflect.DeepEqual(w.Objects, r.Objects) {
+		b.Unknown = b.forecast(ctx, c, "with --widen", w, old)
+	}
+	return b
+}
+
+// launched returns the Nodes that the input launched.
+func launched(c *capture.Cluster, sets []migrate.Nodes) []*corev1.Node {
+	var out []*corev1.Node
+	for _, o := range c.Objects() {
+		n, ok := o.(*corev1.Node)
+		if !ok {
+			continue
+		}
+		instance := n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+		if slices.ContainsFunc(sets, func(s migrate.Nodes) bool {
+			return s.Label != "" && n.Labels[s.Label] == s.Value || instance != "" && slices.Contains(s.Instances, instance)
+		}) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// today prices nodes by their labels. Those without a capacity type count as on demand.
+func today(old []*corev1.Node) (nodes, error) {
+	out := nodes{Nodes: map[string]int{}}
+	micros := int64(0)
+	for _, n := range old {
+		zone, name := n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelInstanceTypeStable]
+		region := cmp.Or(n.Labels[corev1.LabelTopologyRegion], strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz"))
+		at := catalog.Of(region)
+		if at == nil {
+			return out, fmt.Errorf("the built-in catalogue has no prices of the region %q of Node %s", region, n.Name)
+		}
+		offer, ok := at.Offer(name)
+		if !ok {
+			return out, fmt.Errorf("the built-in catalogue has no price of %q, the type of Node %s", name, n.Name)
+		}
+		sold, price := karpv1.CapacityTypeOnDemand, offer.OnDemand
+		if isSpot(n) {
+			sold, price = karpv1.CapacityTypeSpot, spotPrice(offer, zone)
+		}
+		out.Nodes[name+" "+sold]++
+		micros += price
+	}
+	out.DollarsPerMonth = float64(micros) / 1e6 * whatif.HoursPerMonth
+	return out, nil
+}
+
+// isSpot knows the labels of Karpenter, EKS, and the custom one of self-managed groups.
+func isSpot(n *corev1.Node) bool {
+	for _, key := range []string{
+		karpv1.CapacityTypeLabelKey, "eks.amazonaws.com/capacityType", "node.kubernetes.io/lifecycle", "node-lifecycle",
+	} {
+		if strings.EqualFold(n.Labels[key], "spot") {
+			return true
+		}
+	}
+	return false
+}
+
+func spotPrice(o *catalog.Offer, zone string) int64 {
+	for i, z := range o.Zones {
+		if z.Name == zone && i < len(o.Spot) {
+			return o.Spot[i]
+		}
+	}
+	return o.SpotAverage
+}
+
+// forecast adds what the pods' nodes are then, and returns why that is not known.
+func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r *migrate.Result,
+	old []*corev1.Node,
+) string {
+	changes, err := changesOf(r)
+	if err != nil {
+		return err.Error()
+	}
+	for _, n := range old {
+		changes = append(changes, whatif.Change{Delete: "node/" + n.Name})
+	}
+	on := gates.Default()
+	on.StaticCapacity = true // for the base and the size of groups
+	out, err := whatif.Run(ctx, whatif.Input{
+		Cluster: c, Changes: changes, Policy: model.Defaults(), Gates: on, Horizon: time.Hour,
+	})
+	var broken *whatif.CannotWorkError
+	if errors.As(err, &broken) {
+		return "the pools could launch nothing: " + strings.Join(broken.Why, "; ")
+	}
+	if err != nil {
+		return err.Error()
+	}
+	f := forecast{Pools: pools, nodes: nodes{Nodes: map[string]int{}}}
+	for _, n := range out.Added {
+		name := n.Type + " " + n.CapacityType
+		if !slices.ContainsFunc(r.Objects, func(o *migrate.Object) bool { return o.Title() == "NodePool "+n.Pool }) {
+			name += " of NodePool " + n.Pool // which was there before
+		}
+		f.Nodes[name]++
+		f.DollarsPerMonth += n.DollarsPerHour * whatif.HoursPerMonth
+	}
+	for _, u := range out.Unplaced {
+		if !u.Before {
+			f.Unplaced = append(f.Unplaced, u.Name+": "+u.Why)
+		}
+	}
+	b.Then = append(b.Then, f)
+	return ""
+}
+
+// changesOf are the objects that a forecast knows.
+func changesOf(r *migrate.Result) ([]whatif.Change, error) {
+	var b bytes.Buffer
+	for _, o := range r.Objects {
+		if !slices.Contains([]any{"NodePool", "EC2NodeClass", "DaemonSet", "Deployment"}, o.Value["kind"]) {
+			continue
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Title(), err)
+		}
+		b.WriteString("---\n")
+		b.Write(text)
+		b.WriteByte('\n')
+	}
+	return whatif.Manifests(&b, "what was migrated")
+}
+
+// text is the bill as a part of the report.
+func (b *bill) text() string {
+	var out strings.Builder
+	out.WriteString("The pods of today on the new pools\n")
+	if b.Today.Nodes != nil {
+		fmt.Fprintf(&out, "  %-12s  %s\n", "today", b.Today.text())
+	}
+	for _, f := range b.Then {
+		fmt.Fprintf(&out, "  %-12s  %s\n", f.Pools, f.text())
+		for i, u := range f.Unplaced {
+			if i == fewPods {
+				fmt.Fprintf(&out, "  %-12s  … and %s more; -o json lists all\n", "", reason.Count(len(f.Unplaced)-i, "pod"))
+				break
+			}
+			fmt.Fprintf(&out, "  %-12s  pod %s\n", "no node", u)
+		}
+	}
+	if b.Unknown != "" {
+		fmt.Fprintf(&out, "  %-12s  %s\n", "not known", b.Unknown)
+	}
+	if b.Prices != "" {
+		fmt.Fprintf(&out, "  (prices: %s)\n", b.Prices)
+	}
+	return printable.Lines(out.String())
+}
+
+// fewPods is how many pods without a node are named.
+const fewPods = 10
+
+func (n *nodes) text() string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(n.Nodes)) {
+		parts = append(parts, fmt.Sprintf("%d × %s", n.Nodes[name], name))
+	}
+	if parts == nil {
+		return "no nodes: other nodes have room for the pods"
+	}
+	return fmt.Sprintf("%s: $%.2f a month", strings.Join(parts, ", "), n.DollarsPerMonth)
+}

@@ -1,0 +1,73 @@
+package target
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+)
+
+// AWS is how AWS is asked about the cluster: in the simulated region of "nodeless up", or as AWS says.
+func (t *Cluster) AWS(ctx context.Context, region string) (awssdk.Config, error) {
+	if t.session == nil {
+		return AWS(ctx, region)
+	}
+	if region != "" && region != t.session.Region {
+		return awssdk.Config{}, fmt.Errorf("--region %s: the cluster of \"nodeless up\" is in %s", region, t.session.Region)
+	}
+	return simulated(t.session), nil
+}
+
+// AWS is how AWS is asked: as the environment and ~/.aws say, in a region if it is not "".
+func AWS(ctx context.Context, region string) (awssdk.Config, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return cfg, fmt.Errorf("AWS configuration: %w", err)
+	}
+	if region != "" {
+		cfg.Region = region
+	}
+	if cfg.Region == "" {
+		return cfg, errors.New("no AWS region: give --region or set AWS_REGION")
+	}
+	return cfg, nil
+}
+
+// simulated is how the simulated region is asked.
+func simulated(s *localcluster.Session) awssdk.Config {
+	return awssdk.Config{
+		Region: s.Region, BaseEndpoint: &s.RegionURL,
+		Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+	}
+}
+
+// eksName is the name of an EKS cluster as a kubeconfig has it that the AWS CLI or eksctl wrote; "" if it has none.
+func eksName(loader clientcmd.ClientConfig, context string) string {
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return ""
+	}
+	in := raw.Contexts[cmp.Or(context, raw.CurrentContext)]
+	if in == nil {
+		return ""
+	}
+	cluster := in.Cluster
+	if a, err := arn.Parse(cluster); err == nil {
+		_, name, _ := strings.Cut(a.Resource, "/")
+		return name
+	}
+	if place, ok := strings.CutSuffix(cluster, ".eksctl.io"); ok { // NAME.REGION
+		name, _, _ := strings.Cut(place, ".")
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,42 @@
+package fromaws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/smithy-go"
+)
+
+// denied are the codes of services for calls that are not allowed; unknown those for credentials that do not count.
+var (
+	denied = map[string]bool{
+		"AccessDenied": true, "AccessDeniedException": true, "UnauthorizedOperation": true,
+		"UnauthorizedException": true, "NotAuthorized": true,
+	}
+	unknown = map[string]bool{
+		"AuthFailure": true, "ExpiredToken": true, "ExpiredTokenException": true, "InvalidClientTokenId": true,
+		"UnrecognizedClientException": true, "SignatureDoesNotMatch": true, "InvalidSignatureException": true,
+		"MissingAuthenticationToken": true,
+	}
+)
+
+// explain names a call and what it was about, and says what to do about its error.
+func (r *reader) explain(action, about string, err error) error {
+	var api smithy.APIError
+	remedy := "does this machine reach AWS, and is it the right region and endpoint (--region, AWS_ENDPOINT_URL)?"
+	switch errors.As(err, &api); {
+	case errors.Is(err, context.Canceled):
+		return err
+	case api != nil && denied[api.ErrorCode()]:
+		remedy = "allow " + action + " to whose credentials these are, or give the output of the AWS CLI with -f"
+	case api != nil && unknown[api.ErrorCode()]:
+		remedy = "log in again, or choose other credentials (AWS_PROFILE)"
+	case api != nil:
+		remedy = "give the output of the AWS CLI with -f, if it does better"
+	}
+	if api != nil {
+		err = api // without the layers of the SDK
+	}
+	return fmt.Errorf("%s of %s in %s: %w; %s", action, about, r.region, err, remedy)
+}
