@@ -45,8 +45,8 @@ type group struct {
 // newGroup begins a group, whose Nodes have its name as this label.
 func (m *migration) newGroup(d *document, name string, f *fields, label string) *group {
 	return &group{
-		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100, nodes: Nodes{Label: label, Value: name},
-		static: m.o.Static, system: "linux", labels: map[string]any{},
+		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100,
+		nodes: Nodes{Label: label, Value: name}, static: m.o.Static, system: "linux", labels: map[string]any{},
 		capacity: []string{karpv1.CapacityTypeOnDemand}, expireAfter: "Never",
 		class: map[string]any{"subnetSelectorTerms": []any{}, "securityGroupSelectorTerms": []any{}},
 	}

@@ -104,27 +104,37 @@ func launched(c *capture.Cluster, sets []migrate.Nodes) []*corev1.Node {
 // today prices nodes by their labels. Those without a capacity type count as on demand.
 func today(old []*corev1.Node) (nodes, error) {
 	out := nodes{Nodes: map[string]int{}}
-	micros := int64(0)
 	for _, n := range old {
-		zone, name := n.Labels[corev1.LabelTopologyZone], n.Labels[corev1.LabelInstanceTypeStable]
-		region := cmp.Or(n.Labels[corev1.LabelTopologyRegion], strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz"))
-		at := catalog.Of(region)
-		if at == nil {
-			return out, fmt.Errorf("the built-in catalogue has no prices of the region %q of Node %s", region, n.Name)
-		}
-		offer, ok := at.Offer(name)
-		if !ok {
-			return out, fmt.Errorf("the built-in catalogue has no price of %q, the type of Node %s", name, n.Name)
-		}
-		sold, price := karpv1.CapacityTypeOnDemand, offer.OnDemand
+		capacity := karpv1.CapacityTypeOnDemand
 		if isSpot(n) {
-			sold, price = karpv1.CapacityTypeSpot, spotPrice(offer, zone)
+			capacity = karpv1.CapacityTypeSpot
 		}
-		out.Nodes[name+" "+sold]++
-		micros += price
+		name, zone := n.Labels[corev1.LabelInstanceTypeStable], n.Labels[corev1.LabelTopologyZone]
+		if err := out.add(name, zone, capacity, ""); err != nil {
+			return out, fmt.Errorf("node %s: %w", n.Name, err)
+		}
 	}
-	out.DollarsPerMonth = float64(micros) / 1e6 * whatif.HoursPerMonth
 	return out, nil
+}
+
+// add counts a node by its name, and what the instance alone costs: volumes and addresses are the same then as today.
+func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
+	region := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
+	at := catalog.Of(region)
+	if at == nil {
+		return fmt.Errorf("the built-in catalogue has no region %q, of the zone %q", region, zone)
+	}
+	offer, ok := at.Offer(instanceType)
+	if !ok {
+		return fmt.Errorf("the built-in catalogue has no type %q in %s", instanceType, region)
+	}
+	price := offer.OnDemand
+	if capacity == karpv1.CapacityTypeSpot {
+		price = spotPrice(offer, zone)
+	}
+	n.Nodes[instanceType+" "+capacity+suffix]++
+	n.DollarsPerMonth += float64(price) / 1e6 * whatif.HoursPerMonth
+	return nil
 }
 
 // isSpot knows the labels of Karpenter, EKS, and the custom one of self-managed groups.
@@ -173,12 +183,13 @@ func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r
 	}
 	f := forecast{Pools: pools, nodes: nodes{Nodes: map[string]int{}}}
 	for _, n := range out.Added {
-		name := n.Type + " " + n.CapacityType
+		suffix := ""
 		if !slices.ContainsFunc(r.Objects, func(o *migrate.Object) bool { return o.Title() == "NodePool "+n.Pool }) {
-			name += " of NodePool " + n.Pool // which was there before
+			suffix = " of NodePool " + n.Pool // which was there before
 		}
-		f.Nodes[name]++
-		f.DollarsPerMonth += n.DollarsPerHour * whatif.HoursPerMonth
+		if err := f.add(n.Type, n.Zone, n.CapacityType, suffix); err != nil {
+			return err.Error()
+		}
 	}
 	for _, u := range out.Unplaced {
 		if !u.Before {
@@ -228,7 +239,7 @@ func (b *bill) text() string {
 		fmt.Fprintf(&out, "  %-12s  %s\n", "not known", b.Unknown)
 	}
 	if b.Prices != "" {
-		fmt.Fprintf(&out, "  (prices: %s)\n", b.Prices)
+		fmt.Fprintf(&out, "  (instances alone; prices: %s)\n", b.Prices)
 	}
 	return printable.Lines(out.String())
 }
