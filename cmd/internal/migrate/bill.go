@@ -50,34 +50,39 @@ type forecast struct {
 	Unplaced []string `json:"unplaced,omitempty"` // pods that would get no node, and why
 }
 
-// compare forecasts what happens when the nodes go and the pools are there.
-func (o *options) compare(ctx context.Context, t *target.Cluster, in texts, r *migrate.Result) *bill {
-	b := &bill{}
+// liveBill compares in the cluster.
+func (o *options) liveBill(ctx context.Context, t *target.Cluster, in texts, r *migrate.Result) *bill {
 	read := t.Options
 	read.Catalog, read.Partial, read.Keep = nil, true, true
 	read.Region = cmp.Or(o.region, read.Region)
 	c, err := capture.Read(ctx, t.REST, read)
 	if err != nil {
-		b.Unknown = err.Error()
-		return b
+		return &bill{Unknown: err.Error()}
 	}
+	return compare(ctx, c, in, o.o, r)
+}
+
+// compare forecasts what happens when the nodes go and the pools are there: as they are written and, unless they have
+// them already, with more instance types.
+func compare(ctx context.Context, c *capture.Cluster, in texts, o migrate.Options, r *migrate.Result) *bill {
+	b := &bill{}
 	old := launched(c, r.Nodes)
 	if len(old) == 0 {
 		b.Unknown = "no node in the cluster is of what is migrated"
 		return b
 	}
+	var err error
 	if b.Today, err = today(old); err != nil {
 		b.Unknown = err.Error()
 		return b
 	}
-	if b.Unknown = b.forecast(ctx, c, "as written", r, old); b.Unknown != "" || o.o.Widen {
-		b.Prices = c.Prices()
+	b.Unknown = b.forecast(ctx, c, "as written", r, old)
+	b.Prices = c.Prices()
+	if b.Unknown != "" || o.Widen {
 		return b
 	}
-	b.Prices = c.Prices()
-	wide := o.o
-	wide.Widen = true
-	if w, err := in.migrated(wide); err == nil && !reflect.DeepEqual(w.Objects, r.Objects) {
+	o.Widen = true
+	if w, err := in.migrated(o); err == nil && !reflect.DeepEqual(w.Objects, r.Objects) {
 		b.Unknown = b.forecast(ctx, c, "with --widen", w, old)
 	}
 	return b

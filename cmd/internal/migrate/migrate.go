@@ -137,7 +137,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	}
 	a := &answer{Result: r}
 	if o.fromCluster && !r.Failed() && len(r.Nodes) > 0 {
-		a.Bill = o.compare(cmd.Context(), t, in, r)
+		a.Bill = o.liveBill(cmd.Context(), t, in, r)
 	}
 	failed := o.verdict(r)
 	switch {
