@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Region is what one region offers. It is immutable, and so are the slices it returns. A nil Region offers nothing.
 type Region struct {
@@ -12,6 +15,17 @@ type Region struct {
 
 // Of returns what a region of AWS offers; nil if it is not in the catalog.
 func Of(region string) *Region { return load().regions[region] }
+
+// RegionOf returns the region of a zone, which may be a local one; "" if no region of the catalog has such zones.
+func RegionOf(zone string) string {
+	found := ""
+	for region := range load().regions {
+		if strings.HasPrefix(zone, region) && len(region) > len(found) {
+			found = region
+		}
+	}
+	return found
+}
 
 // Zones returns the availability zones, by ID.
 func (r *Region) Zones() []Zone {

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
 // What the AWS CLI prints: the fields are those of the APIs of EC2 Auto Scaling (DescribeAutoScalingGroups,
@@ -15,7 +17,7 @@ func (m *migration) autoScalingGroup(d *document) {
 	f := d.fields(&m.notes)
 	name := text(f.take("AutoScalingGroupName"))
 	tags := listOf(f.take("Tags"))
-	switch managed := tagOf(tags, managedTag); {
+	switch managed := tagOf(tags, ManagedTag); {
 	case m.managed[managed]:
 		return // it is migrated as the managed node group that it belongs to
 	case managed != "":
@@ -29,7 +31,7 @@ func (m *migration) autoScalingGroup(d *document) {
 	g.size(f, "MinSize", "MaxSize", "DesiredCapacity")
 	g.zones = texts(listOf(pool.move("AvailabilityZones", templateSpec+"requirements")))
 	if len(g.zones) > 0 {
-		g.region = regionOf(g.zones[0])
+		g.region = catalog.RegionOf(g.zones[0])
 	}
 	g.terms("subnetSelectorTerms", commas(text(g.toClass(f).move("VPCZoneIdentifier", "spec.subnetSelectorTerms")))...)
 	for i, v := range tags {
@@ -69,10 +71,10 @@ func tagOf(tags []any, key string) string {
 	return ""
 }
 
-// managedTag and managedLabel are the tag of Auto Scaling groups and the label of Nodes by which EKS names their
-// managed node group.
+// ManagedTag is the tag by which EKS names the managed node group of an Auto Scaling group, managedLabel the label by
+// which it names that of a Node.
 const (
-	managedTag   = "eks:nodegroup-name"
+	ManagedTag   = "eks:nodegroup-name"
 	managedLabel = "eks.amazonaws.com/nodegroup"
 )
 

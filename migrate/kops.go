@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
 // The fields of kops' Cluster and InstanceGroup are those of k8s.io/kops/pkg/apis/kops/v1alpha2. What an InstanceGroup
@@ -136,7 +138,7 @@ func (g *group) kopsInstances(spec *fields, c *kopsCluster) {
 	slices.Sort(g.zones)
 	g.zones = slices.Compact(g.zones)
 	if len(g.zones) > 0 {
-		g.region = regionOf(g.zones[0])
+		g.region = catalog.RegionOf(g.zones[0])
 	}
 	if len(subnets) > 0 && c.zones != nil {
 		g.class["associatePublicIPAddress"] = c.public[subnets[0]]

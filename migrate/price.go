@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -114,6 +113,3 @@ func (g *group) price(widen bool) {
 func dollars(microsAnHour int64) string {
 	return fmt.Sprintf("$%.2f", float64(microsAnHour)*hoursOfMonth/1e6)
 }
-
-// regionOf returns the region of an availability zone.
-func regionOf(zone string) string { return strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz") }

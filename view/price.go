@@ -3,7 +3,6 @@ package view
 import (
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/nodeless/nodeless/catalog"
 )
@@ -25,7 +24,7 @@ func PriceOf(labels map[string]string) int64 {
 	}
 	zone, region, kind := labels[labelZone], labels[labelRegion], labels[labelType]
 	if region == "" {
-		region = strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
+		region = catalog.RegionOf(zone)
 	}
 	if labels[labelCapacity] == "spot" || labels[eksCapacity] == "SPOT" {
 		price, _ := catalog.Of(region).SpotAverage(zone, kind)

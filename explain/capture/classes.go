@@ -221,7 +221,7 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 		return c.o.Region
 	}
 	for _, s := range class.Status.Subnets {
-		if region := regionOfZone(s.Zone); region != "" {
+		if region := catalog.RegionOf(s.Zone); region != "" {
 			return region
 		}
 	}
@@ -231,31 +231,20 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 			catalog.Of(r.Values[0]) != nil {
 			return r.Values[0]
 		}
-		if region := regionOfZone(s.Nodes[i].Zone); region != "" {
+		if region := catalog.RegionOf(s.Nodes[i].Zone); region != "" {
 			return region
 		}
 	}
 	for i := range s.Pools {
 		for _, key := range []string{model.LabelRegion, model.LabelZone} {
 			if r, ok := s.Pools[i].Requirements.Get(key); ok && !r.Complement && len(r.Values) > 0 {
-				if region := regionOfZone(r.Values[0]); region != "" {
+				if region := catalog.RegionOf(r.Values[0]); region != "" {
 					return region
 				}
 			}
 		}
 	}
 	return c.o.DefaultRegion
-}
-
-// regionOfZone is the region of a zone by its name, "" if there is none.
-func regionOfZone(zone string) string {
-	found := ""
-	for _, region := range catalog.Regions() {
-		if strings.HasPrefix(zone, region) && len(region) > len(found) {
-			found = region
-		}
-	}
-	return found
 }
 
 // SetClasses replaces the classes, by the names of ClassOf, for a forecast. A class that is being deleted launches

@@ -181,7 +181,7 @@ func TestAClusterIsMigratedAsItRuns(t *testing.T) {
 	}
 }
 
-// migratedWithoutRights asks as somebody who may read nothing.
+// migratedWithoutRights asks as somebody who may read nothing, and then as the error advises.
 func (c *cluster) migratedWithoutRights() {
 	c.t.Helper()
 	out, report, code := c.migrate("", "--from-cluster", "--as", "jane")
@@ -189,6 +189,14 @@ func (c *cluster) migratedWithoutRights() {
 		"deployments.apps"
 	if code != 2 || out != "" || !strings.Contains(report, want) {
 		c.t.Errorf("somebody without rights: exit code %d, want 2 and %s:\n%s%s", code, want, out, report)
+	}
+	advised := regexp.MustCompile(`kubectl create clusterrole .*--user=NAME`).FindString(report)
+	for command := range strings.SplitSeq(strings.ReplaceAll(advised, "NAME", "jane"), " && ") {
+		c.kubectl(strings.Fields(command)[1:]...)
+	}
+	out, report, code = c.migrate("", "--from-cluster", "--as", "jane", "--node-role", "nodeless-node")
+	if code != 0 || !strings.Contains(out, "kind: NodePool") || !strings.Contains(report, "not known") {
+		c.t.Errorf("somebody who may list what is migrated, and no nodes: exit code %d\n%s%s", code, out, report)
 	}
 }
 

@@ -156,10 +156,7 @@ func (r *reader) groups(ctx context.Context) error {
 	return r.write("AutoScalingGroups", all)
 }
 
-const (
-	clusterTag = "eks:cluster-name"   // its value is the cluster's name
-	managedTag = "eks:nodegroup-name" // of the groups of managed node groups
-)
+const clusterTag = "eks:cluster-name" // its value is the cluster's name
 
 // ownTags are keys of tags that name the cluster: of whatever belongs to it, and of what Cluster Autoscaler may use.
 func (r *reader) ownTags() []string {
@@ -175,7 +172,9 @@ func (r *reader) ours(g *astypes.AutoScalingGroup) bool {
 
 // launchOf notes what a group launches.
 func (r *reader) launchOf(g *astypes.AutoScalingGroup) {
-	if slices.ContainsFunc(g.Tags, func(t astypes.TagDescription) bool { return awssdk.ToString(t.Key) == managedTag }) {
+	if slices.ContainsFunc(g.Tags, func(t astypes.TagDescription) bool {
+		return awssdk.ToString(t.Key) == migrate.ManagedTag
+	}) {
 		return
 	}
 	if g.LaunchConfigurationName != nil {

@@ -18,7 +18,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
@@ -27,6 +26,7 @@ import (
 	"github.com/nodeless/nodeless/explain/whatif"
 	"github.com/nodeless/nodeless/internal/kit/printable"
 	"github.com/nodeless/nodeless/migrate"
+	"github.com/nodeless/nodeless/view"
 )
 
 // bill compares the nodes that the input launched with those of the new pools, for the pods that run now. All prices
@@ -77,7 +77,7 @@ func compare(ctx context.Context, c *capture.Cluster, in texts, o migrate.Option
 		return b
 	}
 	b.Unknown = b.forecast(ctx, c, "as written", r, old)
-	b.Prices = c.Prices()
+	b.Prices = view.PriceSource()
 	if b.Unknown != "" || o.Widen {
 		return b
 	}
@@ -124,18 +124,11 @@ func today(old []*corev1.Node) (nodes, error) {
 
 // add counts a node by its name, and what the instance alone costs: volumes and addresses are the same then as today.
 func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
-	region := strings.TrimRight(zone, "abcdefghijklmnopqrstuvwxyz")
-	at := catalog.Of(region)
-	if at == nil {
-		return fmt.Errorf("the built-in catalogue has no region %q, of the zone %q", region, zone)
-	}
-	offer, ok := at.Offer(instanceType)
-	if !ok {
-		return fmt.Errorf("the built-in catalogue has no type %q in %s", instanceType, region)
-	}
-	price := offer.OnDemand
-	if capacity == karpv1.CapacityTypeSpot {
-		price = spotPrice(offer, zone)
+	price := view.PriceOf(map[string]string{
+		corev1.LabelInstanceTypeStable: instanceType, corev1.LabelTopologyZone: zone, karpv1.CapacityTypeLabelKey: capacity,
+	})
+	if price == 0 {
+		return fmt.Errorf("the built-in catalogue has no price of %q, %s in the zone %q", instanceType, capacity, zone)
 	}
 	n.Nodes[instanceType+" "+capacity+suffix]++
 	n.DollarsPerMonth += float64(price) / 1e6 * whatif.HoursPerMonth
@@ -152,15 +145,6 @@ func isSpot(n *corev1.Node) bool {
 		}
 	}
 	return false
-}
-
-func spotPrice(o *catalog.Offer, zone string) int64 {
-	for i, z := range o.Zones {
-		if z.Name == zone && i < len(o.Spot) {
-			return o.Spot[i]
-		}
-	}
-	return o.SpotAverage
 }
 
 // forecast adds what the pods' nodes are then, and returns why that is not known.
@@ -244,7 +228,7 @@ func (b *bill) text() string {
 		fmt.Fprintf(&out, "  %-12s  %s\n", "not known", b.Unknown)
 	}
 	if b.Prices != "" {
-		fmt.Fprintf(&out, "  (instances alone; prices: %s)\n", b.Prices)
+		fmt.Fprintf(&out, "  (instances alone, by %s)\n", b.Prices)
 	}
 	return printable.Lines(out.String())
 }

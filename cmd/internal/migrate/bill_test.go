@@ -61,7 +61,7 @@ func TestTheBillOfTheSamePods(t *testing.T) {
 	}{
 		"fewer nodes do": {4, "ON_DEMAND", migrate.Options{}, []string{
 			"today         4 × m5.large on-demand: $280.32 a month\n", "as written    2 × m5.large on-demand: $140.16 a month\n",
-			"with --widen  ", "no node       pod shop/pinned: ", "instances alone; prices: built-in catalogue for us-west-2",
+			"with --widen  ", "no node       pod shop/pinned: ", "(instances alone, by list prices, spot averaged, of ",
 		}, "not known"},
 		"widened already": {2, "ON_DEMAND", migrate.Options{Widen: true}, []string{
 			"today         2 × m5.large on-demand: $140.16", "as written    ",
