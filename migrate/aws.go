@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/nodeless/nodeless/catalog"
 )
 
@@ -132,17 +134,48 @@ func (g *group) overrides(f *fields) {
 			g.types = append(g.types, t)
 		}
 		o.drop("WeightedCapacity", "nodes count by their size")
-		if r := o.object("InstanceRequirements"); r.value != nil {
-			g.between(r.object("VCpuCount"), "instance-cpu", "Min", "Max", vcpus)
-			g.between(r.object("MemoryMiB"), "instance-memory", "Min", "Max", asMiB)
-			if not := texts(listOf(r.move("ExcludedInstanceTypes", templateSpec+"requirements"))); len(not) > 0 {
-				g.requirements = append(g.requirements, requirement("node.kubernetes.io/instance-type", "NotIn", not...))
-			}
-			r.leave("add a requirement by a label of karpenter.k8s.aws, if there is one")
-		}
+		o.drop("LaunchTemplateSpecification",
+			"instances of one NodePool have one class: make a group of its own for the type, and migrate that")
+		g.attributes(o.object("InstanceRequirements"))
 	}
 	slices.Sort(g.types)
 	g.types = slices.Compact(g.types)
+}
+
+// makers are EC2's names of makers of CPUs whose instances have another one as a label.
+var makers = strings.NewReplacer("amazon-web-services", "aws")
+
+// attributes takes what a group requires of instance types instead of naming them.
+func (g *group) attributes(f *fields) {
+	if f.value == nil {
+		return
+	}
+	const to = templateSpec + "requirements"
+	require := func(label, operator string, values ...string) {
+		g.requirements = append(g.requirements, requirement(label, operator, values...))
+	}
+	g.between(f.object("VCpuCount"), "instance-cpu", "Min", "Max", vcpus)
+	g.between(f.object("MemoryMiB"), "instance-memory", "Min", "Max", asMiB)
+	if not := texts(listOf(f.move("ExcludedInstanceTypes", to))); len(not) > 0 {
+		require(corev1.LabelInstanceTypeStable, "NotIn", not...)
+	}
+	if by := texts(listOf(f.move("CpuManufacturers", to))); len(by) > 0 {
+		for i := range by {
+			by[i] = makers.Replace(by[i])
+		}
+		require(classGroup+"/instance-cpu-manufacturer", "In", by...)
+	}
+	switch burst := text(f.move("BurstablePerformance", to)); burst {
+	case "included":
+	case "required":
+		require(classGroup+"/instance-category", "In", "t")
+	default:
+		if burst == "" {
+			f.note(Added, "BurstablePerformance", to, "EC2 leaves burstable types out unless they are included")
+		}
+		require(classGroup+"/instance-category", "NotIn", "t")
+	}
+	f.leave("add a requirement by a label of karpenter.k8s.aws, if there is one")
 }
 
 // managedFamilies are the families of images by the EKS API's amiType, as far as the name goes.

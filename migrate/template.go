@@ -85,7 +85,10 @@ func (g *group) launch(t *launchTemplate) {
 		g.toPool(f).move("InstanceType", templateSpec+"requirements")
 		g.types = []string{one}
 	}
-	f.taken["InstanceType"] = true
+	if len(g.types)+len(g.requirements) == 0 {
+		g.attributes(g.toPool(f).object("InstanceRequirements"))
+	}
+	f.taken["InstanceType"], f.taken["InstanceRequirements"] = true, true
 	image := text(f.move("ImageId", "spec.amiSelectorTerms"))
 	g.class["amiFamily"] = "Custom"
 	if parameter, ok := strings.CutPrefix(image, "resolve:ssm:"); ok {
