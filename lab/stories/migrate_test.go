@@ -198,6 +198,11 @@ func (c *cluster) migratedWithoutRights() {
 	if code != 0 || !strings.Contains(out, "kind: NodePool") || !strings.Contains(report, "not known") {
 		c.t.Errorf("somebody who may list what is migrated, and no nodes: exit code %d\n%s%s", code, out, report)
 	}
+	out, report, code = c.migrate("", "--from-cluster", "--as", "jane", "--node-role", "nodeless-node", "--apply")
+	if code != 2 || out != "" || !strings.Contains(report, "nothing was applied: ") ||
+		!strings.Contains(report, `cannot get resource "ec2nodeclasses"`) || !strings.Contains(report, "--verb=get,create,patch") {
+		c.t.Errorf("--apply of somebody who may not: exit code %d\n%s%s", code, out, report)
+	}
 }
 
 // allOrNothing applies what cannot all be applied: there is another pool with the name.

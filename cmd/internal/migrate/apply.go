@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,8 +25,12 @@ import (
 // fieldManager owns the fields of what is applied.
 const fieldManager = client.FieldOwner("nodeless-migrate")
 
-// appliedKinds are those that --apply applies. Workloads are not among them: their pods would be restarted.
-var appliedKinds = []string{"NodePool", "EC2NodeClass", "FargateProfile"}
+// appliedKinds are those that --apply applies, with their resources. Workloads are not among them: their pods would be
+// restarted.
+var appliedKinds = map[string]string{
+	"NodePool": "nodepools.karpenter.sh", "EC2NodeClass": "ec2nodeclasses.karpenter.k8s.aws",
+	"FargateProfile": "fargateprofiles.nodeless.sh",
+}
 
 // applied is what became of an object in the cluster.
 type applied struct {
@@ -64,8 +69,14 @@ func applyAll(ctx context.Context, cfg *rest.Config, r *migrate.Result, warnings
 			todo = append(todo, u)
 		}
 	}
+	forbidden := false
 	for _, u := range todo {
-		if _, err := applyOne(ctx, c, u, client.DryRunAll); err != nil {
+		_, err := applyOne(ctx, c, u, client.DryRunAll)
+		switch {
+		case apierrors.IsForbidden(err) && !forbidden:
+			forbidden = true
+			bad = append(bad, err.Error()+"; "+allowed())
+		case err != nil && !apierrors.IsForbidden(err):
 			bad = append(bad, err.Error())
 		}
 	}
@@ -93,7 +104,7 @@ func toApply(o *migrate.Object) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s: %w", o.Title(), err)
 	}
 	switch {
-	case !slices.Contains(appliedKinds, u.GetKind()):
+	case appliedKinds[u.GetKind()] == "":
 		return nil, nil
 	case o.Unfinished():
 		return nil, fmt.Errorf("%s lacks what the input does not say: give --node-role, or fill in the manifests and apply "+
@@ -116,7 +127,7 @@ func applyOne(ctx context.Context, c client.Client, u *unstructured.Unstructured
 	}
 	switch title := u.GetKind() + " " + u.GetName(); {
 	case err != nil:
-		return "", fmt.Errorf("%s: %w", title, remedied(u, err))
+		return "", fmt.Errorf("%s: %w", title, remedied(err))
 	case !there:
 		return "created", nil
 	case was.GetResourceVersion() == u.GetResourceVersion():
@@ -126,7 +137,7 @@ func applyOne(ctx context.Context, c client.Client, u *unstructured.Unstructured
 }
 
 // remedied adds to an error of the API server what to do about it.
-func remedied(u *unstructured.Unstructured, err error) error {
+func remedied(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
 		return errors.New("the cluster has no such kind; install what is missing: nodeless crds | kubectl apply " +
@@ -134,10 +145,16 @@ func remedied(u *unstructured.Unstructured, err error) error {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("there is another one of that name (%w); rename one of the two, or apply the manifests with "+
 			"kubectl", err)
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("not allowed to get and patch %s: %w", u.GroupVersionKind().GroupKind(), err)
 	}
 	return err
+}
+
+// allowed is how an administrator allows it.
+func allowed() string {
+	resources := strings.Join(slices.Sorted(maps.Values(appliedKinds)), ",")
+	return "an administrator allows it: kubectl create clusterrole nodeless-migrate-apply --verb=get,create,patch " +
+		"--resource=" + resources + " && kubectl create clusterrolebinding nodeless-migrate-apply " +
+		"--clusterrole=nodeless-migrate-apply --user=NAME"
 }
 
 func writeApplied(w io.Writer, all []applied) error {
