@@ -42,6 +42,9 @@ func (o *Object) Unfinished() bool {
 // MarshalJSON writes the manifest alone.
 func (o *Object) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
 
+// Workload reports whether the object has pods, which a change of it may restart.
+func (o *Object) Workload() bool { return slices.Contains(workloads, text(o.Value["kind"])) }
+
 // Title names the object: "NodePool default".
 func (o *Object) Title() string {
 	return text(o.Value["kind"]) + " " + text(child(o.Value, "metadata")["name"])

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,12 +23,8 @@ import (
 // fieldManager owns the fields of what is applied.
 const fieldManager = client.FieldOwner("nodeless-migrate")
 
-// appliedKinds are those that --apply applies, with their resources. Workloads are not among them: their pods would be
-// restarted.
-var appliedKinds = map[string]string{
-	"NodePool": "nodepools.karpenter.sh", "EC2NodeClass": "ec2nodeclasses.karpenter.k8s.aws",
-	"FargateProfile": "fargateprofiles.nodeless.sh",
-}
+// appliedResources are those of what --apply applies.
+const appliedResources = "nodepools.karpenter.sh,ec2nodeclasses.karpenter.k8s.aws,fargateprofiles.nodeless.sh"
 
 // applied is what became of an object in the cluster.
 type applied struct {
@@ -104,7 +98,7 @@ func toApply(o *migrate.Object) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%s: %w", o.Title(), err)
 	}
 	switch {
-	case appliedKinds[u.GetKind()] == "":
+	case o.Workload():
 		return nil, nil
 	case o.Unfinished():
 		return nil, fmt.Errorf("%s lacks what the input does not say: give --node-role, or fill in the manifests and apply "+
@@ -151,9 +145,8 @@ func remedied(err error) error {
 
 // allowed is how an administrator allows it.
 func allowed() string {
-	resources := strings.Join(slices.Sorted(maps.Values(appliedKinds)), ",")
 	return "an administrator allows it: kubectl create clusterrole nodeless-migrate-apply --verb=get,create,patch " +
-		"--resource=" + resources + " && kubectl create clusterrolebinding nodeless-migrate-apply " +
+		"--resource=" + appliedResources + " && kubectl create clusterrolebinding nodeless-migrate-apply " +
 		"--clusterrole=nodeless-migrate-apply --user=NAME"
 }
 
