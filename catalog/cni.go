@@ -123,6 +123,10 @@ func (c CNI) PodAddresses(t *Type) int {
 	return c.ENIs(t) * (t.IPv4PerENI - 1)
 }
 
+// Unaddressed returns how many pods of a node of the type would have no address if its kubelet took so many, of which
+// host are on the host network.
+func (c CNI) Unaddressed(t *Type, takes, host int) int { return max(takes-host-c.PodAddresses(t), 0) }
+
 // Holding is what a node takes from its subnet.
 type Holding struct {
 	ENIs      int // interfaces, the first one included; each has an address of its own

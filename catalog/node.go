@@ -121,6 +121,9 @@ func Pods(t *Type, k Kubelet) int64 {
 // guide, "Create a Node Class for Amazon EKS", considerations).
 const AutoModeMaxPods = 110
 
+// HostPods is how many pods on the host network MaxPods counts: aws-node and kube-proxy.
+const HostPods = 2
+
 // MaxPods returns ENIs × (addresses − 1) + 2. Under prefix delegation, which xen lacks, each address is a /28 prefix,
 // and EKS recommends at most 110 pods, or 250 above 30 vCPUs. It is 110 if the interfaces of the type are unknown.
 // Source: amazon-vpc-cni-k8s and the EKS user guide (github.com/aws/amazon-vpc-cni-k8s, README).
@@ -133,13 +136,13 @@ func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 		return 0
 	}
 	if !prefixes || t.Hypervisor == "xen" {
-		return enis*int64(t.IPv4PerENI-1) + 2
+		return enis*int64(t.IPv4PerENI-1) + HostPods
 	}
 	most := int64(110)
 	if t.VCPU > 30 {
 		most = 250
 	}
-	return min(most, enis*int64(t.IPv4PerENI-1)*16+2)
+	return min(most, enis*int64(t.IPv4PerENI-1)*PrefixSize+HostPods)
 }
 
 // KubeReservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, in

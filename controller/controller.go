@@ -27,6 +27,7 @@ import (
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
 	"github.com/nodeless/nodeless/controller/status"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/record/store"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"k8s.io/client-go/tools/record"
@@ -140,7 +141,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
 		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: r.gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
-		Nominate: r.applier.Nominate,
+		Nominate: r.applier.Nominate, Preflight: o.Policy.Preflight == model.Enforce,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
@@ -148,7 +149,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
 		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
-		Overlays: r.gates.NodeOverlay, Clock: o.Clock, Log: o.Log,
+		Overlays: r.gates.NodeOverlay, Preflight: o.Policy.Preflight, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: status: %w", err)

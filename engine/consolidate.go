@@ -95,6 +95,9 @@ func (c *consolidation) unfit(n *model.Node) model.Reason {
 	case left > 0:
 		return model.Reason{Rule: model.RuleTooYoung, Object: p.Name, Detail: left.String(), Until: c.s.Now.Add(left)}
 	}
+	if reason := c.unsettled(model.Underutilized); reason.Rule != "" {
+		return reason
+	}
 	if reason := c.hopeless(n); reason.Rule != "" {
 		return reason
 	}

@@ -52,7 +52,11 @@ type Search struct {
 
 // NewSearch starts a search. Policy.After is ignored.
 func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
-	return &Search{s: s.WithExpected(), policy: policy}
+	s = s.WithExpected()
+	if policy.Preflight == model.Enforce {
+		s = spared(s)
+	}
+	return &Search{s: s, policy: policy}
 }
 
 // From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, surplus

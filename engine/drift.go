@@ -26,6 +26,8 @@ func (r *drift) drift() {
 		case reason.Rule != "":
 		case atOnce(n):
 			r.remove(n, r.cause(n))
+		case r.unsettled(r.cause(n)).Rule != "":
+			reason = r.unsettled(r.cause(n))
 		case r.projected.used[n.Name]:
 			reason = model.Reason{Rule: model.RuleNeeded, Detail: "moving"}
 		case r.policy.After.Underutilized != "" || looked.has(n.Pool, r.driftKey(n)):

@@ -67,7 +67,8 @@ func (c *proposals) nearest(holds *model.Resources) model.Reason {
 	for i := range c.s.Pools {
 		p := &c.s.Pools[i]
 		for t := range p.Types {
-			if p.NotReady != "" || p.Static || !holds.Fits(p.Types[t].Allocatable) {
+			if p.NotReady != "" || p.Static || !holds.Fits(p.Types[t].Allocatable) ||
+				c.policy.Preflight == model.Enforce && p.Types[t].Unaddressed > 0 {
 				continue
 			}
 			for _, o := range p.Types[t].Offerings {

@@ -110,6 +110,8 @@ func (r *static) staticDrift() {
 		case reason.Rule != "":
 		case none[n.Pool].Rule != "":
 			reason = none[n.Pool]
+		case r.unsettled(r.cause(n)).Rule != "":
+			reason = r.unsettled(r.cause(n))
 		case r.left <= 0:
 			r.partial, reason = true, model.Reason{Rule: model.RuleSteps}
 		default:

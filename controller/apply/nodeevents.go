@@ -142,7 +142,8 @@ func keptEvent(why *model.Reason) (event string, pause time.Duration) {
 		return "", 0
 	}
 	switch why.Rule {
-	case model.RuleDoNotDisrupt, model.RuleEvictionBlocked, model.RuleNoHelp, model.RuleUnclear:
+	case model.RuleDoNotDisrupt, model.RuleEvictionBlocked, model.RuleNoHelp, model.RuleUnclear,
+		model.RulePreflight:
 		return "DisruptionBlocked", blockedPause
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleNoPlace, model.RuleNotCheaper, model.RuleMoreNodes,
 		model.RuleSpotToSpot, model.RuleBalanced, model.RulePayback, model.RuleFragile, model.RuleNoPrice,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -24,6 +25,12 @@ type subnets struct {
 	nodes   *nodes
 	byClass map[cloud.ClassRef][]cloud.Subnet
 	cni     *facts.CNI // of all nodes; nil if it is not known what they take
+	host    int        // pods of DaemonSets on the host network of a node, at least those that types count with
+	rolled  int64      // the generation of the VPC CNI's DaemonSet that last ran on all nodes
+	// earlier are what cni was until changed, as long as nodes may hold what it asked for that the cloud's numbers do not
+	// include.
+	earlier []facts.CNI
+	changed time.Time
 }
 
 // SetSubnets says in which subnets a node class launches and how many addresses are free in them. The slice is kept: do
@@ -45,16 +52,24 @@ func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	}
 }
 
-// readCNI reads the configuration of the VPC CNI from its DaemonSet, and reports whether it is another one.
+// readCNI reads the configuration of the VPC CNI from its DaemonSet and counts those on the host network. It reports
+// whether something else came out.
 func (sn *subnets) readCNI() (changed bool) {
-	before := sn.cni
-	sn.cni = nil
+	before, host := sn.cni, sn.host
+	sn.cni, sn.host = nil, 0
 	for _, ds := range sn.objects.daemonSets.live {
 		if c := translate.CNI(ds); c != nil {
 			sn.cni = c
 		}
+		if ds.Spec.Template.Spec.HostNetwork && ds.DeletionTimestamp == nil {
+			sn.host++
+		}
 	}
-	return (before == nil) != (sn.cni == nil) || before != nil && *before != *sn.cni
+	sn.host = max(sn.host, facts.HostPods)
+	if before != nil && sn.cni != nil && *before != *sn.cni {
+		sn.earlier, sn.changed = append(sn.earlier, *before), sn.clock.Now()
+	}
+	return host != sn.host || (before == nil) != (sn.cni == nil) || before != nil && *before != *sn.cni
 }
 
 // idsOf returns the IDs of a class's subnets; nil if they are not known, or not what nodes take of them.
@@ -69,11 +84,13 @@ func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
 	return out
 }
 
-// address returns the types with what their nodes take from the subnets of a class.
+// address returns the types with what their nodes take from the subnets of a class, and with how many of their pods
+// would have no address. Nodes of EKS Auto Mode have a VPC CNI of their own.
 func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
-	if sn.cni == nil || len(sn.byClass[class]) == 0 {
+	if sn.cni == nil {
 		return types
 	}
+	auto, noSubnets := class.Group == eksv1.GroupVersion.Group, len(sn.byClass[class]) == 0
 	type size struct { // what Steps depends on: many types have the same
 		enis, each, most int
 		prefixes, none   bool
@@ -84,6 +101,12 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 	for i := range out {
 		t, ok := facts.Lookup(out[i].Name)
 		if !ok {
+			continue
+		}
+		if !auto {
+			out[i].Unaddressed = int64(sn.cni.Unaddressed(t, int(out[i].Capacity[model.Pods]), sn.host))
+		}
+		if noSubnets {
 			continue
 		}
 		at := size{
@@ -120,6 +143,9 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 			oldest = seen[id].At
 		}
 	}
+	if oldest.After(sn.changed.Add(settling)) {
+		sn.earlier = nil
+	}
 	for _, m := range sn.nodes.ordered {
 		if m.claim != nil && !translate.Terminating(m.claim) && !settledBy(&m.base, oldest) {
 			sn.reserve(m, catalogs, seen, out)
@@ -141,7 +167,7 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 		i, ok := slices.BinarySearchFunc(types, name,
 			func(t model.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
 		if ok {
-			most = max(most, types[i].AddressesFor(pods))
+			most = max(most, sn.takes(&types[i], pods))
 		}
 	}
 	for _, zone := range valuesOf(&m.base, m.base.Zone, model.LabelZone) {
@@ -149,6 +175,18 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 			out[i].Free -= most
 		}
 	}
+}
+
+// takes returns what a young node of a type takes for so many pods. When the VPC CNI is told to keep fewer addresses, a
+// node gives back what it has later than that.
+func (sn *subnets) takes(it *model.InstanceType, pods int64) int64 {
+	most := it.AddressesFor(pods)
+	if t, ok := facts.Lookup(it.Name); ok {
+		for _, c := range sn.earlier {
+			most = max(most, int64(c.Holding(t, int(pods), int(it.Capacity[model.Pods])).Total()))
+		}
+	}
+	return most
 }
 
 // settledBy reports whether numbers of a time include all that a node took for the pods it was launched for.

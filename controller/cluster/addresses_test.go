@@ -134,3 +134,25 @@ func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 		t.Errorf("with a target of two addresses: %v", s.Pools[0].Types[0].Addresses)
 	}
 }
+
+// A node that is told to keep fewer addresses gives them back later: until the cloud's numbers can include that, it
+// counts with what it was launched for.
+func TestAddressesComeBackLaterThanTheTargetsSay(t *testing.T) {
+	w, c := fresh()
+	w.Update(poolOf("p", 1))
+	w.SetCatalog(class, m5Large(), "")
+	w.Update(awsNode(2))
+	w.SetSubnets(class, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}})
+	w.Update(inFlight("5"))
+	free := func(what string, want int64) {
+		t.Helper()
+		if s := w.Snapshot(); len(s.Subnets) != 1 || s.Subnets[0].Free != want {
+			t.Errorf("%s: %+v, want %d free", what, s.Subnets, want)
+		}
+	}
+	free("two interfaces of ten addresses", 80)
+	w.Update(awsNode(4, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "1"}))
+	free("the target has changed, the node has not", 80)
+	w.SetSubnets(class, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: c.Now().Add(settling + time.Second)}})
+	free("it is as the target says: its address and six", 93)
+}

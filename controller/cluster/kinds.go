@@ -37,8 +37,11 @@ var kinds = []kind{
 	}, (*State).deleteClaim),
 	tableOf(&karpv1.NodePool{}, func(s *State) *table[*karpv1.NodePool] { return &s.objects.pools }, poolMatters,
 		(*State).poolChanged),
-	tableOf(&appsv1.DaemonSet{}, func(s *State) *table[*appsv1.DaemonSet] { return &s.objects.daemonSets },
-		otherGeneration, func(s *State, _ *appsv1.DaemonSet) { s.daemonSetsChanged() }),
+	kindOf(&appsv1.DaemonSet{}, (*State).updateDaemonSet, func(s *State, o *appsv1.DaemonSet, now time.Time) {
+		if s.objects.daemonSets.drop(o, now) {
+			s.daemonSetsChanged()
+		}
+	}),
 	tableOf(&corev1.LimitRange{}, func(s *State) *table[*corev1.LimitRange] { return &s.objects.limitRanges }, always,
 		func(s *State, _ *corev1.LimitRange) { s.daemons.changed() }),
 	tableOf(&corev1.Namespace{}, func(s *State) *table[*corev1.Namespace] { return &s.objects.namespaces },

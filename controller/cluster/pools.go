@@ -17,6 +17,7 @@ type catalog struct {
 	given    []model.InstanceType
 	types    []model.InstanceType // with what they take from subnets
 	notReady string
+	stale    bool // the class has changed since: see ClassChanged
 
 	marked  []model.InstanceType // with exhausted offerings marked
 	version int                  // of offerings; 0 = not marked yet
@@ -90,6 +91,9 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			c.marked, c.version = pl.offerings.mark(c.types, now), pl.offerings.version
 			pl.catalogs[class] = c
 		}
+		if notReady == "" && c.stale {
+			notReady = "its node class " + class.Name + " has changed, and what it offers now is not known yet"
+		}
 		if notReady == "" {
 			notReady = pl.failures.backsOff(np, class, now)
 		}
@@ -131,7 +135,7 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
 	old, known := pl.catalogs[class]
-	if known && old.notReady == notReady && sameSlice(old.given, types) {
+	if known && !old.stale && old.notReady == notReady && sameSlice(old.given, types) {
 		return
 	}
 	pl.catalogs[class] = catalog{given: types, types: pl.subnets.address(class, types), notReady: notReady}
@@ -142,7 +146,8 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 // readdress finds out again what types take from subnets.
 func (pl *pools) readdress() {
 	for class, c := range pl.catalogs {
-		pl.catalogs[class] = catalog{given: c.given, types: pl.subnets.address(class, c.given), notReady: c.notReady}
+		c.types, c.marked = pl.subnets.address(class, c.given), nil
+		pl.catalogs[class] = c
 	}
 	pl.overlaid.invalidate()
 }

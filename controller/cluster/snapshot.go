@@ -41,6 +41,7 @@ func (s *State) Snapshot() *model.Snapshot {
 		Expected: expected, Nodes: s.out.nodes,
 		Pools: s.pools.renderPools(s.out.usage, now), Daemons: s.daemons.list,
 		Namespaces: s.objects.renderNamespaces(), Subnets: s.subnets.render(s.pools.catalogs),
+		Unsettled: s.unsettled(),
 	}
 }
 
@@ -77,6 +78,7 @@ func (s *State) renderNodes() []model.Node {
 	for i, m := range s.nodes.ordered {
 		nodes[i] = m.full
 		nodes[i].NominatedUntil = s.nominations.nominees[m.name()]
+		nodes[i].Unaddressed = s.subnets.unaddressed(&nodes[i])
 	}
 	slices.SortFunc(nodes, func(a, b model.Node) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Claim, b.Claim))

@@ -51,6 +51,8 @@ type Options struct {
 	Nominate func(ctx context.Context, claim, node string)
 	// Deleting is called for each NodeClaim whose deletion is requested, with the reason in a word or two; may be nil.
 	Deleting func(claim *karpv1.NodeClaim, why string)
+	// Preflight has no claim launched whose node would have too few addresses for its pods, whenever that was decided.
+	Preflight bool
 	// Gates says which optional parts are on.
 	Gates gates.Gates
 	// Metrics counts what happens; default metrics that are not registered.

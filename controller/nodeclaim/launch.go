@@ -41,6 +41,7 @@ type launcher struct {
 	claims       *workqueue.Queue // reconciles claims after their launch
 	launches     *workqueue.Queue
 	parallel     int
+	preflight    bool
 	annotations  func(*karpv1.NodeClaim) map[string]string
 	refreshClass func(context.Context, cloud.ClassRef)
 
@@ -50,7 +51,7 @@ type launcher struct {
 
 func newLauncher(shared *objects, o Options, outcomes *launchOutcomes, claims *workqueue.Queue) *launcher {
 	return &launcher{
-		objects: shared, cloud: o.Cloud, outcomes: outcomes, claims: claims, parallel: o.Launches,
+		objects: shared, cloud: o.Cloud, outcomes: outcomes, claims: claims, parallel: o.Launches, preflight: o.Preflight,
 		launches:    workqueue.New("launch", o.Clock, o.Log),
 		annotations: o.Annotations, refreshClass: o.RefreshClass, inFlight: map[string]bool{},
 	}
@@ -105,6 +106,9 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 		karpv1.ConditionTypeLaunched) {
 		return 0, err
 	}
+	if wait, held, err := l.held(ctx, claim); held || err != nil {
+		return wait, err
+	}
 	before := l.state.claims.update(claim.UID, func(s *claimState) { s.attempted = true }).mayHaveInstance
 	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
@@ -136,6 +140,24 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 		return 0, l.outcomes.unknown(ctx, claim, launchFailed, err)
 	}
 	return 0, l.writeLaunched(ctx, claim, got.Instance)
+}
+
+// held reports whether a claim is not launched now, because what its class offers has changed since it was decided on
+// and is not known yet, or because its node would have too few addresses: then it is deleted, and decided on anew.
+func (l *launcher) held(ctx context.Context, claim *karpv1.NodeClaim) (wait time.Duration, held bool, err error) {
+	if !l.preflight || l.state.claims.get(claim.UID).attempted {
+		return 0, false, nil
+	}
+	switch unknown, fails := l.cluster.Preflight(claim); {
+	case unknown:
+		return classRetry, true, nil
+	case !fails:
+		return 0, false, nil
+	}
+	l.noInstance(claim)
+	l.recorder.Event(claim, corev1.EventTypeWarning, "PodsWithoutAddress", "its node would take more pods than it has "+
+		"addresses for, since its class or the VPC CNI has changed (--preflight=enforce)")
+	return 0, true, l.deleteClaim(ctx, claim, "preflight")
 }
 
 // noInstance remembers that the cloud gave nothing for a claim: its deletion need not look for an instance.

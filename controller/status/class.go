@@ -22,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
@@ -57,6 +58,9 @@ func newClassReconciler(o *Options, pools *workqueue.Queue) *classReconciler {
 
 // changed has a class and its pools reconciled.
 func (k *classReconciler) changed(ref cloud.ClassRef) {
+	if o := k.o.Classes.object(ref); o != nil && k.o.Preflight == model.Enforce && k.isOther(ref, o) {
+		k.o.Cluster.ClassChanged(ref)
+	}
 	k.queue.Add(keyOf(ref))
 	k.touchPools(ref)
 }
@@ -158,6 +162,14 @@ func (k *classReconciler) isOld(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) b
 	r, ok := k.resolved[ref]
 	return !ok || r.uid != class.UID || r.generation != class.Generation || r.ready != (notReady(class) == "") ||
 		!k.o.Clock.Now().Before(r.until)
+}
+
+// isOther reports whether a class has another spec than when the cloud was asked what it stands for.
+func (k *classReconciler) isOther(ref cloud.ClassRef, object client.Object) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r, ok := k.resolved[ref]
+	return ok && (r.uid != object.GetUID() || r.generation != object.GetGeneration())
 }
 
 // oldIn is how long what is known of a class counts, at most Refresh.

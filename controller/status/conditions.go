@@ -8,6 +8,7 @@ import (
 
 	opstatus "github.com/awslabs/operatorpkg/status"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
@@ -15,6 +16,10 @@ import (
 // ConditionAnnotationsValid says of a NodePool with annotations of ours whether they can be read. While they cannot,
 // nothing of the pool is disrupted; launches go on, so the pool's readiness does not depend on it.
 const ConditionAnnotationsValid = "NodelessAnnotationsValid"
+
+// ConditionPreflightPassed is False on a NodePool some of whose nodes would take more pods than they have addresses
+// for; otherwise it is absent. Readiness does not depend on it.
+const ConditionPreflightPassed = "NodelessPreflightPassed"
 
 // clearCondition removes a condition. There is an error only for conditions on which readiness depends.
 func clearCondition(pool *karpv1.NodePool, kind string) {
@@ -54,6 +59,25 @@ func (p *poolReconciler) judgeKeys(pool *karpv1.NodePool) {
 		return
 	}
 	p.setFalse(pool, translate.ConditionRequirementsKnown, "UnknownRequirementKeys", strings.Join(unknown, "; "))
+}
+
+// judgePreflight sets the condition ConditionPreflightPassed.
+func (p *poolReconciler) judgePreflight(pool *karpv1.NodePool) {
+	found := ""
+	if p.o.Preflight != model.Unchecked {
+		found = p.o.Cluster.Unaddressed(pool.Name)
+	}
+	if found == "" {
+		clearCondition(pool, ConditionPreflightPassed)
+		return
+	}
+	what := "these stay ContainerCreating (failed to assign an IP address to container); --preflight=enforce launches " +
+		"no such node"
+	if p.o.Preflight == model.Enforce {
+		what = "none is launched, and nodes that have drifted stay until others can take their pods (--preflight=enforce)"
+	}
+	p.setFalse(pool, ConditionPreflightPassed, "PodsWithoutAddress", found+"; "+what+". Let DaemonSet "+
+		"kube-system/aws-node give more (ENABLE_PREFIX_DELEGATION), or lower spec.kubelet.maxPods of the node class")
 }
 
 // judgeLaunches says on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.

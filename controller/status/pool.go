@@ -68,6 +68,7 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 	p.judgeKeys(pool)
 	p.judgeHealth(pool)
 	p.judgeLaunches(pool)
+	p.judgePreflight(pool)
 	p.sum(pool)
 	changed, err := p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
 	if changed {

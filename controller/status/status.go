@@ -9,12 +9,15 @@ import (
 	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/engine/model"
@@ -51,6 +54,8 @@ type Options struct {
 	ClassHash func(*ec2v1.EC2NodeClass) string
 	// OnClass is called for each class that changed; may be nil.
 	OnClass func(cloud.ClassRef)
+	// Preflight says whether pools are told that nodes would take more pods than they have addresses for.
+	Preflight model.Preflight
 	// Overlays has the conditions of NodeOverlays maintained.
 	Overlays bool
 	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
@@ -90,7 +95,10 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		changed func(client.Object)
 	}
 	watches := []watch{
-		{&karpv1.NodePool{}, c.poolChanged}, {&karpv1.NodeClaim{}, c.claimChanged}, {&corev1.Node{}, c.nodeChanged},
+		{&karpv1.NodePool{}, c.poolChanged},
+		{&karpv1.NodeClaim{}, c.claimChanged},
+		{&corev1.Node{}, c.nodeChanged},
+		{&appsv1.DaemonSet{}, c.daemonSetChanged},
 	}
 	for kind, h := range o.Classes.handles {
 		watches = append(watches, watch{h.empty(), func(object client.Object) {
@@ -166,6 +174,16 @@ func (c *Controller) claimChanged(o client.Object) {
 func (c *Controller) nodeChanged(o client.Object) {
 	if pool := o.GetLabels()[karpv1.NodePoolLabelKey]; pool != "" {
 		c.pools.queue.After(pool, time.Second)
+	}
+}
+
+// daemonSetChanged has the pools told how many addresses nodes have when the VPC CNI's DaemonSet changes.
+func (c *Controller) daemonSetChanged(o client.Object) {
+	if o.GetNamespace() != metav1.NamespaceSystem || o.GetName() != facts.CNIContainer {
+		return
+	}
+	for _, pool := range c.pools.o.Cluster.NodePools() {
+		c.pools.queue.After(pool.Name, time.Second) // the cluster state may hear of it later
 	}
 }
 

@@ -52,3 +52,19 @@ func (j *judge) addresses(launches []model.Launch) {
 		}
 	}
 }
+
+// addressed: under Enforce no node is launched that would take more pods than it has addresses for.
+func (j *judge) addressed(launches []model.Launch) {
+	if j.policy.Preflight != model.Enforce {
+		return
+	}
+	for i := range launches {
+		l := &launches[i]
+		for _, name := range l.Types {
+			if c := j.pools[l.Pool]; c != nil && c.kind(name) != nil && c.kind(name).Unaddressed > 0 {
+				j.fail("preflight", "launch "+l.ID, "may be %s, where %d pods would have no address", name,
+					c.kind(name).Unaddressed)
+			}
+		}
+	}
+}

@@ -38,6 +38,7 @@ func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	launches{j}.all()
 	j.limits()
 	j.addresses(plan.Launches)
+	j.addressed(plan.Launches)
 	j.lowerBound()
 	d := newDisruption(j)
 	d.removals()

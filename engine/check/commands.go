@@ -45,6 +45,10 @@ func (j *disruption) command(c *model.Command) {
 	}
 	j.helps(c)
 	j.addresses(c.Launches)
+	j.addressed(c.Launches)
+	if j.policy.Preflight == model.Enforce && j.s.Unsettled != "" && c.Method != model.CrowdedOut {
+		j.fail("preflight", object, "moves pods although %s", j.s.Unsettled)
+	}
 }
 
 // victim judges a node that a command removes, and returns what its removal costs.

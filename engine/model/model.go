@@ -42,6 +42,8 @@ type Snapshot struct {
 	Daemons    []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces []Namespace // by Name
 	Subnets    []Subnet    `json:",omitempty"` // by ID; those of no pool limit nothing
+	// Unsettled says why no pods are moved under Enforce, such as that the VPC CNI rolls; "" if they may be.
+	Unsettled string `json:",omitempty"`
 }
 
 // Pool returns the pool with the name, nil if there is none.
@@ -167,6 +169,7 @@ type Node struct {
 	// waits for none of them then (karpenter.sh/v1: the "eventual" disruption class).
 	Deadline     bool
 	AttachLimits []AttachLimit // of CSINode, by Driver
+	Unaddressed  int64         `json:",omitempty"` // see InstanceType
 }
 
 // Free returns what pods can still request.
@@ -227,6 +230,8 @@ type InstanceType struct {
 	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
 	// Addresses are what a node takes from its subnet by its pods, ascending; nil = not known, which limits nothing.
 	Addresses []AddressStep `json:",omitempty"`
+	// Unaddressed is how many of a node's pods would have no address: if any, it is not launched under Enforce.
+	Unaddressed int64 `json:",omitempty"`
 }
 
 // Offering is a type in a zone on a capacity type, at a price.

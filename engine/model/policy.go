@@ -28,6 +28,16 @@ const (
 	BestEffort MinValues = "BestEffort" // for pods that would get nothing they are lowered to what is available
 )
 
+// Preflight says what follows from InstanceType.Unaddressed and Snapshot.Unsettled.
+type Preflight string
+
+// The treatments of what a preflight finds.
+const (
+	Unchecked Preflight = ""        // nothing
+	Warn      Preflight = "Warn"    // the controller warns, the engine decides as if nothing were wrong
+	Enforce   Preflight = "Enforce" // such nodes are not launched, and no pods are moved
+)
+
 // The prices of users who set none. They are estimates of what the things are worth, not fitted to any workload.
 const (
 	// DefaultWaitPrice is $0.60 per pod-hour, a cent a minute. What a pod of 1 vCPU and 4 GiB runs on costs $0.05 an hour
@@ -45,7 +55,9 @@ const (
 
 // Defaults returns the policy of users who choose nothing.
 func Defaults() Policy {
-	return Policy{WaitPrice: DefaultWaitPrice, MovePrice: DefaultMovePrice, PreferencePrice: DefaultPreferencePrice}
+	return Policy{
+		WaitPrice: DefaultWaitPrice, MovePrice: DefaultMovePrice, PreferencePrice: DefaultPreferencePrice, Preflight: Warn,
+	}
 }
 
 // Policy holds what is a matter of choice rather than correctness. In its zero value, fees, waiting, moves and
@@ -74,6 +86,7 @@ type Policy struct {
 	// MovePrice is what it costs to evict a pod of EvictionCost 1000, once; 0 = nothing. A command has to pay it back, and
 	// what is paid twice during the Handover, within the time for which the pods can be expected to run: see Remaining.
 	MovePrice Price
+	Preflight Preflight
 	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =
 	// none. After is where it begins: see Plan.After.
 	MaxWhatIfs int

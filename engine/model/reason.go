@@ -17,6 +17,7 @@ const (
 	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
 	RuleCapacity     Rule = "Capacity"    // no offering that fits has capacity at the moment
 	RuleAddresses    Rule = "Addresses"   // no subnet has the addresses that a node would take
+	RulePreflight    Rule = "Preflight"   // a node has too few addresses for its pods, or pods are not moved now
 	RuleMinValues    Rule = "MinValues"
 	RuleAffinity     Rule = "PodAffinity"
 	RuleAntiAffinity Rule = "PodAntiAffinity" // the pod's own, or that of a running pod

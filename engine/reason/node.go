@@ -123,6 +123,8 @@ func protected(r model.Reason) string {
 			return "it has the room for pods that have to move"
 		}
 		return "it has the room for pending pods"
+	case model.RulePreflight:
+		return "no pods are moved now (--preflight=enforce): " + r.Detail
 	case model.RuleNotInitialized:
 		return "it is not initialized yet"
 	case model.RuleStatic:

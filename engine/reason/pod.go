@@ -76,6 +76,8 @@ func verdict(v model.PoolVerdict) string {
 		return fmt.Sprintf("all offerings that fit are out of capacity (such as %s)", v.Object)
 	case model.RuleAddresses:
 		return addresses(v, pool)
+	case model.RulePreflight:
+		return unaddressed(v)
 	case model.RuleMinValues:
 		return fmt.Sprintf("minValues %s of %s cannot be met (left: %s)", v.Detail, v.Object, or(v.Best, "fewer"))
 	case model.RuleSteps:
@@ -121,6 +123,15 @@ func addresses(v model.PoolVerdict, pool string) string {
 	return fmt.Sprintf("a node of %s takes at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
 		"%s free; add subnets to its EC2NodeClass, or lower the warm targets of DaemonSet kube-system/aws-node",
 		pool, or(v.Detail, "2"), or(v.BestOf, "any type"), or(v.Object, "its zones"), or(v.Best, "0"))
+}
+
+// unaddressed is the sentence of a pool whose nodes would have too few addresses: BestOf is the type that comes
+// nearest, Best how many pods it takes, Detail how many of them would have no address.
+func unaddressed(v model.PoolVerdict) string {
+	return fmt.Sprintf("a node of %s would take %s and have no address for %s of them, so none is launched "+
+		"(--preflight=enforce); let DaemonSet kube-system/aws-node give more (ENABLE_PREFIX_DELEGATION), or lower "+
+		"spec.kubelet.maxPods of the node class", or(v.BestOf, "any type"), plural(or(v.Best, "more"), "pod"),
+		or(v.Detail, "some"))
 }
 
 func limit(v model.PoolVerdict, pool string) string {

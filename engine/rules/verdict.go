@@ -44,9 +44,9 @@ func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.Pool
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
-		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RuleAddresses,
-		model.RuleMinValues, model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity, model.RuleAntiAffinity,
-		model.RuleSpread, model.RuleSteps,
+		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RulePreflight,
+		model.RuleAddresses, model.RuleMinValues, model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity,
+		model.RuleAntiAffinity, model.RuleSpread, model.RuleSteps,
 	}, r)
 }
 
@@ -90,9 +90,12 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 		return
 	}
 	before = left
-	inStock := func(t int) bool { return v.has(t, &o, func(f *Offer) bool { return f.Available || f.Dry }) }
+	inStock := func(t int) bool { return v.has(t, &o, (*Offer).InStock) }
 	if !step(model.RuleCapacity, filter(left, inStock)) {
 		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
+		return
+	}
+	if v.Enforced && !step(model.RulePreflight, v.addressed(left, out)) {
 		return
 	}
 	if v.zoneFree != nil {

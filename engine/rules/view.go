@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"math"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -17,6 +16,7 @@ type Offer struct {
 	Real           model.Price // actual price
 	Available      bool
 	Dry            bool // it is not available because no subnet of its zone has the addresses: see ApplySubnets
+	Refused        bool // it is not available because its nodes would have too few addresses: see ApplyPreflight
 }
 
 // DaemonPorts are the host ports that a daemon occupies on nodes of some types.
@@ -38,6 +38,7 @@ type View struct {
 	MinValues    []model.Requirement
 	DaemonPorts  []DaemonPorts
 	BestEffort   bool // minValues may be relaxed: see ApplyPolicy
+	Enforced     bool // see ApplyPreflight
 
 	typeKeys map[string]bool
 	blamed   *blamed // cache of blamePool
@@ -73,6 +74,9 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 // says.
 func (v *View) ApplyPolicy(policy *model.Policy) {
 	v.BestEffort = policy.MinValues == model.BestEffort
+	if policy.Preflight == model.Enforce {
+		v.ApplyPreflight()
+	}
 	if policy.NodeFee <= 0 {
 		return
 	}
@@ -182,62 +186,4 @@ func (v *View) Candidate(t int, o *Offer) model.Candidate {
 	return model.Candidate{Price: o.Real, OfferingKey: model.OfferingKey{
 		Type: v.Pool.Types[t].Name, Zone: v.Zones[o.Zone], CapacityType: v.Capacities[o.Capacity],
 	}}
-}
-
-// Headroom is what a pool's limits still allow.
-type Headroom struct {
-	Left  model.Resources // meaningful only where Limits.Set
-	Nodes int64
-}
-
-// Headroom returns what the pool may launch before anything is planned.
-func (v *View) Headroom() Headroom {
-	r := Headroom{Left: v.Pool.Limits.Max.Minus(v.Pool.Usage), Nodes: math.MaxInt64}
-	if v.Pool.Limits.NodesSet {
-		r.Nodes = v.Pool.Limits.Nodes - max(v.Pool.NodeCount, 0)
-	}
-	return r
-}
-
-// Allows reports whether one more node of this capacity stays within the limits.
-func (r Headroom) Allows(l *model.Limits, capacity *model.Resources) bool {
-	return r.Nodes > 0 && overLimit(&r, l, capacity) < 0
-}
-
-// overLimit returns the first limited resource of which the capacity exceeds the headroom, or -1. A resource used
-// beyond its limit excludes only nodes that have it.
-func overLimit(r *Headroom, l *model.Limits, capacity *model.Resources) int {
-	for i, set := range l.Set {
-		if set && capacity[i] > 0 && capacity[i] > r.Left[i] {
-			return i
-		}
-	}
-	return -1
-}
-
-// Minus returns the headroom left by a launch that may become as large as this.
-func (r Headroom) Minus(largest model.Resources) Headroom {
-	r.Left = r.Left.Minus(largest.NonNegative())
-	r.Nodes--
-	return r
-}
-
-// Plus returns the headroom without such a launch.
-func (r Headroom) Plus(largest model.Resources) Headroom {
-	r.Left = r.Left.Plus(largest.NonNegative())
-	r.Nodes++
-	return r
-}
-
-// Limited reports whether the limits name any resource, so that larger alternatives cost headroom.
-func Limited(l *model.Limits) bool { return l.Set != [model.MaxResources]bool{} }
-
-// NoLarger reports whether capacity uses no more of the limited resources than chosen.
-func NoLarger(l *model.Limits, capacity, chosen *model.Resources) bool {
-	for i, set := range l.Set {
-		if set && capacity[i] > chosen[i] {
-			return false
-		}
-	}
-	return true
 }

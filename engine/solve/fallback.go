@@ -88,7 +88,7 @@ func (p *problem) doubtful() bool {
 	return slices.ContainsFunc(waiting, func(g *group) bool {
 		switch (explainer{p}).nearestRule(g) {
 		case model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleResource, model.RuleCapacity,
-			model.RuleAddresses, model.RuleCatalog:
+			model.RulePreflight, model.RuleAddresses, model.RuleCatalog:
 			return false
 		}
 		return len(p.views) > 0

@@ -112,7 +112,7 @@ func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bo
 				continue
 			}
 			for i := range v.Offers[t] {
-				if f := &v.Offers[t][i]; (f.Available || f.Dry) && o.Has(f) {
+				if f := &v.Offers[t][i]; f.InStock() && !f.Refused && o.Has(f) {
 					types.Set(t)
 					zones.Set(f.Zone)
 					enough = enough || p.addresses.holds(view, f.Zone, t, g.request[model.Pods])

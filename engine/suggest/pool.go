@@ -92,7 +92,7 @@ func (c *search) wait() model.Change {
 		for t, offers := range v.Offers {
 			stocked.Offers[t] = slices.Clone(offers)
 			for o := range offers {
-				stocked.Offers[t][o].Available = !offers[o].Dry
+				stocked.Offers[t][o].Available = !offers[o].Dry && !offers[o].Refused
 			}
 		}
 		if !c.fits(c.shape, &stocked, c.rooms[i], false) {
@@ -111,7 +111,7 @@ func (c *search) wait() model.Change {
 
 // outOfStock reports whether some of a type's offers are unavailable.
 func outOfStock(offers []rules.Offer) bool {
-	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.Available && !o.Dry })
+	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.InStock() })
 }
 
 // fewerValues lowers one minValues of a pool to what can be met.
@@ -151,7 +151,7 @@ func (c *search) widenPool() model.Change {
 			pool := *v.Pool
 			pool.Requirements = pool.Requirements.Without(r.Key)
 			value, ok := "", false
-			if wide := viewOf(c.s, &pool); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
+			if wide := c.viewOf(&pool); wide.OfTypes(r.Key) || r.Key == model.LabelZone ||
 				r.Key == model.LabelCapacityType {
 				value, ok = nearestValue(wide, c.candidates(c.shape, wide, c.rooms[i]), r)
 			}
@@ -164,7 +164,7 @@ func (c *search) widenPool() model.Change {
 			}
 			more.MinValues = r.MinValues
 			pool.Requirements = pool.Requirements.And(model.Requirements{more})
-			if c.fits(c.shape, viewOf(c.s, &pool), c.rooms[i], false) {
+			if c.fits(c.shape, c.viewOf(&pool), c.rooms[i], false) {
 				return model.Change{
 					Rule: model.RuleRequirement, Object: "requirement " + r.Key, Pool: pool.Name,
 					From: valuesText(r), To: value,

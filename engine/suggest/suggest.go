@@ -84,10 +84,19 @@ func newSearch(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms
 	return &search{s: s, shape: shape, views: views, rooms: rooms, reason: reason}
 }
 
-// viewOf prepares a pool, or a changed copy of one.
+// viewOf prepares a pool.
 func viewOf(s *model.Snapshot, p *model.Pool) *rules.View {
 	v := rules.NewView(p, s.Daemons)
 	v.ApplySubnets(s.Subnets)
+	return v
+}
+
+// viewOf prepares a changed copy of a pool for the policy of the others.
+func (c *search) viewOf(p *model.Pool) *rules.View {
+	v := viewOf(c.s, p)
+	if c.views[0].Enforced {
+		v.ApplyPreflight()
+	}
 	return v
 }
 

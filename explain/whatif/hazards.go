@@ -71,8 +71,8 @@ func withoutAddress(was, then *facts) []Hazard {
 		}
 		g := group{typ: n.typ, takes: then.takesThen(n), host: n.host}
 		g.now, g.next = was.cni.PodAddresses(t), then.cni.PodAddresses(t)
-		g.hang = max(g.takes-g.host-g.now, g.takes-g.host-g.next)
-		if g.hang > max(n.takes-n.host-g.now, 0) {
+		g.hang = max(was.cni.Unaddressed(t, g.takes, n.host), then.cni.Unaddressed(t, g.takes, n.host))
+		if g.hang > was.cni.Unaddressed(t, n.takes, n.host) {
 			nodes[g]++
 		}
 	}

@@ -82,6 +82,7 @@ var clears = map[model.Rule]string{
 	model.RuleCapacity:        "when the cloud has capacity again",
 	model.RuleNoPrice:         "when the price of its type is known",
 	model.RuleNeeded:          "when these pods are bound",
+	model.RulePreflight:       "when that is over",
 }
 
 // budget says which budget keeps a node, and how much of it is used.

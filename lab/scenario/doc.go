@@ -12,6 +12,8 @@
 //	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1
 //	     out, c spot 0.04 out=45s)
 //	     attach(ebs=25) only(general)            # only these pools have this type
+//	     addresses(5=12, 15=18) unaddressed=93   # what a node takes of its subnet; pods that would have no address
+//	unsettled "why no pods should be moved"      # counts with preflight=enforce
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3
@@ -27,6 +29,7 @@
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting
 //	     cordoned do-not-disrupt
+//	     unaddressed=93
 //	     unmanaged deadline expires=2h lacks(kube-system/agent=5m) nominated=5s command=… runs(web-1 as web, proxy
 //	     daemon, job terminal, db do-not-disrupt,
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000,
@@ -34,6 +37,7 @@
 //	policy max-types=3 max-steps=100 solver=first-fit preferences=respect preference-price=0.01 node-fee=0.02
 //
 //	     min-values=best-effort cutoff=0 spot-to-spot
+//	     preflight=enforce
 //	     wait-price=0.6 move-price=0.001 max-what-ifs=20 after=n7
 //	     after-drifted=general=2026-01-02T03:04:05Z/n7
 //

@@ -33,7 +33,7 @@ func lifeFields(now time.Time, n *model.Node) []field {
 		word("deleting", &n.Deleting),
 		word("cordoned", &n.Cordoned),
 		word("do-not-disrupt", &n.DoNotDisrupt),
-		text("drifted", &n.Drifted),
+		text("drifted", &n.Drifted), number("unaddressed", &n.Unaddressed),
 	}
 }
 

@@ -17,6 +17,8 @@ func policyFields(p *model.Policy) []field {
 		money("move-price", &p.MovePrice),
 		word("spot-to-spot", &p.SpotToSpot),
 		number("max-what-ifs", &p.MaxWhatIfs),
+		choice("preflight", &p.Preflight, []string{"off", "warn", "enforce"},
+			[]model.Preflight{model.Unchecked, model.Warn, model.Enforce}),
 		text("after", &p.After.Underutilized),
 		text("after-drifted", &p.After.Drifted),
 	}

@@ -15,7 +15,7 @@ var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
 var kinds = []string{
 	"now", "resource", "namespace", "subnet", "type", "shape", "pods", "pod", "pool", "daemon",
-	"node", "policy",
+	"node", "policy", "unsettled",
 }
 
 // Parse reads a cluster and a policy from text. The snapshot is in canonical order. Errors name the line and the
@@ -91,6 +91,9 @@ func (p *parser) declare(kind string, l *line) {
 		p.addNode(l)
 	case "policy":
 		p.addPolicy(l)
+	case "unsettled":
+		p.once(l, kind, "")
+		p.s.Unsettled = l.name()
 	}
 }
 

@@ -26,6 +26,7 @@ func (p *parser) addType(l *line) {
 	}
 	t.AttachLimits = l.attachLimits()
 	t.Addresses = l.addresses()
+	l.fields(2, number("unaddressed", &t.Unaddressed))
 	for _, item := range lists(l.group("offers")) {
 		o, err := p.offer(item)
 		if err != nil {

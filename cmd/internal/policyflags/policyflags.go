@@ -20,6 +20,7 @@ type Flags struct {
 	PreferencePolicy string  // Priced, Respect or Ignore; Karpenter knows the last two
 	MinValuesPolicy  string  // Strict or BestEffort
 	PreferencePrice  float64 // dollars per hour for a preference of weight 100, when Priced
+	Preflight        string  // off, warn or enforce
 	Prices
 	PriorityCutoff int32 // noCutoff = none
 	featureGates   string
@@ -76,6 +77,10 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 	f.Int32Var(&c.PriorityCutoff, "priority-cutoff", noCutoff,
 		"pods of lower priority may use existing nodes, but no node is launched for them")
 	f.Lookup("priority-cutoff").DefValue = "none"
+	f.StringVar(&c.Preflight, "preflight", "warn",
+		"what happens when nodes would take more pods than the VPC CNI gives them addresses for: off = nothing, warn = the "+
+			"NodePool says so, enforce = they are not launched; no pods are moved either while the VPC CNI rolls or critical "+
+			"pods wait, and new nodes keep two slots free")
 	f.StringVar(&c.scheduler, "scheduler-config", "",
 		"configuration of the cluster's kube-scheduler, or the file that has it: a KubeSchedulerConfiguration, or "+
 			"podTopologySpread.defaultConstraints as Karpenter takes it. Pods of its profiles get nodes, by its default "+
@@ -143,6 +148,16 @@ func (c *Flags) policy() (p model.Policy, err error) {
 		p.MinValues = model.BestEffort
 	default:
 		return p, fmt.Errorf("--min-values-policy %q: use Strict or BestEffort", c.MinValuesPolicy)
+	}
+	switch strings.ToLower(c.Preflight) {
+	case "", "off":
+		p.Preflight = model.Unchecked
+	case "warn":
+		p.Preflight = model.Warn
+	case "enforce":
+		p.Preflight = model.Enforce
+	default:
+		return p, fmt.Errorf("--preflight %q: use off, warn or enforce", c.Preflight)
 	}
 	if p.PreferencePrice, err = price("preference-price", "dollars per hour", c.PreferencePrice); err != nil {
 		return p, err

@@ -33,6 +33,8 @@ func TestFlagsBecomeAPolicy(t *testing.T) {
 			"",
 		},
 		{Flags{MinValuesPolicy: "BestEffort", PriorityCutoff: noCutoff}, model.Policy{MinValues: model.BestEffort}, ""},
+		{Flags{Preflight: "Enforce", PriorityCutoff: noCutoff}, model.Policy{Preflight: model.Enforce}, ""},
+		{Flags{Preflight: "strict"}, model.Policy{}, "--preflight"},
 		{Flags{MinValuesPolicy: "Loose"}, model.Policy{}, "--min-values-policy"},
 		{Flags{PreferencePolicy: "Sometimes"}, model.Policy{}, "--preference-policy"},
 		{Flags{Prices: Prices{NodeFee: math.NaN()}}, model.Policy{}, "--node-fee"},

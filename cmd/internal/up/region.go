@@ -27,7 +27,7 @@ func (l *local) startRegion(run, start context.Context) error {
 	}
 	r, err := region.Open(region.Config{
 		Name: l.o.region, Offers: offers, Dir: filepath.Join(l.o.DataDir, "region"), Seed: l.o.seed, Clock: clock.Real{},
-		Boot: region.BootTime{Median: l.o.bootTime},
+		Boot: region.BootTime{Median: l.o.bootTime}, SubnetBits: l.o.subnetBits,
 	})
 	if err != nil {
 		return err

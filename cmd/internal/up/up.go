@@ -34,6 +34,7 @@ type upOptions struct {
 	region                string
 	bootTime              time.Duration
 	seed                  uint64
+	subnetBits            int
 	demo                  bool
 	addons                bool
 	clusterAddons         bool
@@ -130,6 +131,8 @@ func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.bootTime, "boot-time", 5*time.Second,
 		"median time from launch to a registered node; nodes vary around it")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the region's random events: capacity, spot prices, boot times")
+	f.IntVar(&o.subnetBits, "subnet-bits", 16,
+		"prefix length of the subnet in each zone, 16 to 28: 16 has 65,531 addresses, 22 has 1,019")
 	f.BoolVar(&o.demo, "demo", false, "apply the example Deployment of 100 pods and show what happens")
 	f.BoolVar(&o.addons, "addons", true,
 		"install EKS's add-ons: DaemonSets aws-node and kube-proxy, Deployment coredns, which needs a node "+
@@ -186,6 +189,9 @@ func (o *upOptions) validate() error {
 	}
 	if o.bootTime < 0 || o.bootTime > time.Hour {
 		return fmt.Errorf("--boot-time %s: give a time between 0s and 1h", o.bootTime)
+	}
+	if o.subnetBits < 16 || o.subnetBits > 28 {
+		return fmt.Errorf("--subnet-bits %d: a VPC takes subnets from /16 to /28", o.subnetBits)
 	}
 	if o.page != "" {
 		if err := web.Check(o.page); err != nil {

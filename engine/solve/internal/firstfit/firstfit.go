@@ -345,8 +345,8 @@ func (p *Packer) toNew(v *variant) Placement {
 // rulesByProgress are the rules in the order in which a pod meets them on its way to a new node.
 var rulesByProgress = []model.Rule{
 	model.RuleNoPool, model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleLimit, model.RuleResource,
-	model.RuleVolumeLimit, model.RuleHostPort, model.RuleCapacity, model.RuleAddresses,
-	model.RuleMinValues, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
+	model.RuleVolumeLimit, model.RuleHostPort, model.RuleCapacity, model.RulePreflight,
+	model.RuleAddresses, model.RuleMinValues, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
 }
 
 // nearer returns the rule that is met later on the way to a node.

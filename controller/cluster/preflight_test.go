@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// m5LargeOf offers m5.large, whose three interfaces have 27 addresses for pods, with another limit of pods.
+func m5LargeOf(pods int64) []model.InstanceType {
+	t := m5Large()
+	t[0].Capacity[model.Pods] = pods
+	return t
+}
+
+// A node takes pods on the host network beside those that have addresses of its own: two by the formula of the limit,
+// more where more DaemonSets are on it. What the VPC CNI gives follows its environment.
+func TestTypesSayHowManyPodsHaveNoAddress(t *testing.T) {
+	w, _ := fresh()
+	w.Update(poolOf("p", 1))
+	w.Update(awsNode(2))
+	version := 3
+	want := func(what string, pods, short int64) {
+		t.Helper()
+		w.SetCatalog(class, m5LargeOf(pods), "")
+		if got := w.Snapshot().Pools[0].Types[0].Unaddressed; got != short {
+			t.Errorf("%s: %d pods, %d of them without an address, want %d", what, pods, got, short)
+		}
+		if text := w.Unaddressed("p"); (text != "") != (short > 0) {
+			t.Errorf("%s: the pool says %q", what, text)
+		}
+		version++
+	}
+	want("the limit by the interfaces", 29, 0)
+	want("a higher limit", 110, 81)
+	for _, name := range []string{"a", "b", "c"} {
+		ds := &appsv1.DaemonSet{ObjectMeta: meta(name, version)}
+		ds.Spec.Template.Spec.HostNetwork = true
+		w.Update(ds)
+	}
+	want("three DaemonSets on the host network", 110, 80)
+	w.Update(awsNode(version+1, corev1.EnvVar{Name: "MAX_ENI", Value: "2"}))
+	want("two interfaces", 29, 8)
+	w.Update(awsNode(version+1, corev1.EnvVar{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}))
+	want("prefixes", 110, 0)
+
+	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "default"}
+	w.Update(awsNode(version + 2))
+	w.SetCatalog(auto, m5LargeOf(110), "")
+	if got := w.pools.catalogs[auto].types[0].Unaddressed; got != 0 {
+		t.Errorf("a node of EKS Auto Mode, whose VPC CNI is its own: %d without an address", got)
+	}
+}
+
+// rolledTo is the VPC CNI's DaemonSet of a generation on two nodes.
+func rolledTo(version, generation int, updated, ready int32) *appsv1.DaemonSet {
+	ds := awsNode(version)
+	ds.Generation = int64(generation)
+	ds.Status = appsv1.DaemonSetStatus{
+		ObservedGeneration: int64(generation), DesiredNumberScheduled: 2, UpdatedNumberScheduled: updated, NumberReady: ready,
+	}
+	return ds
+}
+
+// While the VPC CNI rolls, pods should not be moved. Once it has rolled, a node that comes later, or whose pod of it is
+// not ready any more, changes nothing; and a node that is not ready does not hold up the rollout.
+func TestARolloutOfTheCNIHoldsUpMoves(t *testing.T) {
+	w, _ := fresh()
+	a, b := nodeOf("a", 1), nodeOf("b", 1)
+	w.Update(a)
+	w.Update(b)
+	want := func(what, text string, ds *appsv1.DaemonSet) {
+		t.Helper()
+		changed(w)
+		if w.Update(ds); !changed(w) && text != "" {
+			t.Errorf("%s: nobody is told", what)
+		}
+		if got := w.Snapshot().Unsettled; (got != "") != (text != "") || !strings.Contains(got, text) {
+			t.Errorf("%s: %q, want %q", what, got, text)
+		}
+	}
+	want("it runs everywhere", "", rolledTo(2, 1, 2, 2))
+	want("a new node has no pod yet", "", rolledTo(3, 1, 1, 1))
+	want("it rolls", "its new pods are ready on 1 of 2 nodes", rolledTo(4, 2, 1, 2))
+	want("the last pod starts", "its new pods are ready on 1 of 2 nodes", rolledTo(5, 2, 2, 1))
+	lost := b.DeepCopy()
+	lost.Status.Conditions[0].Status, lost.ResourceVersion = corev1.ConditionFalse, "6"
+	w.Update(lost)
+	want("that node is not ready", "", rolledTo(7, 2, 2, 1))
+
+	byHand := rolledTo(8, 3, 0, 2)
+	byHand.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
+	want("its pods are replaced by hand", "", byHand)
+}
+
+func TestPendingCriticalPodsHoldUpMoves(t *testing.T) {
+	w, _ := fresh()
+	critical, other := podOf("coredns", "", "1", 1), podOf("web", "", "1", 1)
+	priority := int32(2_000_000_000)
+	critical.Spec.Priority = &priority
+	for _, p := range []*corev1.Pod{critical, other} {
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		}}
+	}
+	w.Update(other)
+	if got := w.Snapshot().Unsettled; got != "" {
+		t.Errorf("a common pod waits: %q", got)
+	}
+	w.Update(critical)
+	if got := w.Snapshot().Unsettled; !strings.Contains(got, "1 pod of critical priority") ||
+		!strings.Contains(got, "default/coredns") {
+		t.Errorf("coredns waits: %q", got)
+	}
+	bound := critical.DeepCopy()
+	bound.Spec.NodeName, bound.ResourceVersion = "n", "2"
+	w.Update(nodeOf("n", 1))
+	w.Update(bound)
+	if got := w.Snapshot().Unsettled; got != "" {
+		t.Errorf("coredns has its node: %q", got)
+	}
+}
+
+// Nodes drift as soon as their class changes; until it is known what it offers now, its pools launch nothing. A claim
+// that was decided on before waits as well, and is not launched if its node would have too few addresses.
+func TestAChangedClassOffersNothingUntilItIsKnown(t *testing.T) {
+	w, _ := fresh()
+	w.Update(poolOf("p", 1))
+	w.Update(awsNode(2))
+	w.SetCatalog(class, m5LargeOf(29), "")
+	claim := inFlight("5")
+	claim.Spec.NodeClassRef = poolOf("p", 1).Spec.Template.Spec.NodeClassRef
+	want := func(what string, ready, wait, fails bool) {
+		t.Helper()
+		notReady := w.Snapshot().Pools[0].NotReady
+		if gotWait, gotFails := w.Preflight(claim); (notReady == "") != ready || gotWait != wait || gotFails != fails {
+			t.Errorf("%s: not ready %q, the claim waits %v and fails %v", what, notReady, gotWait, gotFails)
+		}
+	}
+	want("before", true, false, false)
+	w.ClassChanged(class)
+	want("changed", false, true, false)
+	w.Update(awsNode(3, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "2"}))
+	want("the VPC CNI changed, too", false, true, false)
+	w.SetCatalog(class, m5LargeOf(110), "")
+	want("it offers nodes with too few addresses", true, false, true)
+	w.Update(awsNode(4, corev1.EnvVar{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}))
+	want("they have enough", true, false, false)
+}
+
+// Of a node that exists it is known as well how many of its pods would have no address.
+func TestNodesSayHowManyPodsHaveNoAddress(t *testing.T) {
+	w, _ := fresh()
+	w.Update(awsNode(1))
+	n := nodeOf("n", 1)
+	n.Labels[model.LabelInstanceType] = "m5.large"
+	w.Update(n)
+	if got := w.Snapshot().Nodes[0].Unaddressed; got != 29 {
+		t.Errorf("of 58 pods %d have no address, want 29", got)
+	}
+}

@@ -1,0 +1,231 @@
+package stories
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// t3Mediums restricts the default pool to t3.medium, as in the article about kops.
+const t3Mediums = `{"spec":{"template":{"spec":{"requirements":[
+	{"key":"node.kubernetes.io/instance-type","operator":"In","values":["t3.medium"]},
+	{"key":"topology.kubernetes.io/zone","operator":"In","values":["ap-northeast-2a","ap-northeast-2c"]},
+	{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`
+
+// The accident of the article about kops: more pods than nodes take, and the limit of pods raised before the VPC CNI
+// gives the addresses. With --preflight=enforce the nodes stay until it does; in the end 110 of 110 pods run, and at no
+// moment a pod had a node and no address.
+func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s", "--preflight", "enforce")
+	c.start()
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", t3Mediums)
+	c.allocatable("17") // the node that CoreDNS got before is replaced
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	without := c.watchAddresses("default", "kube-system")
+	c.apply(kopsNginx)
+	c.kubectl("scale", "deployment", "nginx-deployment", "--replicas=110")
+	c.wantPods(4*time.Minute, "default", "nginx", 110)
+	c.allocatable("17")
+
+	change := []string{
+		"patch", "ec2nodeclass", "default", "--type", "merge", "-p", `{"spec":{"kubelet":{"maxPods":110}}}`,
+	}
+	changed := c.kubectl(append(change, "--dry-run=client", "-o", "yaml")...)
+	foretold, err := c.runIn(changed, "plan", "-f", "-")
+	if err = cmp.Or(err, matches(foretold, `up\s+to\s+93\s+pods\s+of\s+each\s+would\s+stay`)); err != nil {
+		t.Errorf("plan: %v\n%s", err, foretold)
+	}
+	before := c.claims()
+	c.kubectl(change...)
+	c.wantCondition("nodepool", "general-purpose", "NodelessPreflightPassed",
+		"t3.medium: 110 pods, 93 of them without an address")
+	c.eventually(2*time.Minute, func() error {
+		for _, n := range c.nodes() {
+			a := c.whyJSON("node/"+n.Name, "--preflight=enforce")
+			if a.Verdict != "Kept" || !strings.Contains(a.Summary+fmt.Sprint(a.Blockers),
+				"a node of t3.medium would take 110 pods and have no address for 93 of them") {
+				return fmt.Errorf("node %s: %s, %s, %+v", n.Name, a.Verdict, a.Summary, a.Blockers)
+			}
+		}
+		return nil
+	})
+	for _, now := range c.claims() {
+		if !slices.ContainsFunc(before, func(b karpv1.NodeClaim) bool { return b.Name == now.Name }) {
+			t.Errorf("%s was launched although the preflight fails", now.Name)
+		}
+	}
+
+	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "ENABLE_PREFIX_DELEGATION=true", "WARM_PREFIX_TARGET=1")
+	c.eventually(10*time.Minute, func() error { return c.allTake("110") })
+	c.wantPods(2*time.Minute, "default", "nginx", 110)
+	c.eventually(time.Minute, c.podsOutsidePrefixes)
+	c.eventually(time.Minute, func() error {
+		out := c.kubectl("get", "nodepool", "general-purpose", "-o", "yaml")
+		if strings.Contains(out, "NodelessPreflightPassed") {
+			return fmt.Errorf("the pool still says that the preflight fails:\n%s", out)
+		}
+		return nil
+	})
+	seen, late := without()
+	t.Logf("%d pods got nodes, the last ones are on %d", seen, len(c.nodes()))
+	if len(late) > 0 || seen < 220 {
+		t.Errorf("of %d pods with a node %d waited for an address, want none of 220 or more: %v", seen, len(late), late)
+	}
+}
+
+// allTake reports nodes that take another number of pods.
+func (c *cluster) allTake(pods string) error {
+	nodes := c.nodes()
+	for i := range nodes {
+		if takes := nodes[i].Status.Allocatable.Pods().String(); takes != pods {
+			return fmt.Errorf("node %s takes %s pods, want %s", nodes[i].Name, takes, pods)
+		}
+	}
+	return nil
+}
+
+// watchAddresses watches the pods of namespaces. The function that it returns ends that, and returns how many pods got
+// nodes and which of them the kubelet could not start for want of an address.
+func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []string) {
+	c.t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	api, err := client.NewWithWatch(cfg, client.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.t.Cleanup(cancel)
+	log := &addressLog{bound: map[string]bool{}, late: map[string]bool{}}
+	var done sync.WaitGroup
+	for _, namespace := range namespaces {
+		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.EventList{}} {
+			done.Go(func() {
+				for ctx.Err() == nil { // the API server ends watches that it thinks too slow; events are kept for an hour
+					w, err := api.Watch(ctx, list, client.InNamespace(namespace))
+					if err != nil {
+						continue
+					}
+					for e := range w.ResultChan() {
+						log.saw(e)
+					}
+				}
+			})
+		}
+	}
+	return func() (int, []string) {
+		cancel()
+		done.Wait()
+		var late []string
+		for name := range log.late {
+			late = append(late, name)
+		}
+		return len(log.bound), late
+	}
+}
+
+// addressLog is what watches tell of pods and their addresses.
+type addressLog struct {
+	mu    sync.Mutex
+	bound map[string]bool // by namespace and name
+	late  map[string]bool // the kubelet said that it has no address for the pod
+}
+
+func (l *addressLog) saw(e watch.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch o := e.Object.(type) {
+	case *corev1.Pod:
+		key := o.Namespace + "/" + o.Name
+		if o.Spec.NodeName != "" {
+			l.bound[key] = true
+		}
+		for _, s := range o.Status.ContainerStatuses {
+			if s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" {
+				l.late[key+" on "+o.Spec.NodeName] = true
+			}
+		}
+	case *corev1.Event:
+		if o.Reason == "FailedCreatePodSandBox" {
+			l.late[o.InvolvedObject.Namespace+"/"+o.InvolvedObject.Name+": "+o.Message] = true
+		}
+	}
+}
+
+// Five hundred pods want a node each in a /22. Nodes are launched as long as the subnet has what the VPC CNI takes for
+// them; the other pods wait and say so, and none has a node and no address. With smaller warm targets more nodes come.
+func TestASubnetIsNotStarved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s", "--subnet-bits", "22")
+	c.start()
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", `{"spec":{
+		"disruption":{"consolidateAfter":"Never"},"template":{"spec":{"requirements":[
+		{"key":"node.kubernetes.io/instance-type","operator":"In","values":["m5.large"]},
+		{"key":"topology.kubernetes.io/zone","operator":"In","values":["us-west-2a"]},
+		{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`)
+	without := c.watchAddresses("default", "kube-system")
+	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 500", 1),
+		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1500m}},", 1))
+	// 1,019 addresses; with one interface to spare a node has two of ten addresses each
+	c.eventually(4*time.Minute, c.subnetIsFull)
+
+	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "WARM_IP_TARGET=1", "MINIMUM_IP_TARGET=2")
+	c.eventually(8*time.Minute, func() error {
+		if n := len(c.nodes()); n < 100 {
+			return fmt.Errorf("%d nodes, want 100 where there were 50", n)
+		}
+		return nil
+	})
+	seen, late := without()
+	t.Logf("%d pods got nodes, of which there are %d", seen, len(c.nodes()))
+	if len(late) > 0 {
+		t.Errorf("of %d pods with a node %d waited for an address: %v", seen, len(late), late)
+	}
+}
+
+// subnetIsFull reports whether the 50 nodes that a /22 has addresses for run pods, and other pods say what they lack.
+func (c *cluster) subnetIsFull() error {
+	claims := c.claims()
+	for i := range claims {
+		if !claims[i].StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
+			return fmt.Errorf("node %s is not initialized", claims[i].Name)
+		}
+	}
+	if n := len(c.nodes()); n != len(claims) || n < 48 || n > 50 {
+		return fmt.Errorf("%d nodes of %d claims, want 48 to 50", n, len(claims))
+	}
+	var pods corev1.PodList
+	if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {
+		return err
+	}
+	waits := ""
+	for i := range pods.Items {
+		switch p := &pods.Items[i]; {
+		case p.Spec.NodeName == "":
+			waits = p.Name
+		case p.Status.Phase != corev1.PodRunning:
+			return fmt.Errorf("pod %s has a node and is %s", p.Name, p.Status.Phase)
+		}
+	}
+	if waits == "" {
+		return fmt.Errorf("no pod waits")
+	}
+	if out := c.why("pod/" + waits); !strings.Contains(out, "addresses of its subnet (m5.large)") {
+		return fmt.Errorf("why does not say what the pod lacks:\n%s", out)
+	}
+	return nil
+}
