@@ -90,6 +90,7 @@ type instances struct {
 	network    *network
 	queues     *queues
 	ending     func(*instance) // is called when an instance begins to shut down
+	changed    func(*instance) // is called when something happened to an instance
 	interfaces *interfaces
 
 	byID     map[string]*instance

@@ -139,6 +139,7 @@ func (s *instances) advance(i *instance, next step, at time.Time) {
 func (s *instances) announce(i *instance, at time.Time) {
 	i.InterruptAt = at.Add(spotNotice)
 	s.save(i)
+	s.changed(i)
 	s.notify("EC2 Spot Instance Interruption Warning", i, map[string]string{"instance-action": "terminate"})
 }
 

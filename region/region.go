@@ -1,8 +1,8 @@
 // Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with a finite number of addresses, boot times, throttling and errors.
 //
-// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, ELB and CloudWatch Logs calls
-// whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the
+// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, Auto Scaling, ELB and CloudWatch Logs
+// calls whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the
 // stage (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary).
 // Package region/awsapi serves a Region over AWS's wire protocols.
 //
@@ -84,6 +84,7 @@ type Region struct {
 	*tagger         // CreateTags, DeleteTags
 	*loadBalancing  // ELBv2: load balancers, listeners, rules
 	*targetGroups   // ELBv2: target groups, targets and their health
+	*autoScaling    // EC2 Auto Scaling: groups, launch configurations, hooks, refreshes, activities
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -160,6 +161,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.tagger = newTagger(c, r.instances)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
 	r.targetGroups = r.loadBalancing.groups
+	r.autoScaling = newAutoScaling(r.launcher, r.queues)
 	return r
 }
 
@@ -172,6 +174,7 @@ func (r *Region) Close() error {
 	}
 	r.closed = true
 	r.instances.stopTimers()
+	r.autoScaling.stopTimers()
 	return r.store.close()
 }
 

@@ -50,6 +50,9 @@ func (r *Region) restore() error {
 		{bucketLogGroups, into(r.logs.groups)},
 		{bucketLogStreams, into(r.logs.streams)},
 		{bucketLogBatches, r.logs.restoreBatch},
+		{bucketGroups, into(r.autoScaling.groups)},
+		{bucketConfigurations, into(r.autoScaling.configurations)},
+		{bucketActivities, r.autoScaling.restoreActivity},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {
@@ -73,6 +76,7 @@ func (r *Region) restore() error {
 	}
 	r.queues.sort()
 	r.instances.resume()
+	r.autoScaling.resume()
 	return r.commit()
 }
 

@@ -39,6 +39,10 @@ const (
 	bucketLogGroups    = "log-groups"
 	bucketLogStreams   = "log-streams"
 	bucketLogBatches   = "log-batches"
+
+	bucketGroups         = "auto-scaling-groups"
+	bucketConfigurations = "launch-configurations"
+	bucketActivities     = "scaling-activities"
 )
 
 var buckets = []string{
@@ -47,6 +51,7 @@ var buckets = []string{
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
 	bucketInterfaces, bucketReservations,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
+	bucketGroups, bucketConfigurations, bucketActivities,
 }
 
 // Keys of bucketMeta.

@@ -154,9 +154,18 @@ func (s *templates) find(id, name string) (*LaunchTemplate, error) {
 
 // version finds a template and the data of a version: a number, $Latest, $Default or "" (the default).
 func (s *templates) version(id, name, version string) (*LaunchTemplate, *TemplateData, error) {
-	t, err := s.find(id, name)
+	t, n, err := s.number(id, name, version)
 	if err != nil {
 		return nil, nil, err
+	}
+	return t, &t.Versions[n-1], nil
+}
+
+// number finds a template and the number of a version.
+func (s *templates) number(id, name, version string) (*LaunchTemplate, int, error) {
+	t, err := s.find(id, name)
+	if err != nil {
+		return nil, 0, err
 	}
 	n := t.Default
 	switch version {
@@ -165,12 +174,51 @@ func (s *templates) version(id, name, version string) (*LaunchTemplate, *Templat
 		n = len(t.Versions)
 	default:
 		if n, err = strconv.Atoi(version); err != nil {
-			return nil, nil, apiError("InvalidLaunchTemplateVersion.Malformed", "'%s' is not a version", version)
+			return nil, 0, apiError("InvalidLaunchTemplateVersion.Malformed", "'%s' is not a version", version)
 		}
 	}
 	if n < 1 || n > len(t.Versions) {
-		return nil, nil, apiError("InvalidLaunchTemplateId.VersionNotFound",
+		return nil, 0, apiError("InvalidLaunchTemplateId.VersionNotFound",
 			"Could not find launch template version %s of %s", version, t.Name)
 	}
-	return t, &t.Versions[n-1], nil
+	return t, n, nil
+}
+
+// CreateLaunchTemplateVersion adds a version to a template and returns the template with the new version's number.
+// What data leaves open comes from the version that source names, if any.
+func (s *templates) CreateLaunchTemplateVersion(
+	id, name, source string, data TemplateData,
+) (LaunchTemplate, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, n, err := s.number(id, name, source)
+	if err != nil {
+		return LaunchTemplate{}, 0, err
+	}
+	if source != "" {
+		data = data.over(t.Versions[n-1])
+	}
+	changed := *t
+	changed.Versions = append(slices.Clone(t.Versions), data)
+	return s.replace(changed), len(changed.Versions), s.commit()
+}
+
+// SetDefaultVersion makes a version the default of its template.
+func (s *templates) SetDefaultVersion(id, name, version string) (LaunchTemplate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, n, err := s.number(id, name, version)
+	if err != nil {
+		return LaunchTemplate{}, err
+	}
+	changed := *t
+	changed.Default = n
+	return s.replace(changed), s.commit()
+}
+
+// replace puts a changed template in place of the old one, of which callers may hold copies.
+func (s *templates) replace(t LaunchTemplate) LaunchTemplate {
+	s.byID[t.ID] = &t
+	s.store.put(bucketTemplates, t.ID, t)
+	return t
 }

@@ -101,6 +101,7 @@ func (s *instances) unwatch(w *watcher) {
 
 // publish queues an event for every watcher.
 func (s *instances) publish(kind EventKind, i *instance) {
+	s.changed(i)
 	for _, w := range s.watchers {
 		w.add(Event{Kind: kind, Instance: i.Instance})
 	}

@@ -1,0 +1,292 @@
+package region
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// AutoScalingGroup is a group of EC2 Auto Scaling. Methods return copies, whose maps and slices must not be changed.
+type AutoScalingGroup struct {
+	Name, ARN string
+	GroupSettings
+	Zones     []string // of the subnets
+	CreatedAt time.Time
+	Tags      []GroupTag
+	Suspended map[string]string `json:",omitempty"` // why, by process
+	Members   []GroupMember     `json:",omitempty"`
+	Hooks     []LifecycleHook   `json:",omitempty"`
+	Refreshes []InstanceRefresh `json:",omitempty"` // newest first
+	Deleting  bool              `json:",omitempty"`
+}
+
+// GroupSettings are what CreateAutoScalingGroup sets and UpdateAutoScalingGroup changes.
+type GroupSettings struct {
+	Min, Max, Desired   int // in units of weight: of instances, if no override has a weight
+	Launch              GroupLaunch
+	Subnets             []string
+	Cooldown            time.Duration
+	HealthCheckGrace    time.Duration
+	HealthCheckType     string
+	MaxLifetime         time.Duration // after which an instance is replaced; 0 means never
+	TerminationPolicies []string
+	ProtectNew          bool // new instances are protected from scale-in
+	CapacityRebalance   bool // spot instances at risk are replaced before they are interrupted
+}
+
+// GroupLaunch says what a group launches: exactly one of its fields is set.
+type GroupLaunch struct {
+	Configuration string      `json:",omitempty"` // name of a launch configuration
+	Template      TemplateRef `json:",omitzero"`
+	Mixed         *MixedInstances
+}
+
+// TemplateRef names a version of a launch template: a number, $Latest, $Default or "" (the default).
+type TemplateRef struct{ ID, Name, Version string }
+
+// MixedInstances is a mixed instances policy.
+type MixedInstances struct {
+	Template           TemplateRef
+	Overrides          []GroupOverride
+	OnDemandBase       int
+	OnDemandPercentage int    // above the base
+	OnDemandStrategy   string // Prioritized or LowestPrice
+	SpotStrategy       string
+	SpotPools          int   // for LowestPrice
+	SpotMaxPriceMicros int64 // per hour; 0 means the on-demand price
+}
+
+// GroupOverride is one of a mixed group's choices.
+type GroupOverride struct {
+	InstanceType string
+	Requirements *InstanceRequirements // in place of InstanceType
+	Weight       int                   // units of capacity; 0 means 1
+	Template     TemplateRef           // in place of the policy's
+	ImageID      string
+}
+
+// GroupTag is a tag of a group.
+type GroupTag struct {
+	Key, Value string
+	Propagate  bool // to instances, at their launch
+}
+
+// GroupMember is an instance as its group sees it.
+type GroupMember struct {
+	ID, Type, ImageID  string
+	Zone, CapacityType string
+	Lifecycle          string      // such as Lifecycle's InService
+	Template           TemplateRef `json:",omitzero"` // that it was launched from; its version is a number
+	Configuration      string      `json:",omitempty"`
+	Weight             int
+	JoinedAt           time.Time
+	Unhealthy          bool       `json:",omitempty"`
+	Protected          bool       `json:",omitempty"` // from scale-in
+	Leaving            bool       `json:",omitempty"` // it is terminated when another has taken its place
+	Waits              []HookWait `json:",omitempty"`
+	Activity           string     `json:",omitempty"` // in progress
+}
+
+// States of a group's members (EC2 Auto Scaling user guide, "Instance lifecycle").
+const (
+	LifecyclePending            = "Pending"
+	LifecyclePendingWait        = "Pending:Wait"
+	LifecyclePendingProceed     = "Pending:Proceed"
+	LifecycleInService          = "InService"
+	LifecycleTerminating        = "Terminating"
+	LifecycleTerminatingWait    = "Terminating:Wait"
+	LifecycleTerminatingProceed = "Terminating:Proceed"
+	LifecycleStandby            = "Standby"
+)
+
+// pending reports whether a member is on its way into service.
+func (m *GroupMember) pending() bool {
+	return m.Lifecycle == LifecyclePending || m.Lifecycle == LifecyclePendingWait || m.Lifecycle == LifecyclePendingProceed
+}
+
+// terminating reports whether a member is on its way out.
+func (m *GroupMember) terminating() bool {
+	return m.Lifecycle == LifecycleTerminating || m.Lifecycle == LifecycleTerminatingWait ||
+		m.Lifecycle == LifecycleTerminatingProceed
+}
+
+// counts reports whether a member is part of its group's capacity.
+func (m *GroupMember) counts() bool {
+	return !m.terminating() && !m.Leaving && m.Lifecycle != LifecycleStandby
+}
+
+// capacity returns how much of the desired capacity there is.
+func (g *AutoScalingGroup) capacity() int {
+	total := 0
+	for i := range g.Members {
+		if g.Members[i].counts() {
+			total += g.Members[i].Weight
+		}
+	}
+	return total
+}
+
+func (g *AutoScalingGroup) member(id string) *GroupMember {
+	i := slices.IndexFunc(g.Members, func(m GroupMember) bool { return m.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &g.Members[i]
+}
+
+func (g *AutoScalingGroup) runs(process string) bool {
+	_, suspended := g.Suspended[process]
+	return !suspended
+}
+
+// group is the record of a group.
+type group struct {
+	AutoScalingGroup
+	RetryAt      time.Time            // when to launch again after a failure
+	Failures     int                  // launches that failed in a row
+	ChangedAt    time.Time            // its last activity or change of capacity
+	CoolsUntil   time.Time            // end of the cooldown
+	ZoneFailedAt map[string]time.Time // last launch that failed, by zone
+	Cause        string               // of its last change of capacity, for the activities that follow from it
+
+	timer clock.Timer
+	due   time.Time // of the timer
+}
+
+// autoScaling is EC2 Auto Scaling: groups of instances that keep their desired capacity.
+type autoScaling struct {
+	*core
+	launcher  *launcher
+	instances *instances
+	network   *network
+	templates *templates
+	market    *market
+	queues    *queues
+
+	groups         map[string]*group // by name
+	configurations map[string]*LaunchConfiguration
+	activities     map[string][]*Activity // by group, oldest first
+}
+
+func newAutoScaling(l *launcher, q *queues) *autoScaling {
+	s := &autoScaling{
+		core: l.core, launcher: l, instances: l.instances, network: l.network, templates: l.templates, market: l.market,
+		queues: q, groups: map[string]*group{}, configurations: map[string]*LaunchConfiguration{},
+		activities: map[string][]*Activity{},
+	}
+	s.instances.changed = s.instanceChanged
+	return s
+}
+
+// groupTag is the tag that names an instance's group.
+const groupTag = "aws:autoscaling:groupName"
+
+// instanceChanged makes an instance's group look at it.
+func (s *autoScaling) instanceChanged(i *instance) {
+	if g := s.groups[i.Tags[groupTag]]; g != nil {
+		s.look(g, s.clock.Now())
+	}
+}
+
+// look makes a group settle at a time, unless it does so earlier.
+func (s *autoScaling) look(g *group, at time.Time) {
+	if s.closed || (g.timer != nil && !g.due.After(at)) {
+		return
+	}
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.due = at
+	g.timer = s.clock.AfterFunc(at.Sub(s.clock.Now()), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.closed || s.groups[g.Name] != g {
+			return
+		}
+		g.timer = nil
+		s.settle(g)
+		s.commitBackground("auto scaling group", g.Name)
+	})
+}
+
+// resume puts restored activities into the order of their begin, and makes restored groups settle.
+func (s *autoScaling) resume() {
+	for _, list := range s.activities {
+		slices.SortFunc(list, func(a, b *Activity) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
+		s.look(s.groups[name], s.clock.Now())
+	}
+}
+
+func (s *autoScaling) stopTimers() {
+	for _, g := range s.groups {
+		if g.timer != nil {
+			g.timer.Stop()
+		}
+	}
+}
+
+func (s *autoScaling) save(g *group) { s.store.put(bucketGroups, g.Name, g) }
+
+// find finds a group by name.
+func (s *autoScaling) find(name string) (*group, error) {
+	if g := s.groups[name]; g != nil {
+		return g, nil
+	}
+	return nil, apiError("ValidationError", "AutoScalingGroup name not found - AutoScalingGroup '%s' not found", name)
+}
+
+// findLiving finds a group that is not being deleted.
+func (s *autoScaling) findLiving(name string) (*group, error) {
+	g, err := s.find(name)
+	if err == nil && g.Deleting {
+		err = apiError("ScalingActivityInProgress", "The group %s is being deleted", name)
+	}
+	return g, err
+}
+
+// ofInstance finds an instance's group and its place there.
+func (s *autoScaling) ofInstance(id string) (*group, *GroupMember, error) {
+	for _, g := range s.groups {
+		if m := g.member(id); m != nil {
+			return g, m, nil
+		}
+	}
+	return nil, nil, apiError("ValidationError",
+		"Instance Id not found - No managed instance found for instance ID: %s", id)
+}
+
+// AutoScalingGroups returns all groups, by name. Instances that are younger than Config.DescribeLag are not shown yet.
+func (s *autoScaling) AutoScalingGroups() []AutoScalingGroup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.clock.Now().Add(-s.config.DescribeLag)
+	out := make([]AutoScalingGroup, 0, len(s.groups))
+	for _, g := range s.groups {
+		shown := g.AutoScalingGroup
+		shown.Members = slices.DeleteFunc(slices.Clone(g.Members),
+			func(m GroupMember) bool { return m.JoinedAt.After(known) })
+		shown.Tags, shown.Hooks = slices.Clone(g.Tags), slices.Clone(g.Hooks)
+		shown.Refreshes, shown.Suspended = slices.Clone(g.Refreshes), maps.Clone(g.Suspended)
+		out = append(out, shown)
+	}
+	slices.SortFunc(out, func(a, b AutoScalingGroup) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// autoScalingARN returns the ARN of something of the service.
+func (s *autoScaling) autoScalingARN(kind, name string) string {
+	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:%s:%s:%sName/%s", s.config.Name, AccountID, kind, s.newUUID(), kind, name)
+}
+
+// newUUID returns a new ID in the form of a UUID.
+func (s *autoScaling) newUUID() string {
+	sum := sha256.Sum256([]byte(s.newID()))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
