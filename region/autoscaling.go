@@ -171,13 +171,14 @@ type autoScaling struct {
 	groups         map[string]*group // by name
 	configurations map[string]*LaunchConfiguration
 	activities     map[string][]*Activity // by group, oldest first
+	hooked         chan struct{}          // closed when an instance begins to wait for hooks
 }
 
 func newAutoScaling(l *launcher, q *queues) *autoScaling {
 	s := &autoScaling{
 		core: l.core, launcher: l, instances: l.instances, network: l.network, templates: l.templates, market: l.market,
 		queues: q, groups: map[string]*group{}, configurations: map[string]*LaunchConfiguration{},
-		activities: map[string][]*Activity{},
+		activities: map[string][]*Activity{}, hooked: make(chan struct{}),
 	}
 	s.instances.changed = s.instanceChanged
 	return s

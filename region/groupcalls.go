@@ -160,12 +160,13 @@ func (s *autoScaling) DeleteAutoScalingGroup(name string, force bool) error {
 		return apiError("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot "+
 			"instance request(s) still in the group.")
 	}
+	g.Hooks = nil
 	s.deleteGroup(g)
 	return s.commit()
 }
 
 func (s *autoScaling) deleteGroup(g *group) {
-	g.Deleting, g.Min, g.Desired, g.Hooks = true, 0, 0, nil
+	g.Deleting, g.Min, g.Desired = true, 0, 0
 	g.Suspended = nil
 	s.settle(g)
 }

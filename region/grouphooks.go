@@ -123,7 +123,16 @@ func (s *autoScaling) startWaits(g *group, m *GroupMember, transition string) {
 	if len(m.Waits) > 0 {
 		m.Lifecycle += ":Wait"
 		s.mark(g, m.Activity, ActivityWaits, "", 50)
+		close(s.hooked)
+		s.hooked = make(chan struct{})
 	}
+}
+
+// HooksChanged returns a channel that is closed when the next instance begins to wait for lifecycle hooks.
+func (s *autoScaling) HooksChanged() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hooked
 }
 
 // notifyHook sends the event of a hook to every queue (EC2 Auto Scaling user guide, "EC2 Auto Scaling event reference").

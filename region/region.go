@@ -84,6 +84,7 @@ type Region struct {
 	*tagger         // CreateTags, DeleteTags
 	*loadBalancing  // ELBv2: load balancers, listeners, rules
 	*targetGroups   // ELBv2: target groups, targets and their health
+	*nodegroups     // EKS: managed node groups
 	*autoScaling    // EC2 Auto Scaling: groups, launch configurations, hooks, refreshes, activities
 }
 
@@ -162,6 +163,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
 	r.targetGroups = r.loadBalancing.groups
 	r.autoScaling = newAutoScaling(r.launcher, r.queues)
+	r.nodegroups = newNodegroups(r.cluster, r.autoScaling, r.images)
 	return r
 }
 

@@ -2,6 +2,7 @@ package region
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -29,6 +30,8 @@ type InstanceRequirements struct {
 	// OnDemandOver and SpotOver are how many percent more than the cheapest type of category c, m or r a type may cost;
 	// nil means EC2's default of 20 and 100.
 	OnDemandOver, SpotOver *int
+	// Written is the JSON of what the client sent, to be read back.
+	Written json.RawMessage
 }
 
 // Range has bounds, both inclusive. A Max of 0 means no upper bound, unless None is set.

@@ -53,6 +53,7 @@ func (r *Region) restore() error {
 		{bucketGroups, into(r.autoScaling.groups)},
 		{bucketConfigurations, into(r.autoScaling.configurations)},
 		{bucketActivities, r.autoScaling.restoreActivity},
+		{bucketNodegroups, into(r.nodegroups.byName)},
 	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {

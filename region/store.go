@@ -43,6 +43,7 @@ const (
 	bucketGroups         = "auto-scaling-groups"
 	bucketConfigurations = "launch-configurations"
 	bucketActivities     = "scaling-activities"
+	bucketNodegroups     = "node-groups"
 )
 
 var buckets = []string{
@@ -51,7 +52,7 @@ var buckets = []string{
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
 	bucketInterfaces, bucketReservations,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
-	bucketGroups, bucketConfigurations, bucketActivities,
+	bucketGroups, bucketConfigurations, bucketActivities, bucketNodegroups,
 }
 
 // Keys of bucketMeta.

@@ -76,6 +76,7 @@ type cluster struct {
 	}
 	client.Client
 	ec2 *ec2.Client
+	aws aws.Config // of the region
 }
 
 // up starts a cluster in a folder of its own; it ends with the test. It has no add-ons: stories count nodes, and
@@ -180,10 +181,11 @@ func (c *cluster) connect() error {
 	if c.Client, err = client.New(cfg, client.Options{Scheme: scheme.Scheme}); err != nil {
 		return err
 	}
-	c.ec2 = ec2.NewFromConfig(aws.Config{
+	c.aws = aws.Config{
 		Region: c.Session.Region, BaseEndpoint: &c.Session.RegionURL,
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
-	})
+	}
+	c.ec2 = ec2.NewFromConfig(c.aws)
 	return nil
 }
 

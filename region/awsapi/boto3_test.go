@@ -31,3 +31,7 @@ func TestBoto3ReadsThePriceList(t *testing.T) { tellBoto3(t, "prices") }
 func TestBoto3LaunchesFleetsAndReadsTheQueue(t *testing.T) { tellBoto3(t, "launches") }
 
 func TestBoto3MakesALoadBalancer(t *testing.T) { tellBoto3(t, "balancers") }
+
+func TestBoto3ScalesAGroup(t *testing.T) { tellBoto3(t, "scaling") }
+
+func TestBoto3MakesANodeGroup(t *testing.T) { tellBoto3(t, "nodegroups") }

@@ -97,6 +97,7 @@ var inputNames = map[string]string{
 	"DeleteMessageBatchInput.DeleteMessageBatchRequestEntry":                     "Entries",
 	"DeleteTagsInput.ResourceId":                                                 "Resources",
 	"DescribeLaunchTemplateVersionsInput.LaunchTemplateVersion":                  "Versions",
+	"ModifyLaunchTemplateInput.SetDefaultVersion":                                "DefaultVersion",
 	"InstanceNetworkInterfaceSpecification.SecurityGroupId":                      "Groups",
 	"IpPermission.Groups":                                                        "UserIdGroupPairs",
 	"LaunchTemplateInstanceNetworkInterfaceSpecification.SecurityGroupId":        "Groups",
@@ -119,6 +120,11 @@ var required = map[string][]string{
 	"CreateFleetInput":                   {"LaunchTemplateConfigs", "TargetCapacitySpecification"},
 	"CreateInstanceProfileInput":         {"InstanceProfileName"},
 	"CreateLaunchTemplateInput":          {"LaunchTemplateName", "LaunchTemplateData"},
+	"CreateLaunchTemplateVersionInput":   {"LaunchTemplateData"},
+	"ModifyLaunchTemplateInput":          {"SetDefaultVersion"},
+	"GetInstanceTypesFromInstanceRequirementsInput": {
+		"ArchitectureType", "VirtualizationType", "InstanceRequirements",
+	},
 	"CreateTagsInput":                    {"ResourceId", "Tag"},
 	"DeleteInstanceProfileInput":         {"InstanceProfileName"},
 	"DeleteTagsInput":                    {"ResourceId", "Tag"},
@@ -150,7 +156,20 @@ var required = map[string][]string{
 	"RegisterTargetsInput":                {"TargetGroupArn", "Targets"},
 	"RemoveTagsInput":                     {"ResourceArns", "TagKeys"},
 	"LoadBalancerAttribute":               {"Key"},
-	"TargetGroupAttribute":                {"Key"},
+
+	"CompleteLifecycleActionInput":             {"AutoScalingGroupName", "LifecycleHookName", "LifecycleActionResult"},
+	"CreateAutoScalingGroupInput":              {"AutoScalingGroupName", "MinSize", "MaxSize"},
+	"CreateLaunchConfigurationInput":           {"LaunchConfigurationName"},
+	"CreateOrUpdateTagsInput":                  {"Tags"},
+	"DeleteAutoScalingGroupInput":              {"AutoScalingGroupName"},
+	"PutLifecycleHookInput":                    {"AutoScalingGroupName", "LifecycleHookName"},
+	"SetDesiredCapacityInput":                  {"AutoScalingGroupName", "DesiredCapacity"},
+	"SetInstanceHealthInput":                   {"InstanceId", "HealthStatus"},
+	"SetInstanceProtectionInput":               {"AutoScalingGroupName", "InstanceIds", "ProtectedFromScaleIn"},
+	"StartInstanceRefreshInput":                {"AutoScalingGroupName"},
+	"TerminateInstanceInAutoScalingGroupInput": {"InstanceId", "ShouldDecrementDesiredCapacity"},
+	"UpdateAutoScalingGroupInput":              {"AutoScalingGroupName"},
+	"TargetGroupAttribute":                     {"Key"},
 }
 
 // decode sets v, part of an SDK input, from the parameter and those below it. Parameters without a field are ignored.
@@ -203,7 +222,8 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 
 // missing is the error of a service, which the input's type tells, about a parameter that is required.
 func missing(input reflect.Type, path string) error {
-	if p := input.PkgPath(); strings.HasSuffix(p, "/"+serviceIAM) || strings.Contains(p, "/elasticloadbalancingv2") {
+	if p := input.PkgPath(); strings.HasSuffix(p, "/"+serviceIAM) || strings.Contains(p, "/elasticloadbalancingv2") ||
+		strings.Contains(p, "/"+serviceScaling) {
 		return failure(http.StatusBadRequest, "ValidationError",
 			"1 validation error detected: Value at '"+path+"' failed to satisfy constraint: Member must not be null")
 	}

@@ -52,7 +52,7 @@ func (k kind[T]) choose(in any, all []T) ([]T, error) {
 		all = found
 	}
 	filters, _ := input.FieldByName("Filters").Interface().([]types.Filter)
-	return k.filter(slices.Clone(all), filters)
+	return k.filter(append([]T{}, all...), filters)
 }
 
 // named returns the resources with names, in the order of the names, and a name that no resource has.

@@ -91,13 +91,13 @@ var understood = []string{
 	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId", "TagSpecification",
 }
 
-// rest returns the parameters of template data that templateData does not keep.
-func (p *parameter) rest() map[string]string {
+// rest returns the parameters below p, without those that are kept elsewhere.
+func (p *parameter) rest(kept []string) map[string]string {
 	raw := map[string]string{}
 	var collect func(prefix string, p *parameter)
 	collect = func(prefix string, p *parameter) {
 		for name, q := range p.below {
-			if prefix == "" && slices.Contains(understood, name) {
+			if prefix == "" && slices.Contains(kept, name) {
 				continue
 			}
 			if q.below == nil {
@@ -118,10 +118,41 @@ func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.Crea
 	if err != nil {
 		return nil, err
 	}
-	data.Raw, data.Description = c.parameters.below["LaunchTemplateData"].rest(), aws.ToString(in.VersionDescription)
+	data.Raw, data.Description = c.parameters.below["LaunchTemplateData"].rest(understood), aws.ToString(in.VersionDescription)
 	t, err := c.region.CreateLaunchTemplate(aws.ToString(in.LaunchTemplateName), data,
 		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
+}
+
+func createLaunchTemplateVersion(
+	c *call, in *ec2.CreateLaunchTemplateVersionInput,
+) (*ec2.CreateLaunchTemplateVersionOutput, error) {
+	data, err := templateData(*in.LaunchTemplateData)
+	if err == nil {
+		err = dryRun(in.DryRun)
+	}
+	if err != nil {
+		return nil, err
+	}
+	data.Raw = c.parameters.below["LaunchTemplateData"].rest(understood)
+	data.Description = aws.ToString(in.VersionDescription)
+	t, n, err := c.region.CreateLaunchTemplateVersion(aws.ToString(in.LaunchTemplateId),
+		aws.ToString(in.LaunchTemplateName), aws.ToString(in.SourceVersion), data)
+	if err != nil {
+		return nil, err
+	}
+	version, err := versionOf(t, n)
+	return &ec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &version}, err
+}
+
+// modifyLaunchTemplate sets the default version, which is all that EC2 can modify.
+func modifyLaunchTemplate(c *call, in *ec2.ModifyLaunchTemplateInput) (*ec2.ModifyLaunchTemplateOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	t, err := c.region.SetDefaultVersion(aws.ToString(in.LaunchTemplateId), aws.ToString(in.LaunchTemplateName),
+		aws.ToString(in.DefaultVersion))
+	return &ec2.ModifyLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
 
 func deleteLaunchTemplate(c *call, in *ec2.DeleteLaunchTemplateInput) (*ec2.DeleteLaunchTemplateOutput, error) {

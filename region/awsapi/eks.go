@@ -103,20 +103,6 @@ func listClusters(c *call, _ *eks.ListClustersInput) (*eks.ListClustersOutput, e
 	return &eks.ListClustersOutput{Clusters: append([]string{}, c.region.Clusters()...)}, nil
 }
 
-// listNodegroups is empty: nodes are launched by the controller, none by managed node groups.
-func listNodegroups(c *call, in *eks.ListNodegroupsInput) (*eks.ListNodegroupsOutput, error) {
-	_, err := c.region.Cluster(aws.ToString(in.ClusterName))
-	return &eks.ListNodegroupsOutput{Nodegroups: []string{}}, err
-}
-
-func describeNodegroup(c *call, in *eks.DescribeNodegroupInput) (*eks.DescribeNodegroupOutput, error) {
-	if _, err := c.region.Cluster(aws.ToString(in.ClusterName)); err != nil {
-		return nil, err
-	}
-	return nil, failure(404, "ResourceNotFoundException",
-		"No node group found for name: "+aws.ToString(in.NodegroupName)+".")
-}
-
 // eksPage returns a page of names; EKS's pages have at most 100.
 func eksPage(names []string, size *int32, token *string) ([]string, *string, error) {
 	names, next, err := page(names, int(aws.ToInt32(size)), 100, aws.ToString(token), func(s string) string { return s })

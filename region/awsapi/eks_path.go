@@ -71,10 +71,16 @@ func eksClusterRequest(method string, path []string, members url.Values) (string
 			item = noun + "Name"
 		}
 		members.Set(item, path[min(len(path)-1, 3)])
+		if noun == "Update" { // DescribeUpdate calls the cluster so
+			members.Set("Name", path[1])
+		}
 	}
 	if len(path) == 5 {
 		if noun == "AccessEntry" && path[4] == "access-policies" && method == http.MethodGet {
 			return "ListAssociatedAccessPolicies", members
+		}
+		if noun == "Nodegroup" && path[4] == "update-config" && method == http.MethodPost {
+			return "UpdateNodegroupConfig", members
 		}
 		return "", nil
 	}

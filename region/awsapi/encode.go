@@ -209,6 +209,8 @@ var namespaces = map[string]string{
 	serviceSTS: "https://sts.amazonaws.com/doc/2011-06-15/",
 	serviceSQS: "http://queue.amazonaws.com/doc/2012-11-05/",
 	serviceELB: "http://elasticloadbalancing.amazonaws.com/doc/2015-12-01/",
+
+	serviceScaling: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 }
 
 // writeXML answers a call of a query protocol. EC2 puts the members into the response, and true if the call has none;
@@ -220,7 +222,7 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, output a
 	switch {
 	case service == serviceEC2 && returnsNothing:
 		inner = "<return>true</return>"
-	case service != serviceEC2 && (!returnsNothing || service == serviceELB): // ELB sends an empty result, too
+	case service != serviceEC2 && (!returnsNothing || sendsEmpty[service]):
 		inner = "<" + action + "Result>" + inner + "</" + action + "Result>"
 	}
 	id := "<requestId>" + requestID + "</requestId>"
@@ -232,6 +234,9 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, output a
 	_, _ = fmt.Fprintf(w, "%s<%sResponse xmlns=%q>%s%s</%sResponse>",
 		xml.Header, action, namespaces[service], id, inner, action)
 }
+
+// sendsEmpty are the services that send a result even if it is empty.
+var sendsEmpty = map[string]bool{serviceELB: true, serviceScaling: true}
 
 // emptyOutput is the number of fields that the SDK gives the output of a call that returns nothing.
 var emptyOutput = reflect.TypeFor[ec2.CreateTagsOutput]().NumField()

@@ -56,9 +56,9 @@ func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
 			"application/json", `"message":"The simulated region does not serve ListRules of events"`,
 		},
 		{
-			"autoscaling", "POST", "/", query, "", "Action=DescribeAutoScalingGroups&Version=2011-01-01",
-			"text/xml", "<ErrorResponse xmlns=\"http://autoscaling.amazonaws.com/doc/\"><Error><Type>Sender</Type><Code>InvalidAction</Code>" +
-				"<Message>The simulated region does not serve DescribeAutoScalingGroups of autoscaling</Message></Error>",
+			"cloudformation", "POST", "/", query, "", "Action=ListStacks&Version=2010-05-15",
+			"text/xml", "<ErrorResponse xmlns=\"http://cloudformation.amazonaws.com/doc/\"><Error><Type>Sender</Type>" +
+				"<Code>InvalidAction</Code><Message>The simulated region does not serve ListStacks of cloudformation</Message></Error>",
 		},
 		{
 			"s3", "GET", "/bucket", "", "", "", "text/xml",

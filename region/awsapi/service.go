@@ -17,6 +17,7 @@ const (
 	serviceELB     = "elasticloadbalancing" // version 2 alone
 	serviceLogs    = "logs"
 	servicePricing = "pricing"
+	serviceScaling = "autoscaling"
 )
 
 // scope is the region and the service for which a request is signed.
@@ -69,6 +70,7 @@ var versions = map[string]string{
 	"2011-06-15": serviceSTS,
 	"2012-11-05": serviceSQS,
 	"2015-12-01": serviceELB,
+	"2011-01-01": serviceScaling,
 }
 
 // guessService returns the service of a request without a credential, by target, form version, path or host; "" if none
@@ -85,7 +87,8 @@ func guessService(req *http.Request, values url.Values) string {
 	}
 	first, _, _ := strings.Cut(req.Host, ".")
 	switch first {
-	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, serviceLogs, servicePricing:
+	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, serviceLogs, servicePricing,
+		serviceScaling:
 		return first
 	}
 	return ""

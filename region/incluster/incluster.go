@@ -1,35 +1,40 @@
 // Package incluster is the Kubernetes behind the EKS of a simulated region: a Fargate profile of EKS is an object
-// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round, and add-ons
-// are the workloads that the cluster runs.
+// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round, add-ons are the
+// workloads that the cluster runs, and nodes of managed node groups are drained before their instances end.
 package incluster
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/signal"
+	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
 // Cluster implements awsapi.Kubernetes. It is safe for concurrent use.
 type Cluster struct {
-	client  client.Client
-	log     *slog.Logger
-	deleted signal.Signal // a profile is to be deleted
+	client    client.Client
+	clientset kubernetes.Interface
+	region    *region.Region
+	log       *slog.Logger
+	deleted   signal.Signal // a profile is to be deleted
 }
 
 var _ awsapi.Kubernetes = (*Cluster)(nil)
 
-// New returns the cluster of a REST configuration, which must be an administrator's. The definitions need not be
-// installed yet: there are no profiles then.
-func New(cfg *rest.Config, log *slog.Logger) (*Cluster, error) {
+// New returns the cluster of a REST configuration, which must be an administrator's, behind the EKS of a region. The
+// definitions need not be installed yet: there are no profiles then.
+func New(cfg *rest.Config, r *region.Region, log *slog.Logger) (*Cluster, error) {
 	known := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
 		return nil, err
@@ -38,11 +43,18 @@ func New(cfg *rest.Config, log *slog.Logger) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: c, log: log, deleted: signal.New()}, nil
+	clientset, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{client: c, clientset: clientset, region: r, log: log, deleted: signal.New()}, nil
 }
 
-// Run deletes the pods of profiles that are to be deleted, until ctx is done.
+// Run deletes the pods of profiles that are to be deleted and drains the nodes of node groups, until ctx is done.
 func (c *Cluster) Run(ctx context.Context) error {
+	var drains sync.WaitGroup
+	defer drains.Wait()
+	drains.Go(func() { c.drainNodes(ctx) })
 	c.deleted.Set() // what an earlier process began
 	for {
 		select {

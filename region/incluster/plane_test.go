@@ -42,7 +42,12 @@ func tell(t *testing.T) *story {
 	if err := crds.Install(t.Context(), p.RESTConfig()); err != nil {
 		t.Fatal(err)
 	}
-	eks, err := incluster.New(p.RESTConfig(), slog.New(slog.DiscardHandler))
+	r, err := region.Open(region.Config{Name: "us-west-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	eks, err := incluster.New(p.RESTConfig(), r, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if l.regionToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "region")); err != nil {
 		return fmt.Errorf("region: %w", err)
 	}
-	eks, err := incluster.New(l.restConfig("nodeless-eks"), l.log)
+	eks, err := incluster.New(l.restConfig("nodeless-eks"), l.region, l.log)
 	if err != nil {
 		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
 	}

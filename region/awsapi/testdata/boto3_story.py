@@ -300,6 +300,140 @@ def balancers():
     assert elb.describe_listeners(ListenerArns=[])["Listeners"] == []
 
 
+def scaling():
+    """An Auto Scaling group from its creation to its end, as Cluster Autoscaler and a person treat it."""
+    asg, ssm = client("autoscaling"), client("ssm")
+    subnets = [s["SubnetId"] for s in the_place()[:2]]
+    image = ssm.get_parameter(
+        Name="/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id")["Parameter"]["Value"]
+    ec2.create_launch_template(LaunchTemplateName="scaled", LaunchTemplateData={"ImageId": image, "InstanceType": "m5.large"})
+    requirements = {"VCpuCount": {"Min": 2, "Max": 2}, "MemoryMiB": {"Min": 8192, "Max": 8192}, "CpuManufacturers": ["intel"]}
+    found = ec2.get_instance_types_from_instance_requirements(
+        ArchitectureTypes=["x86_64"], VirtualizationTypes=["hvm"], InstanceRequirements=requirements)["InstanceTypes"]
+    assert "m5.large" in [t["InstanceType"] for t in found] and "t3.large" not in [t["InstanceType"] for t in found], found
+    tags = [{"Key": "k8s.io/cluster-autoscaler/enabled", "Value": "true", "PropagateAtLaunch": False},
+            {"Key": "k8s.io/cluster-autoscaler/node-template/label/tier", "Value": "web", "PropagateAtLaunch": True}]
+    asg.create_auto_scaling_group(
+        AutoScalingGroupName="web", MinSize=0, MaxSize=4, VPCZoneIdentifier=",".join(subnets), Tags=tags,
+        LaunchTemplate={"LaunchTemplateName": "scaled", "Version": "$Latest"})
+    asg.create_auto_scaling_group(
+        AutoScalingGroupName="mixed", MinSize=0, MaxSize=9, DesiredCapacity=2, VPCZoneIdentifier=subnets[0],
+        MixedInstancesPolicy={
+            "LaunchTemplate": {"LaunchTemplateSpecification": {"LaunchTemplateName": "scaled"},
+                               "Overrides": [{"InstanceRequirements": requirements}]},
+            "InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": 0}})
+    named = asg.describe_auto_scaling_groups(
+        Filters=[{"Name": "tag:k8s.io/cluster-autoscaler/enabled", "Values": ["true"]}])["AutoScalingGroups"]
+    assert [g["AutoScalingGroupName"] for g in named] == ["web"] and named[0]["DesiredCapacity"] == 0, named
+    assert {t["Key"]: t["PropagateAtLaunch"] for t in named[0]["Tags"]} == {t["Key"]: t["PropagateAtLaunch"] for t in tags}
+    fails("ValidationError", asg.set_desired_capacity, AutoScalingGroupName="web", DesiredCapacity=5)
+    asg.set_desired_capacity(AutoScalingGroupName="web", DesiredCapacity=3, HonorCooldown=False)
+    advance(60)
+    web = asg.describe_auto_scaling_groups(AutoScalingGroupNames=["web"])["AutoScalingGroups"][0]
+    assert sorted(i["LifecycleState"] for i in web["Instances"]) == ["InService"] * 3, web["Instances"]
+    assert {i["LaunchTemplate"]["Version"] for i in web["Instances"]} == {"1"}
+    ids = [i["InstanceId"] for i in web["Instances"]]
+    machines = [i for r in ec2.describe_instances(InstanceIds=ids)["Reservations"] for i in r["Instances"]]
+    tag = {"Key": "k8s.io/cluster-autoscaler/node-template/label/tier", "Value": "web"}
+    assert all(tag in i["Tags"] and {"Key": "aws:autoscaling:groupName", "Value": "web"} in i["Tags"] for i in machines)
+    mixed = asg.describe_auto_scaling_groups(AutoScalingGroupNames=["mixed"])["AutoScalingGroups"][0]
+    override = mixed["MixedInstancesPolicy"]["LaunchTemplate"]["Overrides"][0]
+    assert override["InstanceRequirements"]["VCpuCount"] == {"Min": 2, "Max": 2}, override
+    assert [i["InstanceId"] for i in mixed["Instances"]] and not set(ids) & {i["InstanceId"] for i in mixed["Instances"]}
+    paged = [g["AutoScalingGroupName"] for p in asg.get_paginator("describe_auto_scaling_groups").paginate(
+        PaginationConfig={"PageSize": 1}) for g in p["AutoScalingGroups"]]
+    assert paged == ["mixed", "web"], paged
+    gone = asg.terminate_instance_in_auto_scaling_group(InstanceId=ids[0], ShouldDecrementDesiredCapacity=True)["Activity"]
+    assert gone["Description"] == "Terminating EC2 instance: " + ids[0] and gone["StatusCode"] == "InProgress", gone
+    advance(60)
+    activities = asg.describe_scaling_activities(AutoScalingGroupName="web")["Activities"]
+    assert activities[0]["StatusCode"] == "Successful" and len(activities) == 4, activities
+    assert len(asg.describe_auto_scaling_instances()["AutoScalingInstances"]) == 4
+    asg.suspend_processes(AutoScalingGroupName="web", ScalingProcesses=["AZRebalance"])
+    asg.put_lifecycle_hook(AutoScalingGroupName="web", LifecycleHookName="drain", HeartbeatTimeout=60,
+                           LifecycleTransition="autoscaling:EC2_INSTANCE_TERMINATING", DefaultResult="CONTINUE")
+    assert asg.describe_lifecycle_hooks(AutoScalingGroupName="web")["LifecycleHooks"][0]["GlobalTimeout"] == 6000
+    ec2.create_launch_template_version(LaunchTemplateName="scaled", SourceVersion="1", LaunchTemplateData={"InstanceType": "c5.large"})
+    asg.start_instance_refresh(AutoScalingGroupName="web", Preferences={"MinHealthyPercentage": 50, "InstanceWarmup": 0})
+    for _ in range(5):
+        advance(120)
+    refresh = asg.describe_instance_refreshes(AutoScalingGroupName="web")["InstanceRefreshes"][0]
+    assert refresh["Status"] == "Successful" and refresh["PercentageComplete"] == 100, refresh
+    web = asg.describe_auto_scaling_groups(AutoScalingGroupNames=["web"])["AutoScalingGroups"][0]
+    assert [i["InstanceType"] for i in web["Instances"]] == ["c5.large"] * 2, web["Instances"]
+    assert web["SuspendedProcesses"][0]["ProcessName"] == "AZRebalance"
+    asg.create_launch_configuration(LaunchConfigurationName="old", ImageId=image, InstanceType="m5.large", KeyName="mine",
+                                    BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 50}}])
+    asg.create_auto_scaling_group(AutoScalingGroupName="old", MinSize=1, MaxSize=1, LaunchConfigurationName="old",
+                                  AvailabilityZones=[web["AvailabilityZones"][0]])
+    old = asg.describe_launch_configurations(LaunchConfigurationNames=["old"])["LaunchConfigurations"][0]
+    assert (old["KeyName"], old["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"]) == ("mine", 50), old
+    fails("ResourceInUse", asg.delete_launch_configuration, LaunchConfigurationName="old")
+    fails("ResourceInUse", asg.delete_auto_scaling_group, AutoScalingGroupName="web")
+    fails("ValidationError", asg.create_auto_scaling_group, AutoScalingGroupName="x", MinSize=0, MaxSize=1,
+          VPCZoneIdentifier=subnets[0], LaunchTemplate={"LaunchTemplateName": "scaled"}, TargetGroupARNs=["arn:aws:x"])
+    for name in ("web", "mixed", "old"):
+        asg.delete_auto_scaling_group(AutoScalingGroupName=name, ForceDelete=True)
+    for _ in range(3):
+        advance(60)
+    assert asg.describe_auto_scaling_groups()["AutoScalingGroups"] == []
+    asg.delete_launch_configuration(LaunchConfigurationName="old")
+
+
+def nodegroups():
+    """A managed node group as eksctl and Terraform make it, and as Cluster Autoscaler scales it."""
+    eks, asg = client("eks"), client("autoscaling")
+    subnets = [s["SubnetId"] for s in the_place()[:2]]
+    role = "arn:aws:iam::123456789012:role/nodes"
+
+    def drained(count):  # what EKS does with the nodes of a group, here by hand
+        advance(60)
+        waiting = [i["InstanceId"] for i in asg.describe_auto_scaling_instances()["AutoScalingInstances"]
+                   if i["LifecycleState"] == "Terminating:Wait"]
+        assert len(waiting) == count, waiting
+        for instance in waiting:
+            asg.complete_lifecycle_action(AutoScalingGroupName=name, LifecycleHookName="Terminate-LC-Hook",
+                                          InstanceId=instance, LifecycleActionResult="CONTINUE")
+        advance(60)
+
+    made = eks.create_nodegroup(
+        clusterName=CLUSTER, nodegroupName="web", subnets=subnets, nodeRole=role, instanceTypes=["m5.large", "m5a.large"],
+        scalingConfig={"minSize": 1, "maxSize": 3, "desiredSize": 2}, labels={"tier": "web"}, diskSize=40,
+        taints=[{"key": "web", "value": "only", "effect": "NO_SCHEDULE"}], capacityType="SPOT")["nodegroup"]
+    assert made["status"] == "CREATING" and made["amiType"] == "AL2023_x86_64_STANDARD", made
+    fails("ResourceInUseException", eks.create_nodegroup, clusterName=CLUSTER, nodegroupName="web", subnets=subnets, nodeRole=role)
+    fails("InvalidParameterException", eks.create_nodegroup, clusterName=CLUSTER, nodegroupName="x", subnets=subnets, nodeRole=role,
+          instanceTypes=["zz9.large"])
+    advance(60)
+    eks.get_waiter("nodegroup_active").wait(clusterName=CLUSTER, nodegroupName="web", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
+    assert eks.list_nodegroups(clusterName=CLUSTER)["nodegroups"] == ["web"]
+    name = made["resources"]["autoScalingGroups"][0]["name"]
+    group = asg.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
+    tags = {t["Key"]: t["Value"] for t in group["Tags"]}
+    assert tags["eks:nodegroup-name"] == "web" and tags["k8s.io/cluster-autoscaler/" + CLUSTER] == "owned", tags
+    template = group["MixedInstancesPolicy"]["LaunchTemplate"]["LaunchTemplateSpecification"]["LaunchTemplateId"]
+    data = ec2.describe_launch_template_versions(LaunchTemplateId=template)["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    config = json.loads(base64.b64decode(data["UserData"]))["spec"]
+    assert config["cluster"]["name"] == CLUSTER and "tier=web" in config["kubelet"]["flags"][0], config
+    assert config["kubelet"]["config"]["registerWithTaints"] == [{"key": "web", "value": "only", "effect": "NoSchedule"}]
+    asg.set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=3)
+    assert eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName="web")["nodegroup"]["scalingConfig"]["desiredSize"] == 3
+    update = eks.update_nodegroup_config(
+        clusterName=CLUSTER, nodegroupName="web", scalingConfig={"minSize": 0, "maxSize": 5, "desiredSize": 1},
+        labels={"addOrUpdateLabels": {"team": "a"}, "removeLabels": ["tier"]})["update"]
+    assert eks.describe_update(name=CLUSTER, nodegroupName="web", updateId=update["id"])["update"]["status"] == "Successful"
+    drained(1)
+    group = asg.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"][0]
+    assert (group["MaxSize"], len(group["Instances"])) == (5, 1), group
+    assert eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName="web")["nodegroup"]["labels"] == {"team": "a"}
+    fails("InvalidParameterException", eks.update_nodegroup_config, clusterName=CLUSTER, nodegroupName="web",
+          scalingConfig={"minSize": 4, "maxSize": 3})
+    assert eks.delete_nodegroup(clusterName=CLUSTER, nodegroupName="web")["nodegroup"]["status"] == "DELETING"
+    drained(1)
+    eks.get_waiter("nodegroup_deleted").wait(clusterName=CLUSTER, nodegroupName="web", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
+    assert ec2.describe_launch_templates(LaunchTemplateIds=[])["LaunchTemplates"] == []
+
+
 def fargate():
     eks = client("eks")
     role = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExecutionRole"
@@ -400,5 +534,5 @@ def logs():
 
 for story in sys.argv[5:]:
     {"types": types, "prices": prices, "launches": launches, "accounts": accounts,
-     "fargate": fargate, "logs": logs, "balancers": balancers}[story]()
+     "fargate": fargate, "logs": logs, "balancers": balancers, "scaling": scaling, "nodegroups": nodegroups}[story]()
 print("ok")

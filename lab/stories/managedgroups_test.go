@@ -1,0 +1,108 @@
+package stories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// A managed node group of the region's EKS brings nodes with its labels and taints, follows its Auto Scaling group, and
+// drains a node before it ends, as far as PodDisruptionBudgets allow.
+func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s", "--addons=false", "--controller=false", "--microvms=false", "--page", "")
+	c.start()
+	ctx, groups := context.Background(), eks.NewFromConfig(c.aws)
+	name := c.createGroup(ctx, groups)
+	c.wantGroupNodes(3)
+
+	c.apply(`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: 4,
+  selector: {matchLabels: {app: web}}}}`)
+	c.apply(strings.NewReplacer("{karpenter.sh/nodepool: x}", "{tier: web}\n      tolerations: [{key: web, operator: Exists}]").
+		Replace(deploymentIn("x", "web", 4, "900m")))
+	c.wantPods(time.Minute, "default", "web", 4)
+
+	// The budget allows no eviction: the node that is to end waits, cordoned, and its pods run on.
+	scaling := autoscaling.NewFromConfig(c.aws)
+	_, err := scaling.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
+		AutoScalingGroupName: &name, DesiredCapacity: aws.Int32(2),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(30*time.Second, func() error {
+		if out := c.kubectl("get", "nodes", "-l", "tier=web", "-o", "jsonpath={.items[*].spec.unschedulable}"); out != "true" {
+			return fmt.Errorf("cordoned: %q, want one node", out)
+		}
+		return nil
+	})
+	c.wantPods(10*time.Second, "default", "web", 4)
+	c.wantGroupNodes(3)
+
+	c.kubectl("patch", "pdb", "web", "--type=merge", "-p", `{"spec":{"minAvailable":3}}`)
+	c.wantGroupNodes(2)
+	c.wantPods(time.Minute, "default", "web", 4)
+
+	_, err = groups.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kubectl("delete", "pdb", "web")
+	c.wantGroupNodes(0)
+	c.eventually(30*time.Second, func() error {
+		out, err := groups.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: aws.String("nodeless")})
+		if err == nil && len(out.Nodegroups) > 0 {
+			err = fmt.Errorf("node groups %v", out.Nodegroups)
+		}
+		return err
+	})
+}
+
+// createGroup creates the node group web of three m5.large and returns the name of its Auto Scaling group.
+func (c *cluster) createGroup(ctx context.Context, groups *eks.Client) string {
+	c.t.Helper()
+	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range subnets.Subnets {
+		ids = append(ids, *s.SubnetId)
+	}
+	made, err := groups.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
+		ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web"), Subnets: ids,
+		NodeRole: aws.String("arn:aws:iam::123456789012:role/nodes"), InstanceTypes: []string{"m5.large"},
+		ScalingConfig: &types.NodegroupScalingConfig{
+			MinSize: aws.Int32(0), MaxSize: aws.Int32(4), DesiredSize: aws.Int32(3),
+		},
+		Labels: map[string]string{"tier": "web"},
+		Taints: []types.Taint{{Key: aws.String("web"), Value: aws.String("only"), Effect: types.TaintEffectNoSchedule}},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return *made.Nodegroup.Resources.AutoScalingGroups[0].Name
+}
+
+// wantGroupNodes waits until so many nodes of the group web are ready, with the labels and the taint of their group.
+func (c *cluster) wantGroupNodes(n int) {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		out := c.kubectl("get", "nodes", "-l", "tier=web", "-o", "jsonpath={range .items[*]}"+
+			`{.metadata.labels.eks\.amazonaws\.com/nodegroup}/{.metadata.labels.eks\.amazonaws\.com/capacityType} `+
+			`{.spec.taints[?(@.key=="web")].value} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
+		if want := strings.Repeat("web/ON_DEMAND only True\n", n); out != want {
+			return errors.New("nodes of the group: " + out)
+		}
+		return nil
+	})
+}

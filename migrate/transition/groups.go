@@ -1,0 +1,356 @@
+package transition
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+)
+
+// groups are the node groups of a cluster at AWS.
+type groups struct {
+	scaling *autoscaling.Client
+	eks     *eks.Client
+	cluster string
+}
+
+func newGroups(cfg aws.Config, cluster string) *groups {
+	return &groups{autoscaling.NewFromConfig(cfg), eks.NewFromConfig(cfg), cluster}
+}
+
+// describe returns the Auto Scaling groups that a request is for.
+func (g *groups) describe(
+	ctx context.Context, in autoscaling.DescribeAutoScalingGroupsInput,
+) ([]scalingtypes.AutoScalingGroup, error) {
+	var out []scalingtypes.AutoScalingGroup
+	for pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(g.scaling, &in); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("autoscaling:DescribeAutoScalingGroups: %w", err)
+		}
+		out = append(out, page.AutoScalingGroups...)
+	}
+	return out, nil
+}
+
+// find returns the groups of instances, and those that tags say are the cluster's.
+func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) {
+	names := map[string]bool{}
+	for part := range slices.Chunk(instances, 50) { // the most that a call takes
+		out, err := g.scaling.DescribeAutoScalingInstances(ctx,
+			&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: part})
+		if err != nil {
+			return nil, fmt.Errorf("autoscaling:DescribeAutoScalingInstances: %w", err)
+		}
+		for _, i := range out.AutoScalingInstances {
+			names[aws.ToString(i.AutoScalingGroupName)] = true
+		}
+	}
+	all, err := g.describe(ctx, autoscaling.DescribeAutoScalingGroupsInput{})
+	if err != nil {
+		return nil, err
+	}
+	var out []Group
+	for _, a := range all {
+		if aws.ToString(a.Status) != "" || !names[*a.AutoScalingGroupName] && !g.tagged(a) {
+			continue // being deleted, or another cluster's
+		}
+		found, err := g.groupOf(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found)
+	}
+	return out, nil
+}
+
+// tagged reports whether a group's tags say that it has nodes of the cluster.
+func (g *groups) tagged(a scalingtypes.AutoScalingGroup) bool {
+	control, ours := false, false
+	for _, t := range a.Tags {
+		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
+		ours = ours || key == "kubernetes.io/cluster/"+g.cluster || key == "k8s.io/cluster-autoscaler/"+g.cluster ||
+			key == "eks:cluster-name" && value == g.cluster || key == "KubernetesCluster" && value == g.cluster
+		control = control || key == "k8s.io/role/control-plane" || key == "k8s.io/role/master"
+	}
+	return ours && !control
+}
+
+// stopped are the processes by which a group grows or ends instances on its own.
+var stopped = []string{"AZRebalance", "Launch", "ReplaceUnhealthy"}
+
+// groupOf writes down a group.
+func (g *groups) groupOf(ctx context.Context, a scalingtypes.AutoScalingGroup) (Group, error) {
+	out := Group{Name: *a.AutoScalingGroupName, Min: *a.MinSize, Max: *a.MaxSize, Desired: *a.DesiredCapacity}
+	for _, process := range stopped {
+		if !slices.ContainsFunc(a.SuspendedProcesses, func(p scalingtypes.SuspendedProcess) bool {
+			return aws.ToString(p.ProcessName) == process
+		}) {
+			out.Suspend = append(out.Suspend, process)
+		}
+	}
+	for _, t := range a.Tags {
+		if aws.ToString(t.Key) == "eks:nodegroup-name" {
+			out.Nodegroup = aws.ToString(t.Value)
+		}
+	}
+	var definition any
+	if out.Nodegroup != "" {
+		n, err := g.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{
+			ClusterName: &g.cluster, NodegroupName: &out.Nodegroup,
+		})
+		if err != nil {
+			return out, fmt.Errorf("eks:DescribeNodegroup %s: %w", out.Nodegroup, err)
+		}
+		definition = nodegroupInput(n.Nodegroup)
+	} else {
+		hooks, err := g.scaling.DescribeLifecycleHooks(ctx, &autoscaling.DescribeLifecycleHooksInput{
+			AutoScalingGroupName: &out.Name,
+		})
+		if err != nil {
+			return out, fmt.Errorf("autoscaling:DescribeLifecycleHooks of %s: %w", out.Name, err)
+		}
+		definition = scalingInput(a, hooks.LifecycleHooks)
+	}
+	text, err := json.Marshal(definition)
+	out.Definition = text
+	return out, err
+}
+
+// nodegroupInput returns what CreateNodegroup needs to make a node group again.
+func nodegroupInput(n *ekstypes.Nodegroup) *eks.CreateNodegroupInput {
+	in := &eks.CreateNodegroupInput{
+		ClusterName: n.ClusterName, NodegroupName: n.NodegroupName, NodeRole: n.NodeRole, Subnets: n.Subnets,
+		AmiType: n.AmiType, CapacityType: n.CapacityType, DiskSize: n.DiskSize, InstanceTypes: n.InstanceTypes,
+		Labels: n.Labels, Taints: n.Taints, Tags: n.Tags, ScalingConfig: n.ScalingConfig, UpdateConfig: n.UpdateConfig,
+		LaunchTemplate: n.LaunchTemplate, RemoteAccess: n.RemoteAccess, NodeRepairConfig: n.NodeRepairConfig,
+	}
+	if t := in.LaunchTemplate; t != nil && t.Id != nil {
+		in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Id: t.Id, Version: t.Version}
+	}
+	if n.AmiType != ekstypes.AMITypesCustom {
+		in.ReleaseVersion = n.ReleaseVersion
+	}
+	return in
+}
+
+// scalingInput returns what CreateAutoScalingGroup needs to make a group again.
+func scalingInput(
+	a scalingtypes.AutoScalingGroup, hooks []scalingtypes.LifecycleHook,
+) *autoscaling.CreateAutoScalingGroupInput {
+	in := &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: a.AutoScalingGroupName, MinSize: a.MinSize, MaxSize: a.MaxSize,
+		DesiredCapacity: a.DesiredCapacity, VPCZoneIdentifier: a.VPCZoneIdentifier,
+		LaunchConfigurationName: a.LaunchConfigurationName, LaunchTemplate: byID(a.LaunchTemplate),
+		MixedInstancesPolicy: a.MixedInstancesPolicy, TerminationPolicies: a.TerminationPolicies,
+		HealthCheckType: a.HealthCheckType, HealthCheckGracePeriod: a.HealthCheckGracePeriod,
+		DefaultCooldown: a.DefaultCooldown, MaxInstanceLifetime: a.MaxInstanceLifetime,
+		NewInstancesProtectedFromScaleIn: a.NewInstancesProtectedFromScaleIn, CapacityRebalance: a.CapacityRebalance,
+		TargetGroupARNs: a.TargetGroupARNs, LoadBalancerNames: a.LoadBalancerNames,
+	}
+	if m := a.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
+		m.LaunchTemplate.LaunchTemplateSpecification = byID(m.LaunchTemplate.LaunchTemplateSpecification)
+	}
+	for _, t := range a.Tags {
+		in.Tags = append(in.Tags, scalingtypes.Tag{
+			Key: t.Key, Value: t.Value, PropagateAtLaunch: t.PropagateAtLaunch, ResourceId: t.ResourceId,
+			ResourceType: t.ResourceType,
+		})
+	}
+	for _, h := range hooks {
+		in.LifecycleHookSpecificationList = append(in.LifecycleHookSpecificationList, scalingtypes.LifecycleHookSpecification{
+			LifecycleHookName: h.LifecycleHookName, LifecycleTransition: h.LifecycleTransition,
+			DefaultResult: h.DefaultResult, HeartbeatTimeout: h.HeartbeatTimeout,
+			NotificationMetadata: h.NotificationMetadata, NotificationTargetARN: h.NotificationTargetARN, RoleARN: h.RoleARN,
+		})
+	}
+	return in
+}
+
+// byID names a launch template by its ID alone: AWS takes either the ID or the name.
+func byID(t *scalingtypes.LaunchTemplateSpecification) *scalingtypes.LaunchTemplateSpecification {
+	if t == nil || t.LaunchTemplateId == nil {
+		return t
+	}
+	return &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: t.LaunchTemplateId, Version: t.Version}
+}
+
+// suspend keeps a group from launching and ending instances on its own.
+func (g *groups) suspend(ctx context.Context, group *Group) error {
+	if len(group.Suspend) == 0 {
+		return nil // AWS takes an empty list for all processes
+	}
+	_, err := g.scaling.SuspendProcesses(ctx, &autoscaling.SuspendProcessesInput{
+		AutoScalingGroupName: &group.Name, ScalingProcesses: group.Suspend,
+	})
+	if err != nil {
+		return fmt.Errorf("autoscaling:SuspendProcesses of %s: %w", group.Name, err)
+	}
+	return nil
+}
+
+// resize sets a group's sizes. EKS must hear of those of its node groups, and does not take a maximum of 0.
+func (g *groups) resize(ctx context.Context, group *Group, least, most, desired int32) error {
+	if group.Nodegroup == "" {
+		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
+			AutoScalingGroupName: &group.Name, MinSize: &least, MaxSize: &most, DesiredCapacity: &desired,
+		})
+		if err != nil {
+			return fmt.Errorf("autoscaling:UpdateAutoScalingGroup of %s: %w", group.Name, err)
+		}
+		return nil
+	}
+	most = max(most, 1)
+	_, err := g.eks.UpdateNodegroupConfig(ctx, &eks.UpdateNodegroupConfigInput{
+		ClusterName: &g.cluster, NodegroupName: &group.Nodegroup,
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: &least, MaxSize: &most, DesiredSize: &desired},
+	})
+	if err != nil {
+		return fmt.Errorf("eks:UpdateNodegroupConfig of %s: %w", group.Nodegroup, err)
+	}
+	return nil
+}
+
+// named returns those of the groups that exist.
+func (g *groups) named(ctx context.Context, list []Group) ([]scalingtypes.AutoScalingGroup, error) {
+	var out []scalingtypes.AutoScalingGroup
+	for part := range slices.Chunk(list, 50) {
+		var names []string
+		for _, group := range part {
+			names = append(names, group.Name)
+		}
+		found, err := g.describe(ctx, autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: names})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// instances returns how many instances groups have.
+func (g *groups) instances(ctx context.Context, list []Group) (int, error) {
+	found, err := g.named(ctx, list)
+	n := 0
+	for _, a := range found {
+		n += len(a.Instances)
+	}
+	return n, err
+}
+
+// existing returns the titles of the groups that exist, and of the node groups that EKS still has.
+func (g *groups) existing(ctx context.Context, list []Group) ([]string, error) {
+	found, err := g.named(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for i := range list {
+		there := slices.ContainsFunc(found, func(a scalingtypes.AutoScalingGroup) bool {
+			return *a.AutoScalingGroupName == list[i].Name
+		})
+		if !there && list[i].Nodegroup != "" {
+			if there, err = g.hasNodegroup(ctx, list[i].Nodegroup); err != nil {
+				return nil, err
+			}
+		}
+		if there {
+			out = append(out, list[i].Title())
+		}
+	}
+	return out, nil
+}
+
+func (g *groups) hasNodegroup(ctx context.Context, name string) (bool, error) {
+	_, err := g.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
+	if _, missing := errors.AsType[*ekstypes.ResourceNotFoundException](err); missing {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("eks:DescribeNodegroup %s: %w", name, err)
+	}
+	return true, nil
+}
+
+// remove deletes a group, if it exists.
+func (g *groups) remove(ctx context.Context, group *Group) error {
+	left, err := g.existing(ctx, []Group{*group})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	if group.Nodegroup != "" {
+		_, err = g.eks.DeleteNodegroup(ctx, &eks.DeleteNodegroupInput{
+			ClusterName: &g.cluster, NodegroupName: &group.Nodegroup,
+		})
+		if err != nil {
+			return fmt.Errorf("eks:DeleteNodegroup %s: %w", group.Nodegroup, err)
+		}
+		return nil
+	}
+	_, err = g.scaling.DeleteAutoScalingGroup(ctx, &autoscaling.DeleteAutoScalingGroupInput{
+		AutoScalingGroupName: &group.Name,
+	})
+	if err != nil {
+		return fmt.Errorf("autoscaling:DeleteAutoScalingGroup %s: %w", group.Name, err)
+	}
+	return nil
+}
+
+// restore makes a group what it was, and creates it if it is gone. EKS gives the Auto Scaling group of a node group
+// that is created again another name, which restore writes into the group.
+func (g *groups) restore(ctx context.Context, group *Group) error {
+	left, err := g.existing(ctx, []Group{*group})
+	switch {
+	case err != nil:
+		return err
+	case len(left) == 0:
+		return g.create(ctx, group)
+	}
+	if len(group.Suspend) > 0 {
+		_, err := g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{
+			AutoScalingGroupName: &group.Name, ScalingProcesses: group.Suspend,
+		})
+		if err != nil {
+			return fmt.Errorf("autoscaling:ResumeProcesses of %s: %w", group.Name, err)
+		}
+	}
+	return g.resize(ctx, group, group.Min, group.Max, group.Desired)
+}
+
+func (g *groups) create(ctx context.Context, group *Group) error {
+	if group.Nodegroup == "" {
+		in := &autoscaling.CreateAutoScalingGroupInput{}
+		if err := json.Unmarshal(group.Definition, in); err != nil {
+			return fmt.Errorf("definition of group %s: %w", group.Name, err)
+		}
+		if _, err := g.scaling.CreateAutoScalingGroup(ctx, in); err != nil {
+			return fmt.Errorf("autoscaling:CreateAutoScalingGroup %s: %w", group.Name, err)
+		}
+		return nil
+	}
+	in := &eks.CreateNodegroupInput{}
+	if err := json.Unmarshal(group.Definition, in); err != nil {
+		return fmt.Errorf("definition of node group %s: %w", group.Nodegroup, err)
+	}
+	out, err := g.eks.CreateNodegroup(ctx, in)
+	if err != nil {
+		return fmt.Errorf("eks:CreateNodegroup %s: %w", group.Nodegroup, err)
+	}
+	return g.rename(ctx, group, out.Nodegroup)
+}
+
+// rename writes down the name of the Auto Scaling group that EKS made for a node group.
+func (g *groups) rename(_ context.Context, group *Group, n *ekstypes.Nodegroup) error {
+	if n.Resources == nil || len(n.Resources.AutoScalingGroups) == 0 {
+		return fmt.Errorf("node group %s has no Auto Scaling group yet; try again in a minute", group.Nodegroup)
+	}
+	group.Name = aws.ToString(n.Resources.AutoScalingGroups[0].Name)
+	return nil
+}

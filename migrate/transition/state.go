@@ -1,0 +1,278 @@
+package transition
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// Namespace and Name of the ConfigMap that holds the state.
+const (
+	Namespace = "kube-system"
+	Name      = "nodeless-migration"
+)
+
+// State is how far a migration has come, and what was before it.
+type State struct {
+	Step       Step        `json:"step"`
+	Back       bool        `json:"back,omitempty"` // it is being taken back
+	Groups     []Group     `json:"groups,omitempty"`
+	Autoscaler *Autoscaler `json:"autoscaler,omitempty"`
+	Pools      []Pool      `json:"pools,omitempty"`
+}
+
+// Group is a node group as it was.
+type Group struct {
+	Name      string `json:"name"`                // of the Auto Scaling group
+	Nodegroup string `json:"nodegroup,omitempty"` // of EKS; "" means that the group is nobody's
+	Min       int32  `json:"min"`
+	Max       int32  `json:"max"`
+	Desired   int32  `json:"desired"`
+	// Suspend are the processes that the migration suspends: not those that were suspended before.
+	Suspend []string `json:"suspend,omitempty"`
+	// Definition is what the group is made of again, once it is deleted: an input of CreateNodegroup or
+	// CreateAutoScalingGroup.
+	Definition json.RawMessage `json:"definition,omitempty"`
+}
+
+// Title names a group for people.
+func (g *Group) Title() string {
+	if g.Nodegroup != "" {
+		return "node group " + g.Nodegroup
+	}
+	return "Auto Scaling group " + g.Name
+}
+
+// Autoscaler is Cluster Autoscaler's Deployment as it was.
+type Autoscaler struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Replicas  int32  `json:"replicas"`
+}
+
+// Pool is a NodePool that had no nodes before the migration. Closed holds its limits and replicas while it may launch
+// nothing.
+type Pool struct {
+	Name   string      `json:"name"`
+	Closed *PoolBefore `json:"closed,omitempty"`
+}
+
+// PoolBefore is what a closed pool had.
+type PoolBefore struct {
+	Limits   karpv1.Limits `json:"limits,omitempty"`
+	Replicas *int64        `json:"replicas,omitempty"`
+}
+
+func knownKinds() *runtime.Scheme {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, addKarpenter} {
+		if err := add(known); err != nil {
+			panic(err) // two kinds of one name
+		}
+	}
+	return known
+}
+
+func addKarpenter(s *runtime.Scheme) error {
+	v := karpv1.SchemeGroupVersion
+	s.AddKnownTypes(v, &karpv1.NodePool{}, &karpv1.NodePoolList{}, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
+	metav1.AddToGroupVersion(s, v)
+	return nil
+}
+
+const stateKey = "state.json"
+
+// Load reads the state; a migration that has not begun has an empty one.
+func (t *Transition) Load(ctx context.Context) (*State, error) {
+	m, err := t.kubernetes.CoreV1().ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return &State{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state of the migration: %w", err)
+	}
+	s := &State{}
+	if err := json.Unmarshal([]byte(m.Data[stateKey]), s); err != nil {
+		return nil, fmt.Errorf("state of the migration: ConfigMap %s/%s: %w; restore it from a backup, "+
+			"or delete it to begin anew with the groups as they are", Namespace, Name, err)
+	}
+	return s, nil
+}
+
+func (t *Transition) save(ctx context.Context, s *State) error {
+	text, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return fmt.Errorf("state of the migration: %w", err)
+	}
+	maps := t.kubernetes.CoreV1().ConfigMaps(Namespace)
+	want := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: Namespace}, Data: map[string]string{stateKey: string(text)},
+	}
+	_, err = maps.Update(ctx, want, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = maps.Create(ctx, want, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("state of the migration: %w", err)
+	}
+	return nil
+}
+
+func (t *Transition) forget(ctx context.Context) error {
+	err := t.kubernetes.CoreV1().ConfigMaps(Namespace).Delete(ctx, Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("state of the migration: %w", err)
+	}
+	return nil
+}
+
+// discover writes down groups, autoscaler and pools that the state does not know yet; as long as the groups are open,
+// also the sizes that the others have now.
+func (t *Transition) discover(ctx context.Context, s *State) error {
+	if s.Step >= Emptied {
+		return nil
+	}
+	instances, err := t.instances(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := t.groups.find(ctx, instances)
+	if err != nil {
+		return err
+	}
+	for _, g := range found {
+		i := slices.IndexFunc(s.Groups, func(x Group) bool { return x.Name == g.Name })
+		switch {
+		case i < 0:
+			s.Groups = append(s.Groups, g)
+		case s.Step < Closed:
+			s.Groups[i] = g
+		}
+	}
+	if s.Step >= Closed {
+		return nil
+	}
+	s.Groups = slices.DeleteFunc(s.Groups, func(x Group) bool {
+		return !slices.ContainsFunc(found, func(g Group) bool { return g.Name == x.Name })
+	})
+	if s.Pools, err = t.newPools(ctx, s.Pools); err != nil {
+		return err
+	}
+	s.Autoscaler, err = t.findAutoscaler(ctx)
+	return err
+}
+
+// instances returns the IDs of the instances whose nodes no NodePool has launched and that are no control plane.
+func (t *Transition) instances(ctx context.Context) ([]string, error) {
+	list, err := t.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		n := &list.Items[i]
+		_, ofPool := n.Labels[karpv1.NodePoolLabelKey]
+		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
+		if id := instanceOf(n); id != "" && !ofPool && !control {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// instanceOf returns the ID in a provider ID such as aws:///us-west-2a/i-0123; "" if there is none.
+func instanceOf(n *corev1.Node) string {
+	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; strings.HasPrefix(id, "i-") {
+		return id
+	}
+	return ""
+}
+
+// newPools returns the pools that the migration is to use: those without nodes when it begins, those that
+// `nodeless migrate --apply` made, and those it knows already.
+func (t *Transition) newPools(ctx context.Context, known []Pool) ([]Pool, error) {
+	var pools karpv1.NodePoolList
+	var claims karpv1.NodeClaimList
+	if err := t.client.List(ctx, &pools); err != nil {
+		return nil, fmt.Errorf("list NodePools: %w", err)
+	}
+	if err := t.client.List(ctx, &claims); err != nil {
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	used := map[string]bool{}
+	for i := range claims.Items {
+		used[claims.Items[i].Labels[karpv1.NodePoolLabelKey]] = true
+	}
+	var out []Pool
+	for i := range pools.Items {
+		p := &pools.Items[i]
+		k := slices.IndexFunc(known, func(x Pool) bool { return x.Name == p.Name })
+		switch {
+		case k >= 0:
+			out = append(out, known[k])
+		case !used[p.Name] || appliedByMigrate(p):
+			out = append(out, Pool{Name: p.Name})
+		}
+	}
+	return out, nil
+}
+
+func appliedByMigrate(p *karpv1.NodePool) bool {
+	return slices.ContainsFunc(p.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == "nodeless-migrate"
+	})
+}
+
+func isReady(p *karpv1.NodePool) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c statusCondition) bool {
+		return c.Type == "Ready" && c.Status == metav1.ConditionTrue
+	})
+}
+
+// findAutoscaler finds Cluster Autoscaler by its image; nil if the cluster has none.
+func (t *Transition) findAutoscaler(ctx context.Context) (*Autoscaler, error) {
+	list, err := t.kubernetes.AppsV1().Deployments("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list Deployments: %w", err)
+	}
+	for i := range list.Items {
+		d := &list.Items[i]
+		if runsAutoscaler(d) && d.Spec.Replicas != nil {
+			return &Autoscaler{Namespace: d.Namespace, Name: d.Name, Replicas: *d.Spec.Replicas}, nil
+		}
+	}
+	return nil, nil
+}
+
+func runsAutoscaler(d *appsv1.Deployment) bool {
+	return slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		name, _, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":")
+		return strings.HasPrefix(name, "cluster-autoscaler")
+	})
+}
+
+// scaleAutoscaler sets the replicas of Cluster Autoscaler, if there is one.
+func (t *Transition) scaleAutoscaler(ctx context.Context, s *State, replicas int32) error {
+	a := s.Autoscaler
+	if a == nil {
+		return nil
+	}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name}}
+	if err := t.client.Patch(ctx, d, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("scale Deployment %s/%s: %w", a.Namespace, a.Name, err)
+	}
+	t.Say("Cluster Autoscaler: %d replicas", replicas)
+	return nil
+}

@@ -1,0 +1,468 @@
+package region
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Nodegroup is an EKS managed node group: a launch template and an Auto Scaling group that EKS keeps for it.
+type Nodegroup struct {
+	Name, Cluster, ARN string
+	NodegroupSettings
+	ImageID, Release string
+	Version          string // of Kubernetes
+	CreatedAt        time.Time
+	ModifiedAt       time.Time
+	TemplateID       string // of the launch template that EKS made
+	Group            string // name of the Auto Scaling group
+	Created          bool   // it once had its desired capacity
+	Deleting         bool
+	Updates          []NodegroupUpdate // newest last
+}
+
+// NodegroupSettings are what CreateNodegroup says.
+type NodegroupSettings struct {
+	Min, Max, Desired                     int
+	InstanceTypes                         []string
+	Spot                                  bool
+	AMIType                               string
+	DiskGiB                               int
+	Subnets                               []string
+	Role                                  string
+	Labels                                map[string]string
+	Taints                                []NodegroupTaint
+	Tags                                  map[string]string
+	Template                              TemplateRef // the user's own
+	MaxUnavailable, MaxUnavailablePercent int
+	Drain                                 bool // somebody drains nodes and answers DrainHook
+}
+
+// NodegroupTaint is a taint of a node group's nodes, with the effect as Kubernetes spells it.
+type NodegroupTaint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"`
+}
+
+// NodegroupUpdate is a change of a node group, which the region makes at once.
+type NodegroupUpdate struct {
+	ID, Type string
+	At       time.Time
+	Params   map[string]string
+}
+
+// maxNodegroups is EKS's quota for a cluster ("Amazon EKS service quotas").
+const maxNodegroups = 30
+
+// nodegroups is EKS's managed node groups.
+type nodegroups struct {
+	*core
+	cluster   *cluster
+	scaling   *autoScaling
+	templates *templates
+	images    *images
+	byName    map[string]*Nodegroup
+}
+
+func newNodegroups(c *cluster, s *autoScaling, i *images) *nodegroups {
+	return &nodegroups{
+		core: c.core, cluster: c, scaling: s, templates: s.templates, images: i, byName: map[string]*Nodegroup{},
+	}
+}
+
+// status returns the state of a node group whose Auto Scaling group has so much in service.
+func (n *Nodegroup) status(serving int) string {
+	switch {
+	case n.Deleting:
+		return "DELETING"
+	case !n.Created && serving < n.Desired:
+		return "CREATING"
+	}
+	return "ACTIVE"
+}
+
+// NodegroupState is a node group as DescribeNodegroup shows it.
+type NodegroupState struct {
+	Nodegroup
+	Status string // CREATING, ACTIVE, DEGRADED or DELETING
+	Issue  string // why instances cannot be launched, if so
+}
+
+// Nodegroups returns a cluster's node groups, by name.
+func (s *nodegroups) Nodegroups(cluster string) ([]NodegroupState, error) {
+	if _, err := s.cluster.Cluster(cluster); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []NodegroupState
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		if n := s.byName[name]; s.look(n) {
+			out = append(out, s.state(n))
+		}
+	}
+	return out, s.commit()
+}
+
+// look takes in what became of a node group's Auto Scaling group; false means that the node group is gone.
+func (s *nodegroups) look(n *Nodegroup) bool {
+	g := s.scaling.groups[n.Group]
+	switch {
+	case g == nil: // deleted, by EKS or behind its back
+		if t := s.templates.byID[n.TemplateID]; t != nil {
+			delete(s.templates.byID, t.ID)
+			s.store.remove(bucketTemplates, t.ID)
+		}
+		delete(s.byName, n.Name)
+		s.store.remove(bucketNodegroups, n.Name)
+		return false
+	case !n.Created && s.scaling.serving(g) >= g.Desired:
+		n.Created = true
+		s.save(n)
+	}
+	return true
+}
+
+func (s *nodegroups) state(n *Nodegroup) NodegroupState {
+	g := s.scaling.groups[n.Group]
+	out := NodegroupState{Nodegroup: *n, Status: n.status(s.scaling.serving(g))}
+	// The sizes are the Auto Scaling group's, which Cluster Autoscaler sets there.
+	out.Min, out.Max, out.Desired = g.Min, g.Max, g.Desired
+	if g.Failures > 0 {
+		list := s.scaling.activities[g.Name]
+		out.Issue = list[len(list)-1].Message
+		if out.Status == "ACTIVE" {
+			out.Status = "DEGRADED"
+		}
+	}
+	return out
+}
+
+func (s *nodegroups) save(n *Nodegroup) { s.store.put(bucketNodegroups, n.Name, n) }
+
+// find finds a node group that still exists.
+func (s *nodegroups) find(name string) (*Nodegroup, error) {
+	if n := s.byName[name]; n != nil && s.look(n) {
+		return n, nil
+	}
+	return nil, apiError("ResourceNotFoundException", "No node group found for name: %s.", name)
+}
+
+// CreateNodegroup creates a node group. Its instances boot as nodes of the cluster.
+func (s *nodegroups) CreateNodegroup(cluster, name string, want NodegroupSettings) (NodegroupState, error) {
+	if _, err := s.cluster.Cluster(cluster); err != nil {
+		return NodegroupState{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.byName[name]; old != nil && s.look(old) {
+		return NodegroupState{}, apiError("ResourceInUseException",
+			"NodeGroup already exists with name %s and cluster name %s", name, cluster)
+	}
+	n := &Nodegroup{
+		Name: name, Cluster: cluster, NodegroupSettings: want, CreatedAt: s.clock.Now(), ModifiedAt: s.clock.Now(),
+		Version: minorOf(s.cluster.info.Version),
+	}
+	if err := s.check(n); err != nil {
+		return NodegroupState{}, err
+	}
+	id := s.scaling.newUUID()
+	n.ARN = fmt.Sprintf("arn:aws:eks:%s:%s:nodegroup/%s/%s/%s", s.config.Name, AccountID, cluster, name, id)
+	n.Group = "eks-" + name + "-" + id
+	if err := s.build(n); err != nil {
+		return NodegroupState{}, err
+	}
+	s.byName[name] = n
+	s.save(n)
+	return s.state(n), s.commit()
+}
+
+func minorOf(version string) string {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return kubernetesVersions[len(kubernetesVersions)-1]
+	}
+	return parts[0] + "." + parts[1]
+}
+
+// check reports what is wrong with a node group, and finds its image.
+func (s *nodegroups) check(n *Nodegroup) error {
+	invalid := func(format string, args ...any) error { return apiError("InvalidParameterException", format, args...) }
+	if len(s.byName) >= maxNodegroups {
+		return apiError("ResourceLimitExceededException", "The cluster has %d node groups, its maximum", maxNodegroups)
+	}
+	if err := checkSizes(n.Min, n.Max, n.Desired); err != nil {
+		return err
+	}
+	switch {
+	case n.Name == "" || len(n.Name) > 63:
+		return invalid("nodegroupName must have 1 to 63 characters")
+	case len(n.Subnets) == 0:
+		return invalid("Subnets must not be empty")
+	case !strings.HasPrefix(n.Role, "arn:aws:iam::"):
+		return invalid("The provided role '%s' is not the ARN of a role", n.Role)
+	}
+	for key := range n.Labels {
+		if strings.HasPrefix(key, "eks.amazonaws.com/") {
+			return invalid("Label cannot contain reserved prefix eks.amazonaws.com: %s", key)
+		}
+	}
+	n.InstanceTypes = s.typesOf(n)
+	for _, t := range n.InstanceTypes {
+		if s.scaling.market.Type(t) == nil {
+			return invalid("The following supplied instance types do not exist: [%s]", t)
+		}
+	}
+	return s.findImage(n)
+}
+
+func checkSizes(least, most, desired int) error {
+	switch {
+	case least < 0 || most < 1:
+		return apiError("InvalidParameterException", "minSize must not be negative and maxSize must be at least 1")
+	case least > desired:
+		return apiError("InvalidParameterException", "Minimum capacity %d can't be greater than desired size %d", least,
+			desired)
+	case desired > most:
+		return apiError("InvalidParameterException", "desired capacity %d can't be greater than max size %d", desired, most)
+	}
+	return nil
+}
+
+// typesOf returns the types of a node group: its own, its template's, or t3.medium.
+func (s *nodegroups) typesOf(n *Nodegroup) []string {
+	if len(n.InstanceTypes) > 0 {
+		return n.InstanceTypes
+	}
+	if _, data, err := s.templates.version(n.Template.ID, n.Template.Name, n.Template.Version); err == nil &&
+		data.InstanceType != "" {
+		return []string{data.InstanceType}
+	}
+	return []string{"t3.medium"}
+}
+
+// amiTypes are the kinds of images that EKS has for node groups and the region for EKS, by the names of their images.
+var amiTypes = map[string]string{
+	"AL2023_x86_64_STANDARD": "amazon-eks-node-al2023-x86_64-standard-", "AL2023_ARM_64_STANDARD": "amazon-eks-node-al2023-arm64-standard-",
+	"AL2023_x86_64_NVIDIA": "amazon-eks-node-al2023-x86_64-nvidia-", "AL2023_x86_64_NEURON": "amazon-eks-node-al2023-x86_64-neuron-",
+	"AL2023_ARM_64_NVIDIA": "amazon-eks-node-al2023-arm64-nvidia-", "CUSTOM": "",
+}
+
+// findImage sets the image that a node group boots.
+func (s *nodegroups) findImage(n *Nodegroup) error {
+	_, data, err := s.templates.version(n.Template.ID, n.Template.Name, n.Template.Version)
+	switch {
+	case n.Template != TemplateRef{} && err != nil:
+		return apiError("InvalidRequestException", "%s", err.Error())
+	case err == nil && data.ImageID != "":
+		n.AMIType, n.ImageID = "CUSTOM", data.ImageID
+		return nil
+	case n.AMIType == "":
+		n.AMIType = "AL2023_x86_64_STANDARD"
+		if t := s.scaling.market.Type(n.InstanceTypes[0]); t.Arch == "arm64" {
+			n.AMIType = "AL2023_ARM_64_STANDARD"
+		}
+	}
+	prefix, known := amiTypes[n.AMIType]
+	if !known || prefix == "" {
+		return apiError("InvalidParameterException", "The simulated region has no images of amiType %s; there are %v",
+			n.AMIType, slices.Sorted(maps.Keys(amiTypes)))
+	}
+	for _, image := range s.images.all {
+		if strings.HasPrefix(image.Name, prefix+n.Version+"-") {
+			n.ImageID, n.Release = image.ID, n.Version+"."+strings.TrimPrefix(image.Name, prefix+n.Version+"-v")
+		}
+	}
+	if n.ImageID == "" {
+		return apiError("InvalidParameterException", "The simulated region has no images of Kubernetes %s", n.Version)
+	}
+	for _, t := range n.InstanceTypes {
+		if !s.images.fits(n.ImageID, s.scaling.market.Type(t)) {
+			return apiError("InvalidParameterException", "[%s] is not a valid instance type for requested amiType %s", t,
+				n.AMIType)
+		}
+	}
+	return nil
+}
+
+// build makes the launch template and the Auto Scaling group of a node group.
+func (s *nodegroups) build(n *Nodegroup) error {
+	t := &LaunchTemplate{
+		ID: "lt-" + s.newID(), Name: n.Group, CreatedAt: s.clock.Now(), CreatedBy: "eks.amazonaws.com", Default: 1,
+		Tags: n.systemTags(),
+	}
+	n.TemplateID = t.ID
+	t.Versions = []TemplateData{s.data(n)}
+	s.templates.replace(*t)
+	mixed := &MixedInstances{
+		Template: TemplateRef{ID: t.ID, Version: "$Latest"}, OnDemandPercentage: 100, OnDemandStrategy: Prioritized,
+		SpotStrategy: PriceCapacityOptimized,
+	}
+	if n.Spot {
+		mixed.OnDemandPercentage = 0
+	}
+	for _, name := range n.InstanceTypes {
+		mixed.Overrides = append(mixed.Overrides, GroupOverride{InstanceType: name})
+	}
+	want := GroupSettings{
+		Min: n.Min, Max: n.Max, Desired: n.Desired, Launch: GroupLaunch{Mixed: mixed}, Subnets: n.Subnets,
+		Cooldown: 5 * time.Minute, HealthCheckType: "EC2", HealthCheckGrace: 15 * time.Second, CapacityRebalance: n.Spot,
+		TerminationPolicies: []string{"AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"},
+	}
+	var tags []GroupTag
+	for key, value := range merged(n.systemTags(), map[string]string{
+		"k8s.io/cluster-autoscaler/enabled": "true", "k8s.io/cluster-autoscaler/" + n.Cluster: "owned",
+		"kubernetes.io/cluster/" + n.Cluster: "owned",
+	}) {
+		tags = append(tags, GroupTag{Key: key, Value: value, Propagate: true})
+	}
+	var hooks []LifecycleHook
+	if n.Drain {
+		hooks = append(hooks, LifecycleHook{
+			Name: DrainHook, Transition: TransitionTerminating, DefaultResult: HookContinue, Heartbeat: 30 * time.Minute,
+		})
+	}
+	err := s.scaling.create(n.Group, want, tags, hooks)
+	if err != nil {
+		delete(s.templates.byID, t.ID)
+		s.store.remove(bucketTemplates, t.ID)
+		e := err.(*APIError) //nolint:errorlint,forcetypeassert // the region's own errors are not wrapped
+		return apiError("InvalidRequestException", "%s", e.Message)
+	}
+	return nil
+}
+
+// DrainHook is the lifecycle hook by which EKS drains a node before its instance ends.
+const DrainHook = "Terminate-LC-Hook"
+
+func (n *Nodegroup) systemTags() map[string]string {
+	return map[string]string{"eks:cluster-name": n.Cluster, "eks:nodegroup-name": n.Name}
+}
+
+// data returns the template data of a node group: the user's, with what makes its instances nodes.
+func (s *nodegroups) data(n *Nodegroup) TemplateData {
+	d := TemplateData{}
+	if _, own, err := s.templates.version(n.Template.ID, n.Template.Name, n.Template.Version); err == nil {
+		d = *own
+	}
+	d.ImageID, d.InstanceType = n.ImageID, n.InstanceTypes[0]
+	if n.DiskGiB > 0 && d.Devices == nil {
+		d.Devices = []BlockDevice{{Name: RootDevice, SizeGiB: int64(n.DiskGiB)}}
+	}
+	if n.AMIType != "CUSTOM" {
+		d.UserData = s.userData(n)
+	}
+	if d.InstanceProfile == "" {
+		d.InstanceProfile = "eks-" + n.Group[len("eks-"+n.Name+"-"):]
+	}
+	d.Tags = maps.Clone(d.Tags)
+	if d.Tags == nil {
+		d.Tags = map[string]map[string]string{}
+	}
+	d.Tags["instance"] = merged(d.Tags["instance"], n.systemTags())
+	return d
+}
+
+// userData returns the NodeConfig of nodeadm with which an instance joins the cluster. JSON is YAML.
+func (s *nodegroups) userData(n *Nodegroup) []byte {
+	info, capacity := s.cluster.info, "ON_DEMAND"
+	if n.Spot {
+		capacity = "SPOT"
+	}
+	labels := merged(n.Labels, map[string]string{
+		"eks.amazonaws.com/nodegroup": n.Name, "eks.amazonaws.com/nodegroup-image": n.ImageID,
+		"eks.amazonaws.com/capacityType": capacity, "eks.amazonaws.com/sourceLaunchTemplateId": n.TemplateID,
+	})
+	var list []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, key+"="+labels[key])
+	}
+	config := map[string]any{}
+	if len(n.Taints) > 0 {
+		config["registerWithTaints"] = n.Taints
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig",
+		"spec": map[string]any{
+			"cluster": map[string]any{
+				"name": info.Name, "apiServerEndpoint": info.Endpoint, "cidr": info.ServiceCIDR,
+				"certificateAuthority": base64.StdEncoding.EncodeToString([]byte(info.CA)),
+			},
+			"kubelet": map[string]any{"config": config, "flags": []string{"--node-labels=" + strings.Join(list, ",")}},
+		},
+	})
+	if err != nil { // strings always have a JSON form
+		return nil
+	}
+	return text
+}
+
+// UpdateNodegroupConfig changes sizes, labels, taints and the update configuration of a node group. Labels and taints
+// are those of instances that are launched from then on.
+func (s *nodegroups) UpdateNodegroupConfig(
+	cluster, name string, params map[string]string, change func(*NodegroupSettings) error,
+) (NodegroupUpdate, error) {
+	if _, err := s.cluster.Cluster(cluster); err != nil {
+		return NodegroupUpdate{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.find(name)
+	if err != nil {
+		return NodegroupUpdate{}, err
+	}
+	if n.Deleting {
+		return NodegroupUpdate{}, apiError("ResourceInUseException", "Nodegroup %s is being deleted", name)
+	}
+	g := s.scaling.groups[n.Group]
+	want := n.NodegroupSettings
+	want.Min, want.Max, want.Desired = g.Min, g.Max, g.Desired
+	if err := change(&want); err != nil {
+		return NodegroupUpdate{}, err
+	}
+	if err := checkSizes(want.Min, want.Max, want.Desired); err != nil {
+		return NodegroupUpdate{}, err
+	}
+	n.NodegroupSettings, n.ModifiedAt = want, s.clock.Now()
+	sizes := g.GroupSettings
+	sizes.Min, sizes.Max, sizes.Desired = want.Min, want.Max, want.Desired
+	s.scaling.set(g, sizes, "a user request update of AutoScalingGroup constraints to")
+	if t := s.templates.byID[n.TemplateID]; t != nil {
+		next := *t
+		next.Versions = append(slices.Clone(t.Versions), s.data(n))
+		next.Default = len(next.Versions)
+		s.templates.replace(next)
+	}
+	u := NodegroupUpdate{ID: s.scaling.newUUID(), Type: "ConfigUpdate", At: s.clock.Now(), Params: params}
+	n.Updates = append(n.Updates, u)
+	n.Updates = n.Updates[max(len(n.Updates)-20, 0):]
+	s.save(n)
+	return u, s.commit()
+}
+
+// DeleteNodegroup deletes a node group with its instances.
+func (s *nodegroups) DeleteNodegroup(cluster, name string) (NodegroupState, error) {
+	if _, err := s.cluster.Cluster(cluster); err != nil {
+		return NodegroupState{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.find(name)
+	if err != nil {
+		return NodegroupState{}, err
+	}
+	g := s.scaling.groups[n.Group]
+	if !n.Deleting {
+		n.Deleting = true
+		out := s.state(n)
+		s.scaling.deleteGroup(g) // with its hooks: EKS drains the nodes
+		s.save(n)
+		return out, s.commit()
+	}
+	return s.state(n), nil
+}
