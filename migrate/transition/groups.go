@@ -235,14 +235,16 @@ func (g *groups) named(ctx context.Context, list []Group) ([]scalingtypes.AutoSc
 	return out, nil
 }
 
-// instances returns how many instances groups have.
-func (g *groups) instances(ctx context.Context, list []Group) (int, error) {
+// members returns the names of the groups that instances belong to, by ID.
+func (g *groups) members(ctx context.Context, list []Group) (map[string]string, error) {
 	found, err := g.named(ctx, list)
-	n := 0
+	out := map[string]string{}
 	for _, a := range found {
-		n += len(a.Instances)
+		for _, i := range a.Instances {
+			out[aws.ToString(i.InstanceId)] = aws.ToString(a.AutoScalingGroupName)
+		}
 	}
-	return n, err
+	return out, err
 }
 
 // existing returns the titles of the groups that exist, and of the node groups that EKS still has.

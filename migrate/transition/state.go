@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -72,23 +70,6 @@ type Pool struct {
 type PoolBefore struct {
 	Limits   karpv1.Limits `json:"limits,omitempty"`
 	Replicas *int64        `json:"replicas,omitempty"`
-}
-
-func knownKinds() *runtime.Scheme {
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, addKarpenter} {
-		if err := add(known); err != nil {
-			panic(err) // two kinds of one name
-		}
-	}
-	return known
-}
-
-func addKarpenter(s *runtime.Scheme) error {
-	v := karpv1.SchemeGroupVersion
-	s.AddKnownTypes(v, &karpv1.NodePool{}, &karpv1.NodePoolList{}, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})
-	metav1.AddToGroupVersion(s, v)
-	return nil
 }
 
 const stateKey = "state.json"
@@ -235,9 +216,7 @@ func appliedByMigrate(p *karpv1.NodePool) bool {
 }
 
 func isReady(p *karpv1.NodePool) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c statusCondition) bool {
-		return c.Type == "Ready" && c.Status == metav1.ConditionTrue
-	})
+	return p.DeletionTimestamp == nil && p.StatusConditions().Root().IsTrue()
 }
 
 // findAutoscaler finds Cluster Autoscaler by its image; nil if the cluster has none.

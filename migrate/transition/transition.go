@@ -89,7 +89,7 @@ func New(c Config) (*Transition, error) {
 	if err != nil {
 		return nil, err
 	}
-	typed, err := client.New(c.REST, client.Options{Scheme: knownKinds()})
+	typed, err := client.New(c.REST, client.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -237,11 +237,11 @@ func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 		t.Say("%s: size 0", g.Title())
 	}
 	return t.poll(ctx, "instances of the groups", func() (string, error) {
-		left, err := t.groups.instances(ctx, s.Groups)
-		if err != nil || left == 0 {
+		left, err := t.groups.members(ctx, s.Groups)
+		if err != nil || len(left) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf("%d instances are left", left), nil
+		return fmt.Sprintf("%d are left", len(left)), nil
 	})
 }
 

@@ -1,0 +1,274 @@
+//go:build !noplane
+
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/migrate/transition"
+)
+
+// steps are the flags of the commands that move pods.
+type steps struct {
+	cluster             target.Flags
+	clusterName, region string
+	force, remove       bool
+	output              string
+}
+
+const statusLong = `Shows how far the migration from node groups to NodePools has come: the groups
+with their nodes and pods, the pools that take over, and what both cost. It
+changes nothing. The steps are
+
+  observed   the groups are written down
+  closed     new pods go to NodePools: the groups' nodes are tainted, Cluster
+             Autoscaler is scaled to 0, the groups launch nothing
+  drained    the pods on the groups' nodes are evicted, node by node, as fast as
+             their PodDisruptionBudgets allow
+  emptied    the groups have a size of 0
+  removed    the groups are deleted
+
+"nodeless migrate next" takes one of them, "nodeless migrate back" takes all of
+them back. The state is the ConfigMap kube-system/nodeless-migration: what is
+interrupted goes on where it was.`
+
+const nextLong = `Takes the next step of the migration from node groups to NodePools, or goes on
+with one that was interrupted; "nodeless migrate status" says which. A step ends
+when what it says is true. NodePools must be there first, as "nodeless migrate
+--from-aws --apply" makes them.
+
+Pods without a controller, and pods whose annotations forbid an eviction
+(karpenter.sh/do-not-disrupt, safe-to-evict "false"), stop the drain before it
+begins; --force evicts them too. The deletion of the groups must be asked for
+with --remove.`
+
+const backLong = `Takes the migration back, from whichever step: the groups get their sizes again
+(deleted ones are created again), their nodes take pods, the NodePools that the
+migration used launch nothing any more (a limit of 0 CPUs, static ones no
+replicas), their nodes are drained and removed, and Cluster Autoscaler gets its
+replicas.
+
+Interrupted, it goes on where it was. "nodeless migrate next" afterwards begins
+anew and opens the pools.`
+
+func statusCommand() *cobra.Command {
+	var o steps
+	c := &cobra.Command{
+		Use: "status", Short: "Show how far the migration from node groups has come", Long: statusLong, Args: cobra.NoArgs,
+		Example: "  nodeless migrate status\n  nodeless migrate status -o json",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.status(cmd) },
+	}
+	o.add(c)
+	c.Flags().StringVarP(&o.output, "output", "o", "", "json, yaml, "+output.Forms)
+	return c
+}
+
+func nextCommand() *cobra.Command {
+	var o steps
+	c := &cobra.Command{
+		Use: "next", Short: "Take the next step from node groups to NodePools", Long: nextLong, Args: cobra.NoArgs,
+		Example: "  nodeless migrate next\n  nodeless migrate next --remove",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.next(cmd) },
+	}
+	o.add(c)
+	c.Flags().BoolVar(&o.force, "force", false, "evict pods that nothing creates again or that must not be evicted, too")
+	c.Flags().BoolVar(&o.remove, "remove", false, "delete the groups, once they are empty")
+	return c
+}
+
+func backCommand() *cobra.Command {
+	var o steps
+	c := &cobra.Command{
+		Use: "back", Short: "Move the pods back to the node groups", Long: backLong, Args: cobra.NoArgs,
+		Example: "  nodeless migrate back",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return o.back(cmd) },
+	}
+	o.add(c)
+	return c
+}
+
+func (o *steps) add(c *cobra.Command) {
+	f := c.Flags()
+	o.cluster.AddCluster(f)
+	f.StringVar(&o.clusterName, "cluster-name", "",
+		"what AWS calls the cluster (default: as the kubeconfig says, if the AWS CLI or eksctl wrote it)")
+	f.StringVar(&o.region, "region", "", "AWS region of the cluster (default: that of the AWS configuration)")
+}
+
+// open returns the transition of the cluster that the flags name.
+func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
+	t, err := o.cluster.Find()
+	if err != nil {
+		return nil, err
+	}
+	name := cmp.Or(o.clusterName, t.EKSName)
+	if name == "" {
+		return nil, errNoName
+	}
+	cfg, err := t.AWS(cmd.Context(), o.region)
+	if err != nil {
+		return nil, err
+	}
+	return transition.New(transition.Config{
+		REST: t.REST, AWS: cfg, Cluster: name, Clock: t.Clock, Force: o.force,
+		Say: func(format string, args ...any) {
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+		},
+	})
+}
+
+var errNoName = errors.New("the kubeconfig does not say what AWS calls the cluster: name it with --cluster-name")
+
+func (o *steps) next(cmd *cobra.Command) error {
+	t, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := t.Next(cmd.Context(), o.remove)
+	if err != nil {
+		return interrupted(cmd.Context(), err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Step %q is done: %s.\n%s\n", s.Step, s.Step.Explain(), hint(s))
+	return err
+}
+
+func (o *steps) back(cmd *cobra.Command) error {
+	t, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := t.Back(cmd.Context())
+	if err != nil {
+		return interrupted(cmd.Context(), err)
+	}
+	var names []string
+	for _, p := range s.Pools {
+		if p.Closed != nil {
+			names = append(names, p.Name)
+		}
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "The pods are back on the node groups.")
+	if err == nil && len(names) > 0 {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "NodePools that launch nothing now: %s\n", strings.Join(names, ", "))
+	}
+	return err
+}
+
+// interrupted says of an error by Ctrl-C how to go on.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &program.ExitError{Code: program.ExitInterrupted, Err: errors.New(
+		"interrupted; nothing is lost: the same command goes on, nodeless migrate status shows where it stands")}
+}
+
+// hint says what can be done next.
+func hint(s *transition.State) string {
+	switch {
+	case s.Back:
+		return "It is being taken back: nodeless migrate back goes on, nodeless migrate next turns around."
+	case s.Step == transition.Removed:
+		return "Nothing is left to do; nodeless migrate back creates the groups again."
+	case s.Step == transition.Emptied:
+		return "Left: nodeless migrate next --remove deletes the groups. Back: nodeless migrate back."
+	case s.Step == transition.NotBegun:
+		return "Next: nodeless migrate next, which changes nothing yet."
+	}
+	return fmt.Sprintf("Next: nodeless migrate next (%s). Back: nodeless migrate back.", (s.Step + 1).Explain())
+}
+
+// standing is what status prints as data.
+type standing struct {
+	Step      transition.Step `json:"step"`
+	Back      bool            `json:"back,omitempty"`
+	Groups    []placed        `json:"groups"`
+	Pools     []placed        `json:"pools"`
+	OnGroups  float64         `json:"groupsDollarsPerMonth"`
+	OnPools   float64         `json:"poolsDollarsPerMonth"`
+	PriceNote string          `json:"priceNote,omitempty"`
+}
+
+// placed is a group or a pool with what runs there.
+type placed struct {
+	Name  string `json:"name"`
+	Nodes int    `json:"nodes"`
+	Pods  int    `json:"pods"`
+	Size  string `json:"size,omitempty"` // of a group before the migration
+}
+
+func standingOf(r *transition.Report) standing {
+	out := standing{Step: r.State.Step, Back: r.State.Back, Groups: []placed{}, Pools: []placed{}}
+	var note string
+	out.OnGroups, note = dollars(r.Groups)
+	out.OnPools, out.PriceNote = dollars(r.Pools)
+	out.PriceNote = cmp.Or(note, out.PriceNote)
+	for i, p := range r.Groups {
+		g := r.State.Groups[i]
+		out.Groups = append(out.Groups, placed{p.Name, len(p.Nodes), p.Pods, fmt.Sprintf("%d (%d to %d)", g.Desired, g.Min, g.Max)})
+	}
+	for _, p := range r.Pools {
+		out.Pools = append(out.Pools, placed{Name: p.Name, Nodes: len(p.Nodes), Pods: p.Pods})
+	}
+	return out
+}
+
+// dollars is what nodes cost a month, and why that is not known.
+func dollars(places []transition.Place) (float64, string) {
+	var all []*corev1.Node
+	for _, p := range places {
+		all = append(all, p.Nodes...)
+	}
+	price, err := today(all)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return price.DollarsPerMonth, ""
+}
+
+func (o *steps) status(cmd *cobra.Command) error {
+	if err := output.Check(o.output, ""); err != nil {
+		return err
+	}
+	t, err := o.open(cmd)
+	if err != nil {
+		return err
+	}
+	r, err := t.Report(cmd.Context())
+	if err != nil {
+		return err
+	}
+	s, w := standingOf(r), cmd.OutOrStdout()
+	if o.output != "" {
+		return output.Rows(w, o.output, s, "groups", true)
+	}
+	rows := [][]string{{"", "NODES", "PODS", "SIZE BEFORE"}}
+	for _, p := range s.Groups {
+		rows = append(rows, []string{p.Name, fmt.Sprint(p.Nodes), fmt.Sprint(p.Pods), p.Size})
+	}
+	for _, p := range s.Pools {
+		rows = append(rows, []string{"NodePool " + p.Name, fmt.Sprint(p.Nodes), fmt.Sprint(p.Pods), ""})
+	}
+	if _, err := fmt.Fprintf(w, "Step: %s (%s)\n", s.Step, s.Step.Explain()); err != nil {
+		return err
+	}
+	if err := output.Table(w, rows...); err != nil {
+		return err
+	}
+	price := fmt.Sprintf("Price: $%.2f a month for the groups' nodes, $%.2f for the pools'", s.OnGroups, s.OnPools)
+	if s.PriceNote != "" {
+		price = "Price: unknown: " + s.PriceNote
+	}
+	_, err = fmt.Fprintf(w, "%s\n%s\n", price, hint(r.State))
+	return err
+}

@@ -1,0 +1,208 @@
+package transition
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/kubectl/pkg/drain"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+)
+
+// TaintKey is the key of the taint on nodes that take no new pods while their group is left.
+const TaintKey = "nodeless.sh/migration"
+
+// groupNodes returns the nodes of the groups, by name: those whose instances the groups have.
+func (t *Transition) groupNodes(ctx context.Context, s *State) ([]corev1.Node, error) {
+	ours, err := t.groups.members(ctx, s.Groups)
+	if err != nil {
+		return nil, err
+	}
+	list, err := t.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes := slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return ours[instanceOf(&n)] == "" })
+	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return nodes, nil
+}
+
+// nodesMissing says which nodes of the groups are not there yet; "" if all are.
+func (t *Transition) nodesMissing(ctx context.Context, s *State) (string, error) {
+	nodes, err := t.groupNodes(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	want, ready := 0, 0
+	for _, g := range s.Groups {
+		want += int(g.Desired)
+	}
+	for i := range nodes {
+		if slices.ContainsFunc(nodes[i].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		}) {
+			ready++
+		}
+	}
+	if ready >= want {
+		return "", nil
+	}
+	return fmt.Sprintf("%d of %d are ready", ready, want), nil
+}
+
+// change updates a node by the function, again if somebody else changed it in between.
+func (t *Transition) change(ctx context.Context, name string, f func(*corev1.Node) bool) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := t.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if err != nil || !f(n) {
+			return err
+		}
+		_, err = t.kubernetes.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("update node %s: %w", name, err)
+	}
+	return nil
+}
+
+func isOurTaint(taint corev1.Taint) bool { return taint.Key == TaintKey }
+
+// taint keeps new pods off a node.
+func (t *Transition) taint(ctx context.Context, n *corev1.Node) error {
+	return t.change(ctx, n.Name, func(n *corev1.Node) bool {
+		if slices.ContainsFunc(n.Spec.Taints, isOurTaint) {
+			return false
+		}
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: TaintKey, Effect: corev1.TaintEffectNoSchedule})
+		return true
+	})
+}
+
+// untaint lets pods onto a node again.
+func (t *Transition) untaint(ctx context.Context, n *corev1.Node) error {
+	return t.change(ctx, n.Name, func(n *corev1.Node) bool {
+		before := len(n.Spec.Taints)
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, isOurTaint)
+		return len(n.Spec.Taints) != before
+	})
+}
+
+// helper returns kubectl's way of draining a node.
+func (t *Transition) helper(ctx context.Context) *drain.Helper {
+	return &drain.Helper{
+		Ctx: ctx, Client: t.kubernetes, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
+		GracePeriodSeconds: -1, Out: io.Discard, ErrOut: &lines{say: t.Say},
+	}
+}
+
+// podsOf returns the pods of a node that a drain moves.
+func (t *Transition) podsOf(ctx context.Context, node string) ([]corev1.Pod, error) {
+	list, errs := t.helper(ctx).GetPodsForDeletion(node)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("pods of node %s: %w", node, errs[0])
+	}
+	return slices.DeleteFunc(list.Pods(), func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	}), nil
+}
+
+// checkPods reports pods that must not be evicted, or that nothing would create again.
+func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) error {
+	if t.Force {
+		return nil
+	}
+	var bad []string
+	for i := range nodes {
+		pods, err := t.podsOf(ctx, nodes[i].Name)
+		if err != nil {
+			return err
+		}
+		for j := range pods {
+			p := &pods[j]
+			switch {
+			case metav1.GetControllerOf(p) == nil:
+				bad = append(bad, fmt.Sprintf("%s/%s has no controller and would be lost", p.Namespace, p.Name))
+			case p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true":
+				bad = append(bad, fmt.Sprintf("%s/%s has %s", p.Namespace, p.Name, karpv1.DoNotDisruptAnnotationKey))
+			case p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false":
+				bad = append(bad, fmt.Sprintf("%s/%s is not safe-to-evict", p.Namespace, p.Name))
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	more := ""
+	if len(bad) > 10 {
+		more = fmt.Sprintf(" and %d more", len(bad)-10)
+		bad = bad[:10]
+	}
+	return fmt.Errorf("pods are in the way: %s%s; wait until they end, delete them, or evict them too with --force",
+		strings.Join(bad, "; "), more)
+}
+
+// drain evicts the pods of a node, as fast as their budgets allow, waits until the pods that take their place are
+// scheduled, and returns how many it evicted.
+func (t *Transition) drain(ctx context.Context, n *corev1.Node) (int, error) {
+	begun := t.now()
+	pods, err := t.podsOf(ctx, n.Name)
+	if err != nil || len(pods) == 0 {
+		return 0, err
+	}
+	if err := t.helper(ctx).DeleteOrEvictPods(pods); err != nil {
+		return 0, fmt.Errorf("drain node %s: %w", n.Name, err)
+	}
+	return len(pods), t.settled(ctx, begun)
+}
+
+// now returns the time as the API server writes creation times, without fractions.
+func (t *Transition) now() metav1.Time { return metav1.NewTime(t.Clock.Now().Truncate(time.Second)) }
+
+// settled waits until the pods that were created since a time are scheduled.
+func (t *Transition) settled(ctx context.Context, since metav1.Time) error {
+	return t.poll(ctx, "evicted pods' successors", func() (string, error) {
+		list, err := t.kubernetes.CoreV1().Pods("").List(ctx, metav1.ListOptions{
+			FieldSelector: "status.phase=Pending,spec.nodeName=",
+		})
+		if err != nil {
+			return "", fmt.Errorf("list pods: %w", err)
+		}
+		var waiting []string
+		for i := range list.Items {
+			p := &list.Items[i]
+			if !p.CreationTimestamp.Before(&since) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
+				waiting = append(waiting, p.Namespace+"/"+p.Name)
+			}
+		}
+		if len(waiting) == 0 {
+			return "", nil
+		}
+		return fmt.Sprintf("%d have no node yet, such as %s (nodeless why pod says why)", len(waiting), waiting[0]), nil
+	})
+}
+
+// lines says what kubectl's drain writes, each line once in a row.
+type lines struct {
+	say  func(string, ...any)
+	last string
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	for line := range bytes.Lines(text) {
+		if now := strings.TrimSpace(string(line)); now != "" && now != l.last {
+			l.last = now
+			l.say("%s", now)
+		}
+	}
+	return len(text), nil
+}
