@@ -158,29 +158,35 @@ type group struct {
 	due   time.Time // of the timer
 }
 
-// autoScaling is EC2 Auto Scaling: groups of instances that keep their desired capacity.
-type autoScaling struct {
+// groupRecords are the records of EC2 Auto Scaling, which its parts share.
+type groupRecords struct {
 	*core
-	launcher  *launcher
-	instances *instances
-	network   *network
-	templates *templates
-	market    *market
-	queues    *queues
-
 	groups         map[string]*group // by name
 	configurations map[string]*LaunchConfiguration
 	activities     map[string][]*Activity // by group, oldest first
-	hooked         chan struct{}          // closed when an instance begins to wait for hooks
+	settle         func(*group)
+}
+
+// autoScaling is EC2 Auto Scaling: groups of instances that keep their desired capacity.
+type autoScaling struct {
+	*groupRecords
+	launches  *groupLaunches
+	hooks     *groupHooks
+	instances *instances
+	network   *network
 }
 
 func newAutoScaling(l *launcher, q *queues) *autoScaling {
-	s := &autoScaling{
-		core: l.core, launcher: l, instances: l.instances, network: l.network, templates: l.templates, market: l.market,
-		queues: q, groups: map[string]*group{}, configurations: map[string]*LaunchConfiguration{},
-		activities: map[string][]*Activity{}, hooked: make(chan struct{}),
+	r := &groupRecords{
+		core: l.core, groups: map[string]*group{}, configurations: map[string]*LaunchConfiguration{},
+		activities: map[string][]*Activity{},
 	}
-	s.instances.changed = s.instanceChanged
+	h := &groupHooks{groupRecords: r, instances: l.instances, queues: q, hooked: make(chan struct{})}
+	s := &autoScaling{
+		groupRecords: r, launches: &groupLaunches{groupRecords: r, launcher: l, hooks: h}, hooks: h,
+		instances: l.instances, network: l.network,
+	}
+	r.settle, l.instances.changed = s.settleGroup, s.instanceChanged
 	return s
 }
 
@@ -195,7 +201,7 @@ func (s *autoScaling) instanceChanged(i *instance) {
 }
 
 // look makes a group settle at a time, unless it does so earlier.
-func (s *autoScaling) look(g *group, at time.Time) {
+func (s *groupRecords) look(g *group, at time.Time) {
 	if s.closed || (g.timer != nil && !g.due.After(at)) {
 		return
 	}
@@ -233,10 +239,10 @@ func (s *autoScaling) stopTimers() {
 	}
 }
 
-func (s *autoScaling) save(g *group) { s.store.put(bucketGroups, g.Name, g) }
+func (s *groupRecords) save(g *group) { s.store.put(bucketGroups, g.Name, g) }
 
 // find finds a group by name.
-func (s *autoScaling) find(name string) (*group, error) {
+func (s *groupRecords) find(name string) (*group, error) {
 	if g := s.groups[name]; g != nil {
 		return g, nil
 	}
@@ -244,7 +250,7 @@ func (s *autoScaling) find(name string) (*group, error) {
 }
 
 // findLiving finds a group that is not being deleted.
-func (s *autoScaling) findLiving(name string) (*group, error) {
+func (s *groupRecords) findLiving(name string) (*group, error) {
 	g, err := s.find(name)
 	if err == nil && g.Deleting {
 		err = apiError("ScalingActivityInProgress", "The group %s is being deleted", name)
@@ -253,7 +259,7 @@ func (s *autoScaling) findLiving(name string) (*group, error) {
 }
 
 // ofInstance finds an instance's group and its place there.
-func (s *autoScaling) ofInstance(id string) (*group, *GroupMember, error) {
+func (s *groupRecords) ofInstance(id string) (*group, *GroupMember, error) {
 	for _, g := range s.groups {
 		if m := g.member(id); m != nil {
 			return g, m, nil
@@ -264,7 +270,7 @@ func (s *autoScaling) ofInstance(id string) (*group, *GroupMember, error) {
 }
 
 // AutoScalingGroups returns all groups, by name. Instances that are younger than Config.DescribeLag are not shown yet.
-func (s *autoScaling) AutoScalingGroups() []AutoScalingGroup {
+func (s *groupRecords) AutoScalingGroups() []AutoScalingGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := s.clock.Now().Add(-s.config.DescribeLag)
@@ -282,12 +288,12 @@ func (s *autoScaling) AutoScalingGroups() []AutoScalingGroup {
 }
 
 // autoScalingARN returns the ARN of something of the service.
-func (s *autoScaling) autoScalingARN(kind, name string) string {
-	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:%s:%s:%sName/%s", s.config.Name, AccountID, kind, s.newUUID(), kind, name)
+func (s *groupRecords) autoScalingARN(kind, name string) string {
+	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:%s:%s:%[3]sName/%s", s.config.Name, AccountID, kind, s.newUUID(), name)
 }
 
 // newUUID returns a new ID in the form of a UUID.
-func (s *autoScaling) newUUID() string {
+func (s *groupRecords) newUUID() string {
 	sum := sha256.Sum256([]byte(s.newID()))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }

@@ -34,7 +34,7 @@ const keptActivities = 500
 func (a *Activity) key() string { return a.Group + "/" + a.ID }
 
 // ScalingActivities returns the activities of a group, newest first; of all groups if name is empty.
-func (s *autoScaling) ScalingActivities(name string) ([]Activity, error) {
+func (s *groupRecords) ScalingActivities(name string) ([]Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name != "" {
@@ -54,7 +54,7 @@ func (s *autoScaling) ScalingActivities(name string) ([]Activity, error) {
 	return out, nil
 }
 
-func (s *autoScaling) restoreActivity(_ string, value []byte) error {
+func (s *groupRecords) restoreActivity(_ string, value []byte) error {
 	a := &Activity{}
 	if err := json.Unmarshal(value, a); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *autoScaling) restoreActivity(_ string, value []byte) error {
 }
 
 // begin records the begin of an activity.
-func (s *autoScaling) begin(g *group, a Activity) *Activity {
+func (s *groupRecords) begin(g *group, a Activity) *Activity {
 	a.ID, a.Group, a.GroupARN, a.StartedAt = s.newUUID(), g.Name, g.ARN, s.clock.Now()
 	a.Sequence, a.Status = s.sequence, ActivityInProgress
 	g.ChangedAt = a.StartedAt
@@ -79,7 +79,7 @@ func (s *autoScaling) begin(g *group, a Activity) *Activity {
 }
 
 // mark changes the state of the activity that an ID names.
-func (s *autoScaling) mark(g *group, id, status, message string, progress int) {
+func (s *groupRecords) mark(g *group, id, status, message string, progress int) {
 	i := slices.IndexFunc(s.activities[g.Name], func(a *Activity) bool { return a.ID == id })
 	if i < 0 {
 		return // too long ago
@@ -99,10 +99,10 @@ func causeOf(at time.Time, why string, g *group, before int) string {
 }
 
 // launchCause words why an instance is launched now.
-func (s *autoScaling) launchCause(g *group) string {
+func (s *groupRecords) launchCause(g *group) string {
 	have := g.capacity()
-	return fmt.Sprintf("%s  At %s an instance was started in response to a difference between desired and actual capacity, "+
-		"increasing the capacity from %d to %d.", g.Cause, s.stamp(), have, g.Desired)
+	return fmt.Sprintf("%s  At %s an instance was started in response to a difference between desired and actual "+
+		"capacity, increasing the capacity from %d to %d.", g.Cause, s.stamp(), have, g.Desired)
 }
 
-func (s *autoScaling) stamp() string { return s.clock.Now().UTC().Format(time.RFC3339) }
+func (s *groupRecords) stamp() string { return s.clock.Now().UTC().Format(time.RFC3339) }

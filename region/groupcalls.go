@@ -67,7 +67,8 @@ func (s *autoScaling) check(want GroupSettings) error {
 	case want.Min < 0 || want.Max < 0 || want.Desired < 0:
 		return apiError("ValidationError", "MinSize, MaxSize and DesiredCapacity must not be negative")
 	case want.Min > want.Max:
-		return apiError("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", want.Max, want.Min)
+		return apiError("ValidationError", "Max bound, %d, must be greater than or equal to min bound, %d", want.Max,
+			want.Min)
 	case want.Desired < want.Min || want.Desired > want.Max:
 		return apiError("ValidationError", "Desired capacity:%d must be between the specified min size:%d and max size:%d",
 			want.Desired, want.Min, want.Max)
@@ -86,7 +87,7 @@ func (s *autoScaling) check(want GroupSettings) error {
 			return apiError("ValidationError", "Termination policy '%s' is not one of %v", p, TerminationPolicies)
 		}
 	}
-	return s.checkLaunch(want)
+	return s.launches.checkLaunch(want)
 }
 
 // UpdateAutoScalingGroup changes a group's settings. Its desired capacity follows new bounds, unless change sets it.
@@ -172,7 +173,7 @@ func (s *autoScaling) deleteGroup(g *group) {
 }
 
 // drop forgets a group.
-func (s *autoScaling) drop(g *group) {
+func (s *groupRecords) drop(g *group) {
 	if g.timer != nil {
 		g.timer.Stop()
 	}

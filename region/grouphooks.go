@@ -7,6 +7,14 @@ import (
 	"time"
 )
 
+// groupHooks lets groups wait for answers to lifecycle hooks.
+type groupHooks struct {
+	*groupRecords
+	instances *instances
+	queues    *queues
+	hooked    chan struct{} // closed when an instance begins to wait
+}
+
 // LifecycleHook makes a group wait for somebody when an instance comes or goes.
 type LifecycleHook struct {
 	Name          string
@@ -43,7 +51,7 @@ const (
 )
 
 // PutLifecycleHook sets a hook of a group.
-func (s *autoScaling) PutLifecycleHook(name string, h LifecycleHook) error {
+func (s *groupHooks) PutLifecycleHook(name string, h LifecycleHook) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.find(name)
@@ -86,7 +94,7 @@ func (g *group) addHook(h LifecycleHook) error {
 }
 
 // DeleteLifecycleHook deletes a hook; instances that wait for it go on.
-func (s *autoScaling) DeleteLifecycleHook(name, hook string) error {
+func (s *groupHooks) DeleteLifecycleHook(name, hook string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.find(name)
@@ -108,7 +116,7 @@ func noHook(group, hook string) *APIError {
 }
 
 // startWaits makes a member wait for the hooks of a transition, and tells the queues.
-func (s *autoScaling) startWaits(g *group, m *GroupMember, transition string) {
+func (s *groupHooks) startWaits(g *group, m *GroupMember, transition string) {
 	now := s.clock.Now()
 	for _, h := range g.Hooks {
 		if h.Transition != transition {
@@ -129,14 +137,15 @@ func (s *autoScaling) startWaits(g *group, m *GroupMember, transition string) {
 }
 
 // HooksChanged returns a channel that is closed when the next instance begins to wait for lifecycle hooks.
-func (s *autoScaling) HooksChanged() <-chan struct{} {
+func (s *groupHooks) HooksChanged() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hooked
 }
 
-// notifyHook sends the event of a hook to every queue (EC2 Auto Scaling user guide, "EC2 Auto Scaling event reference").
-func (s *autoScaling) notifyHook(g *group, m *GroupMember, h LifecycleHook, w HookWait) {
+// notifyHook sends the event of a hook to every queue (EC2 Auto Scaling user guide, "EC2 Auto Scaling event
+// reference").
+func (s *groupHooks) notifyHook(g *group, m *GroupMember, h LifecycleHook, w HookWait) {
 	kind, from, to := "launch", "EC2", "AutoScalingGroup"
 	if h.Transition == TransitionTerminating {
 		kind, from, to = "terminate", to, from
@@ -157,7 +166,7 @@ func (s *autoScaling) notifyHook(g *group, m *GroupMember, h LifecycleHook, w Ho
 }
 
 // endWaits lets the waits of a member end that nobody answered in time.
-func (s *autoScaling) endWaits(g *group, m *GroupMember) {
+func (s *groupHooks) endWaits(g *group, m *GroupMember) {
 	now := s.clock.Now()
 	for _, w := range slices.Clone(m.Waits) {
 		if now.Before(w.Until) {
@@ -174,7 +183,7 @@ func (s *autoScaling) endWaits(g *group, m *GroupMember) {
 }
 
 // answer ends the waits of a member that an answer is for, and lets the member go on when none is left.
-func (s *autoScaling) answer(g *group, m *GroupMember, is func(HookWait) bool, result string) {
+func (s *groupHooks) answer(g *group, m *GroupMember, is func(HookWait) bool, result string) {
 	if !slices.ContainsFunc(m.Waits, is) {
 		return
 	}
@@ -196,7 +205,7 @@ func (s *autoScaling) answer(g *group, m *GroupMember, is func(HookWait) bool, r
 }
 
 // waitOf finds the wait that a call is about, by its token or by its instance.
-func (s *autoScaling) waitOf(name, hook, token, instance string) (*group, *GroupMember, *HookWait, error) {
+func (s *groupHooks) waitOf(name, hook, token, instance string) (*group, *GroupMember, *HookWait, error) {
 	g, err := s.find(name)
 	if err != nil {
 		return nil, nil, nil, err
@@ -213,7 +222,7 @@ func (s *autoScaling) waitOf(name, hook, token, instance string) (*group, *Group
 }
 
 // CompleteLifecycleAction answers a hook for an instance, which its token or its ID names.
-func (s *autoScaling) CompleteLifecycleAction(name, hook, token, instance, result string) error {
+func (s *groupHooks) CompleteLifecycleAction(name, hook, token, instance, result string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if result != HookContinue && result != HookAbandon {
@@ -230,7 +239,7 @@ func (s *autoScaling) CompleteLifecycleAction(name, hook, token, instance, resul
 }
 
 // RecordLifecycleActionHeartbeat prolongs the wait for the answer to a hook.
-func (s *autoScaling) RecordLifecycleActionHeartbeat(name, hook, token, instance string) error {
+func (s *groupHooks) RecordLifecycleActionHeartbeat(name, hook, token, instance string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, _, w, err := s.waitOf(name, hook, token, instance)

@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// groupLaunches decides what groups launch, and launches it.
+type groupLaunches struct {
+	*groupRecords
+	launcher *launcher
+	hooks    *groupHooks
+}
+
 // LaunchConfiguration is what groups launched before there were launch templates.
 type LaunchConfiguration struct {
 	Name, ARN     string
@@ -17,7 +24,7 @@ type LaunchConfiguration struct {
 }
 
 // CreateLaunchConfiguration creates a launch configuration, which cannot be changed.
-func (s *autoScaling) CreateLaunchConfiguration(want LaunchConfiguration) error {
+func (s *groupLaunches) CreateLaunchConfiguration(want LaunchConfiguration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -39,7 +46,7 @@ func (s *autoScaling) CreateLaunchConfiguration(want LaunchConfiguration) error 
 }
 
 // LaunchConfigurations returns all launch configurations, by name.
-func (s *autoScaling) LaunchConfigurations() []LaunchConfiguration {
+func (s *groupLaunches) LaunchConfigurations() []LaunchConfiguration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []LaunchConfiguration
@@ -50,7 +57,7 @@ func (s *autoScaling) LaunchConfigurations() []LaunchConfiguration {
 }
 
 // DeleteLaunchConfiguration deletes a launch configuration that no group uses.
-func (s *autoScaling) DeleteLaunchConfiguration(name string) error {
+func (s *groupLaunches) DeleteLaunchConfiguration(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.configurations[name] == nil {
@@ -58,8 +65,8 @@ func (s *autoScaling) DeleteLaunchConfiguration(name string) error {
 	}
 	for _, g := range s.groups {
 		if g.Launch.Configuration == name {
-			return apiError("ResourceInUse", "Cannot delete launch configuration %s because it is attached to AutoScalingGroup %s",
-				name, g.Name)
+			return apiError("ResourceInUse", "Cannot delete launch configuration %s because it is attached to "+
+				"AutoScalingGroup %s", name, g.Name)
 		}
 	}
 	delete(s.configurations, name)
@@ -73,7 +80,7 @@ func noConfiguration(name string) *APIError {
 }
 
 // checkLaunch reports what is wrong with what a group is to launch.
-func (s *autoScaling) checkLaunch(want GroupSettings) error {
+func (s *groupLaunches) checkLaunch(want GroupSettings) error {
 	ways, l := 0, want.Launch
 	for _, given := range []bool{l.Configuration != "", l.Template != TemplateRef{}, l.Mixed != nil} {
 		if given {
@@ -102,13 +109,13 @@ func (s *autoScaling) checkLaunch(want GroupSettings) error {
 }
 
 // checkData reports what of a template or configuration does not exist.
-func (s *autoScaling) checkData(d *TemplateData, instanceType string) error {
+func (s *groupLaunches) checkData(d *TemplateData, instanceType string) error {
 	instanceType = cmp.Or(instanceType, d.InstanceType)
 	switch {
 	case instanceType == "":
 		return apiError("ValidationError", "You must use a valid fully-formed launch template. "+
 			"The request must contain the parameter InstanceType")
-	case s.market.Type(instanceType) == nil:
+	case s.launcher.market.Type(instanceType) == nil:
 		return apiError("ValidationError", "You must use a valid fully-formed launch template. "+
 			"Invalid value '%s' for InstanceType.", instanceType)
 	case s.launcher.images.image(d.ImageID) == nil:
@@ -154,7 +161,7 @@ type choice struct {
 }
 
 // choices returns what settings allow to launch as a capacity type, in their order.
-func (s *autoScaling) choices(want GroupSettings, capacityType string) ([]choice, *APIError) {
+func (s *groupLaunches) choices(want GroupSettings, capacityType string) ([]choice, *APIError) {
 	switch l := want.Launch; {
 	case l.Configuration != "":
 		c := s.configurations[l.Configuration]
@@ -170,8 +177,8 @@ func (s *autoScaling) choices(want GroupSettings, capacityType string) ([]choice
 	}
 }
 
-func (s *autoScaling) templateChoice(ref TemplateRef) (choice, *APIError) {
-	t, n, err := s.templates.number(ref.ID, ref.Name, ref.Version)
+func (s *groupLaunches) templateChoice(ref TemplateRef) (choice, *APIError) {
+	t, n, err := s.launcher.templates.number(ref.ID, ref.Name, ref.Version)
 	if err != nil {
 		return choice{}, apiError("ValidationError", "You must use a valid fully-formed launch template. %s",
 			err.(*APIError).Message) //nolint:errorlint,forcetypeassert // the region's own errors are not wrapped
@@ -180,7 +187,7 @@ func (s *autoScaling) templateChoice(ref TemplateRef) (choice, *APIError) {
 	return choice{d.InstanceType, d.ImageID, 1, t, d, TemplateRef{t.ID, t.Name, strconv.Itoa(n)}}, nil
 }
 
-func (s *autoScaling) mixedChoices(m *MixedInstances, capacityType string) ([]choice, *APIError) {
+func (s *groupLaunches) mixedChoices(m *MixedInstances, capacityType string) ([]choice, *APIError) {
 	overrides := m.Overrides
 	if len(overrides) == 0 {
 		overrides = []GroupOverride{{}}
@@ -198,12 +205,12 @@ func (s *autoScaling) mixedChoices(m *MixedInstances, capacityType string) ([]ch
 		c.weight, c.imageID = max(o.Weight, 1), cmp.Or(o.ImageID, c.imageID)
 		types := []string{cmp.Or(o.InstanceType, c.instanceType)}
 		if o.Requirements != nil {
-			if types = s.market.InstanceTypesMatching(*o.Requirements, s.architecture(c.imageID)); len(types) == 0 {
+			if types = s.launcher.market.InstanceTypesMatching(*o.Requirements, s.architecture(c.imageID)); len(types) == 0 {
 				return nil, apiError("ValidationError", "The instance requirements match no instance type")
 			}
 		}
 		if o.Requirements != nil {
-			types = s.market.affordable(types, *o.Requirements, capacityType)
+			types = s.launcher.market.affordable(types, *o.Requirements, capacityType)
 		}
 		for _, t := range types {
 			c.instanceType = t
@@ -214,7 +221,7 @@ func (s *autoScaling) mixedChoices(m *MixedInstances, capacityType string) ([]ch
 }
 
 // architecture returns that of an image; of one that does not exist, the usual.
-func (s *autoScaling) architecture(image string) string {
+func (s *groupLaunches) architecture(image string) string {
 	if i := s.launcher.images.image(image); i != nil {
 		return i.Architecture
 	}
@@ -229,10 +236,10 @@ type groupOption struct {
 }
 
 // options returns what a group may launch in a zone, best first.
-func (s *autoScaling) options(g *group, choices []choice, zone, capacityType string) []groupOption {
+func (s *groupLaunches) options(g *group, choices []choice, zone, capacityType string) []groupOption {
 	var subnet *subnet
 	for _, id := range g.Subnets {
-		if sub := s.network.subnet(id); sub.Zone == zone && (subnet == nil || sub.free() > subnet.free()) {
+		if sub := s.launcher.network.subnet(id); sub.Zone == zone && (subnet == nil || sub.free() > subnet.free()) {
 			subnet = sub
 		}
 	}
@@ -242,7 +249,7 @@ func (s *autoScaling) options(g *group, choices []choice, zone, capacityType str
 		x := s.launcher.priced(option{template: c.template, data: c.data, subnet: subnet, o: Override{
 			InstanceType: c.instanceType, ImageID: c.imageID, SubnetID: subnet.ID, Zone: zone, Priority: float64(i),
 		}}, capacityType)
-		limit := g.spotMax(s)
+		limit := s.spotMax(g)
 		if _, twice := byType[c.instanceType]; twice || x.offer == nil ||
 			(capacityType == Spot && limit > 0 && x.price > limit) {
 			continue
@@ -290,8 +297,9 @@ func (g *group) strategy(capacityType string) string {
 	}
 }
 
-// spotMax returns the most that a group pays for a spot instance, in micro-dollars an hour; 0 means the on-demand price.
-func (g *group) spotMax(s *autoScaling) int64 {
+// spotMax returns the most that a group pays for a spot instance, in micro-dollars an hour; 0 means the on-demand
+// price.
+func (s *groupLaunches) spotMax(g *group) int64 {
 	if c := s.configurations[g.Launch.Configuration]; c != nil {
 		return c.SpotMaxMicros
 	}
@@ -303,7 +311,7 @@ func (g *group) spotMax(s *autoScaling) int64 {
 
 // nextCapacityType returns what the group's next instance is: on demand until the base and the percentage above it are
 // there, then spot.
-func (g *group) nextCapacityType(s *autoScaling) string {
+func (s *groupLaunches) nextCapacityType(g *group) string {
 	m := g.Launch.Mixed
 	if m == nil {
 		if c := s.configurations[g.Launch.Configuration]; c != nil && c.SpotMaxMicros > 0 {

@@ -5,8 +5,11 @@ import (
 	"slices"
 )
 
+// groupMembers serves the calls about the instances of groups.
+type groupMembers struct{ *autoScaling }
+
 // TerminateInstanceInAutoScalingGroup terminates an instance; with decrement no other takes its place.
-func (s *autoScaling) TerminateInstanceInAutoScalingGroup(id string, decrement bool) (Activity, error) {
+func (s *groupMembers) TerminateInstanceInAutoScalingGroup(id string, decrement bool) (Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m, err := s.ofInstance(id)
@@ -31,7 +34,7 @@ func (s *autoScaling) TerminateInstanceInAutoScalingGroup(id string, decrement b
 }
 
 // changedGroup saves a group that a call changed, and makes it settle.
-func (s *autoScaling) changedGroup(g *group) error {
+func (s *groupRecords) changedGroup(g *group) error {
 	s.save(g)
 	s.look(g, s.clock.Now().Add(groupDelay))
 	return s.commit()
@@ -52,7 +55,7 @@ func (g *group) decrement(m *GroupMember) error {
 }
 
 // members finds the members that a call names, all of one group.
-func (s *autoScaling) membersOf(name string, ids []string) (*group, []*GroupMember, error) {
+func (s *groupRecords) membersOf(name string, ids []string) (*group, []*GroupMember, error) {
 	g, err := s.find(name)
 	if err != nil {
 		return nil, nil, err
@@ -69,7 +72,7 @@ func (s *autoScaling) membersOf(name string, ids []string) (*group, []*GroupMemb
 }
 
 // DetachInstances takes instances out of a group and leaves them running.
-func (s *autoScaling) DetachInstances(name string, ids []string, decrement bool) ([]Activity, error) {
+func (s *groupMembers) DetachInstances(name string, ids []string, decrement bool) ([]Activity, error) {
 	return s.release(name, ids, decrement, "Detaching EC2 instance: ", func(g *group, m *GroupMember) {
 		id := m.ID
 		g.Members = slices.DeleteFunc(g.Members, func(x GroupMember) bool { return x.ID == id })
@@ -82,14 +85,14 @@ func (s *autoScaling) DetachInstances(name string, ids []string, decrement bool)
 }
 
 // EnterStandby takes instances out of service without ending them.
-func (s *autoScaling) EnterStandby(name string, ids []string, decrement bool) ([]Activity, error) {
+func (s *groupMembers) EnterStandby(name string, ids []string, decrement bool) ([]Activity, error) {
 	return s.release(name, ids, decrement, "Moving EC2 instance to Standby: ", func(_ *group, m *GroupMember) {
 		m.Lifecycle = LifecycleStandby
 	})
 }
 
 // release lets instances in service go in the way that leave says.
-func (s *autoScaling) release(
+func (s *groupMembers) release(
 	name string, ids []string, decrement bool, description string, leave func(*group, *GroupMember),
 ) ([]Activity, error) {
 	s.mu.Lock()
@@ -126,7 +129,7 @@ func (s *autoScaling) release(
 }
 
 // ExitStandby puts instances back into service; the desired capacity grows by them.
-func (s *autoScaling) ExitStandby(name string, ids []string) ([]Activity, error) {
+func (s *groupMembers) ExitStandby(name string, ids []string) ([]Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, members, err := s.membersOf(name, ids)
@@ -160,7 +163,7 @@ func tooLarge(g *group, weight int) *APIError {
 }
 
 // AttachInstances makes running instances members of a group; its desired capacity grows by them.
-func (s *autoScaling) AttachInstances(name string, ids []string) error {
+func (s *groupMembers) AttachInstances(name string, ids []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.findLiving(name)
@@ -199,7 +202,7 @@ func (s *autoScaling) AttachInstances(name string, ids []string) error {
 
 // SetInstanceHealth tells a group that one of its instances is healthy or not. With respectGrace, nothing changes
 // within the grace period of a new instance.
-func (s *autoScaling) SetInstanceHealth(id string, healthy, respectGrace bool) error {
+func (s *groupMembers) SetInstanceHealth(id string, healthy, respectGrace bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, m, err := s.ofInstance(id)
@@ -214,7 +217,7 @@ func (s *autoScaling) SetInstanceHealth(id string, healthy, respectGrace bool) e
 }
 
 // SetInstanceProtection protects instances from scale-in, or no longer does.
-func (s *autoScaling) SetInstanceProtection(name string, ids []string, protect bool) error {
+func (s *groupMembers) SetInstanceProtection(name string, ids []string, protect bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, members, err := s.membersOf(name, ids)

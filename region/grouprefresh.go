@@ -38,7 +38,7 @@ func (g *AutoScalingGroup) refresh() *InstanceRefresh {
 }
 
 // StartInstanceRefresh begins to replace the instances of a group and returns the refresh's ID.
-func (s *autoScaling) StartInstanceRefresh(name string, want InstanceRefresh) (string, error) {
+func (s *groupMembers) StartInstanceRefresh(name string, want InstanceRefresh) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.find(name)
@@ -55,7 +55,7 @@ func (s *autoScaling) StartInstanceRefresh(name string, want InstanceRefresh) (s
 	case want.MinHealthy == 100 && want.MaxHealthy == 100:
 		return "", apiError("ValidationError", "MinHealthyPercentage and MaxHealthyPercentage cannot both be 100")
 	}
-	choices, failure := s.choices(g.GroupSettings, OnDemand)
+	choices, failure := s.launches.choices(g.GroupSettings, OnDemand)
 	if failure != nil {
 		return "", failure
 	}
@@ -78,7 +78,7 @@ func (g *group) isAsWanted(m *GroupMember, choices []choice) bool {
 }
 
 // CancelInstanceRefresh ends a group's refresh in progress and returns its ID. Replacements under way are finished.
-func (s *autoScaling) CancelInstanceRefresh(name string) (string, error) {
+func (s *groupMembers) CancelInstanceRefresh(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := s.find(name)
@@ -109,8 +109,8 @@ func (r *InstanceRefresh) remaining(g *AutoScalingGroup) []*GroupMember {
 // Remaining returns how many of a refresh's instances are yet to be replaced.
 func (r *InstanceRefresh) Remaining(g *AutoScalingGroup) int { return len(r.remaining(g)) }
 
-// advanceRefresh takes the next step of a group's refresh: as many instances as the bounds allow are replaced at a time,
-// new ones first if the group may grow.
+// advanceRefresh takes the next step of a group's refresh: as many instances as the bounds allow are replaced at a
+// time, new ones first if the group may grow.
 func (s *autoScaling) advanceRefresh(g *group) {
 	r := g.refresh()
 	if r == nil || !g.runs("InstanceRefresh") {
@@ -150,7 +150,7 @@ func (s *autoScaling) advanceRefresh(g *group) {
 }
 
 // serving returns the capacity in service. During a refresh, a new instance serves when its warm-up is over.
-func (s *autoScaling) serving(g *group) int {
+func (s *groupRecords) serving(g *group) int {
 	total, r := 0, g.refresh()
 	for i := range g.Members {
 		m := &g.Members[i]

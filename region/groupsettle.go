@@ -16,12 +16,12 @@ const (
 	rebalanceAfter = time.Minute      // of quiet in a group
 )
 
-// settle brings a group as near to its desired state as it can be now, and looks again when more can be done.
-func (s *autoScaling) settle(g *group) {
+// settleGroup brings a group as near to its desired state as it can be now, and looks again when more can be done.
+func (s *autoScaling) settleGroup(g *group) {
 	s.observe(g)
 	s.advanceRefresh(g)
 	s.markLeaving(g)
-	s.launchMissing(g)
+	s.launches.launchMissing(g)
 	s.terminateSurplus(g)
 	if g.Deleting && len(g.Members) == 0 {
 		s.drop(g)
@@ -79,7 +79,7 @@ func (s *autoScaling) observe(g *group) {
 		case m.pending():
 			s.bringIntoService(g, m, i)
 		case m.Lifecycle == LifecycleTerminatingWait:
-			s.endWaits(g, m)
+			s.hooks.endWaits(g, m)
 		case m.Unhealthy && m.Lifecycle == LifecycleInService && g.runs("HealthCheck") && g.runs("ReplaceUnhealthy"):
 			s.terminate(g, m, fmt.Sprintf("At %s an instance was taken out of service in response to an EC2 health check.",
 				s.stamp()))
@@ -105,8 +105,8 @@ func (s *autoScaling) remove(g *group, m *GroupMember) {
 
 // ended notes that an instance ended without its group's doing.
 func (s *autoScaling) ended(g *group, m *GroupMember) {
-	s.mark(g, m.Activity, ActivityFailed, "Instance became unhealthy while waiting for instance to be in InService state. "+
-		"Termination Reason: "+s.instances.byID[m.ID].ReasonMessage, 100)
+	s.mark(g, m.Activity, ActivityFailed, "Instance became unhealthy while waiting for instance to be in InService "+
+		"state. Termination Reason: "+s.instances.byID[m.ID].ReasonMessage, 100)
 	a := s.begin(g, Activity{
 		Description: "Terminating EC2 instance: " + m.ID, Zone: m.Zone,
 		Cause: fmt.Sprintf("At %s an instance was taken out of service in response to an EC2 health check indicating it has "+
@@ -117,7 +117,7 @@ func (s *autoScaling) ended(g *group, m *GroupMember) {
 
 // bringIntoService lets a member serve when its instance runs and its launch hooks are done.
 func (s *autoScaling) bringIntoService(g *group, m *GroupMember, i *instance) {
-	s.endWaits(g, m)
+	s.hooks.endWaits(g, m)
 	if m.terminating() || len(m.Waits) > 0 || i.State != Running {
 		return
 	}
@@ -197,7 +197,7 @@ func (s *autoScaling) rebalanceAt(g *group, zone string) time.Time {
 }
 
 // launchMissing launches instances until the group has its desired capacity, or a launch fails.
-func (s *autoScaling) launchMissing(g *group) {
+func (s *groupLaunches) launchMissing(g *group) {
 	if !g.runs("Launch") || s.clock.Now().Before(g.RetryAt) {
 		return
 	}
@@ -211,7 +211,7 @@ func (s *autoScaling) launchMissing(g *group) {
 }
 
 // launchFailed records a launch that failed everywhere. The next attempt comes later each time.
-func (s *autoScaling) launchFailed(g *group, failure *APIError) {
+func (s *groupLaunches) launchFailed(g *group, failure *APIError) {
 	a := s.begin(g, Activity{
 		Description: "Launching a new EC2 instance.  Status Reason: " + failure.Message + " Launching EC2 instance failed.",
 		Cause:       s.launchCause(g),
@@ -229,8 +229,8 @@ func (g *group) zonesByNeed() []string {
 }
 
 // launchOne launches one instance in the zone that needs it most and has room for it.
-func (s *autoScaling) launchOne(g *group) *APIError {
-	capacityType := g.nextCapacityType(s)
+func (s *groupLaunches) launchOne(g *group) *APIError {
+	capacityType := s.nextCapacityType(g)
 	choices, failure := s.choices(g.GroupSettings, capacityType)
 	if failure != nil {
 		return failure
@@ -255,7 +255,7 @@ func (s *autoScaling) launchOne(g *group) *APIError {
 }
 
 // launch starts the instance of an option.
-func (s *autoScaling) launch(g *group, x groupOption, capacityType string) (string, *APIError) {
+func (s *groupLaunches) launch(g *group, x groupOption, capacityType string) (string, *APIError) {
 	tags := map[string]string{groupTag: g.Name}
 	if x.ref.ID != "" {
 		tags["aws:ec2launchtemplate:id"], tags["aws:ec2launchtemplate:version"] = x.ref.ID, x.ref.Version
@@ -269,7 +269,7 @@ func (s *autoScaling) launch(g *group, x groupOption, capacityType string) (stri
 }
 
 // join makes a new instance a member, which waits for its launch hooks.
-func (s *autoScaling) join(g *group, x groupOption, id, capacityType string) {
+func (s *groupLaunches) join(g *group, x groupOption, id, capacityType string) {
 	a := s.begin(g, Activity{
 		Description: "Launching a new EC2 instance: " + id, Cause: s.launchCause(g), Zone: x.subnet.Zone,
 	})
@@ -279,5 +279,5 @@ func (s *autoScaling) join(g *group, x groupOption, id, capacityType string) {
 		Lifecycle: LifecyclePending, Template: x.ref, Configuration: g.Launch.Configuration, Weight: x.weight,
 		JoinedAt: s.clock.Now(), Protected: g.ProtectNew, Activity: a.ID,
 	})
-	s.startWaits(g, &g.Members[len(g.Members)-1], TransitionLaunching)
+	s.hooks.startWaits(g, &g.Members[len(g.Members)-1], TransitionLaunching)
 }

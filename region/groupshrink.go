@@ -46,15 +46,15 @@ func (s *autoScaling) terminate(g *group, m *GroupMember, cause string) *Activit
 	}
 	a := s.begin(g, Activity{Description: "Terminating EC2 instance: " + m.ID, Cause: cause, Zone: m.Zone})
 	m.Activity, m.Lifecycle, m.Waits = a.ID, LifecycleTerminating, nil
-	s.startWaits(g, m, TransitionTerminating)
+	s.hooks.startWaits(g, m, TransitionTerminating)
 	if len(m.Waits) == 0 {
-		s.endInstance(m)
+		s.hooks.endInstance(m)
 	}
 	return a
 }
 
 // endInstance shuts a member's instance down.
-func (s *autoScaling) endInstance(m *GroupMember) {
+func (s *groupHooks) endInstance(m *GroupMember) {
 	m.Lifecycle = LifecycleTerminating
 	if i := s.instances.byID[m.ID]; i != nil {
 		s.instances.shutDown(i, s.clock.Now(), reasonUser, reasonUserMsg)
@@ -117,7 +117,7 @@ func (s *autoScaling) choose(g *group, policy string, candidates []*GroupMember)
 // templateAge orders members by their templates: those of another template than the group's first, then by version.
 func (s *autoScaling) templateAge(g *group) func(*GroupMember) int64 {
 	current := map[string]bool{}
-	choices, _ := s.choices(g.GroupSettings, OnDemand) // a template that is gone is nobody's
+	choices, _ := s.launches.choices(g.GroupSettings, OnDemand) // a template that is gone is nobody's
 	for _, c := range choices {
 		current[c.ref.ID] = true
 	}

@@ -71,7 +71,8 @@ type nodegroups struct {
 
 func newNodegroups(c *cluster, s *autoScaling, i *images) *nodegroups {
 	return &nodegroups{
-		core: c.core, cluster: c, scaling: s, templates: s.templates, images: i, byName: map[string]*Nodegroup{},
+		core: c.core, cluster: c, scaling: s, templates: s.launches.launcher.templates, images: i,
+		byName: map[string]*Nodegroup{},
 	}
 }
 
@@ -214,7 +215,7 @@ func (s *nodegroups) check(n *Nodegroup) error {
 	}
 	n.InstanceTypes = s.typesOf(n)
 	for _, t := range n.InstanceTypes {
-		if s.scaling.market.Type(t) == nil {
+		if s.scaling.launches.launcher.market.Type(t) == nil {
 			return invalid("The following supplied instance types do not exist: [%s]", t)
 		}
 	}
@@ -248,9 +249,11 @@ func (s *nodegroups) typesOf(n *Nodegroup) []string {
 
 // amiTypes are the kinds of images that EKS has for node groups and the region for EKS, by the names of their images.
 var amiTypes = map[string]string{
-	"AL2023_x86_64_STANDARD": "amazon-eks-node-al2023-x86_64-standard-", "AL2023_ARM_64_STANDARD": "amazon-eks-node-al2023-arm64-standard-",
-	"AL2023_x86_64_NVIDIA": "amazon-eks-node-al2023-x86_64-nvidia-", "AL2023_x86_64_NEURON": "amazon-eks-node-al2023-x86_64-neuron-",
-	"AL2023_ARM_64_NVIDIA": "amazon-eks-node-al2023-arm64-nvidia-", "CUSTOM": "",
+	"AL2023_x86_64_STANDARD": "amazon-eks-node-al2023-x86_64-standard-",
+	"AL2023_ARM_64_STANDARD": "amazon-eks-node-al2023-arm64-standard-",
+	"AL2023_x86_64_NVIDIA":   "amazon-eks-node-al2023-x86_64-nvidia-",
+	"AL2023_ARM_64_NVIDIA":   "amazon-eks-node-al2023-arm64-nvidia-",
+	"AL2023_x86_64_NEURON":   "amazon-eks-node-al2023-x86_64-neuron-",
 }
 
 // findImage sets the image that a node group boots.
@@ -264,12 +267,12 @@ func (s *nodegroups) findImage(n *Nodegroup) error {
 		return nil
 	case n.AMIType == "":
 		n.AMIType = "AL2023_x86_64_STANDARD"
-		if t := s.scaling.market.Type(n.InstanceTypes[0]); t.Arch == "arm64" {
+		if t := s.scaling.launches.launcher.market.Type(n.InstanceTypes[0]); t.Arch == "arm64" {
 			n.AMIType = "AL2023_ARM_64_STANDARD"
 		}
 	}
 	prefix, known := amiTypes[n.AMIType]
-	if !known || prefix == "" {
+	if !known {
 		return apiError("InvalidParameterException", "The simulated region has no images of amiType %s; there are %v",
 			n.AMIType, slices.Sorted(maps.Keys(amiTypes)))
 	}
@@ -282,7 +285,7 @@ func (s *nodegroups) findImage(n *Nodegroup) error {
 		return apiError("InvalidParameterException", "The simulated region has no images of Kubernetes %s", n.Version)
 	}
 	for _, t := range n.InstanceTypes {
-		if !s.images.fits(n.ImageID, s.scaling.market.Type(t)) {
+		if !s.images.fits(n.ImageID, s.scaling.launches.launcher.market.Type(t)) {
 			return apiError("InvalidParameterException", "[%s] is not a valid instance type for requested amiType %s", t,
 				n.AMIType)
 		}

@@ -1,10 +1,10 @@
 // Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with a finite number of addresses, boot times, throttling and errors.
 //
-// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, Auto Scaling, ELB and CloudWatch Logs
-// calls whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS does not have set the
-// stage (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls, Summary).
-// Package region/awsapi serves a Region over AWS's wire protocols.
+// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, Auto Scaling, ELB and
+// CloudWatch Logs calls whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS
+// does not have set the stage (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it
+// (Watch, Calls, Summary). Package region/awsapi serves a Region over AWS's wire protocols.
 //
 // A region is deterministic: the same seed and the same calls at the same times give the same instances, addresses,
 // prices and interruptions. It runs on real or virtual time. With a state folder, whatever a method changed survives a
@@ -85,7 +85,11 @@ type Region struct {
 	*loadBalancing  // ELBv2: load balancers, listeners, rules
 	*targetGroups   // ELBv2: target groups, targets and their health
 	*nodegroups     // EKS: managed node groups
-	*autoScaling    // EC2 Auto Scaling: groups, launch configurations, hooks, refreshes, activities
+	*groupRecords   // EC2 Auto Scaling: AutoScalingGroups, ScalingActivities
+	*autoScaling    // CreateAutoScalingGroup and the calls that change a group
+	*groupLaunches  // launch configurations
+	*groupHooks     // lifecycle hooks
+	*groupMembers   // TerminateInstanceInAutoScalingGroup and the calls about instances of groups; instance refreshes
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -163,6 +167,8 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
 	r.targetGroups = r.loadBalancing.groups
 	r.autoScaling = newAutoScaling(r.launcher, r.queues)
+	r.groupRecords, r.groupLaunches, r.groupHooks = r.autoScaling.groupRecords, r.autoScaling.launches, r.autoScaling.hooks
+	r.groupMembers = &groupMembers{r.autoScaling}
 	r.nodegroups = newNodegroups(r.cluster, r.autoScaling, r.images)
 	return r
 }

@@ -17,17 +17,17 @@ import (
 // restorer puts a saved record back in its place.
 type restorer func(key string, value []byte) error
 
-// restore reads the state file and resumes every instance where it was: what fell due meanwhile happens now.
-func (r *Region) restore() error {
-	if r.store.db == nil {
-		return nil
-	}
+// bucketRestorer restores the records of a bucket.
+type bucketRestorer struct {
+	bucket  string
+	restore restorer
+}
+
+// restorers returns the buckets in the order in which they are restored.
+func (r *Region) restorers() []bucketRestorer {
 	// In this order: user data before the instances that have it, instances before their interfaces,
 	// interfaces before pods, queues before messages.
-	steps := []struct {
-		bucket  string
-		restore restorer
-	}{
+	return []bucketRestorer{
 		{bucketMeta, r.restoreMeta},
 		{bucketUserData, into(r.instances.userData)},
 		{bucketInstances, r.instances.restore},
@@ -55,9 +55,16 @@ func (r *Region) restore() error {
 		{bucketActivities, r.autoScaling.restoreActivity},
 		{bucketNodegroups, into(r.nodegroups.byName)},
 	}
+}
+
+// restore reads the state file and resumes every instance where it was: what fell due meanwhile happens now.
+func (r *Region) restore() error {
+	if r.store.db == nil {
+		return nil
+	}
 	err := catchPanics(func() error {
 		return r.store.db.View(func(tx *bbolt.Tx) error {
-			for _, s := range steps {
+			for _, s := range r.restorers() {
 				err := tx.Bucket([]byte(s.bucket)).ForEach(func(k, v []byte) error {
 					if err := s.restore(string(k), v); err != nil {
 						return fmt.Errorf("%s %q: %w", s.bucket, k, err)

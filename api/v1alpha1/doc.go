@@ -15,6 +15,13 @@ import (
 // GroupVersion is the group and version of all kinds of this package.
 var GroupVersion = schema.GroupVersion{Group: "nodeless.sh", Version: "v1alpha1"}
 
+// MigrationTaint is the key of the taint on nodes of groups that `nodeless migrate` leaves. Its value is
+// MigrationDrain once their pods are to move: nodes are launched for all of them.
+const (
+	MigrationTaint = "nodeless.sh/migration"
+	MigrationDrain = "drain"
+)
+
 // AddToScheme adds the kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &FargateProfile{}, &FargateProfileList{}, &DecisionLog{}, &DecisionLogList{},

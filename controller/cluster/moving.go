@@ -15,7 +15,8 @@ func (s *State) splitMoving(m *node, now time.Time) {
 	if !s.nodes.going(m) {
 		return
 	}
-	deadline := translate.HasDeadline(m.claim)
+	// Budgets and annotations hold the pods up, but all of them leave in the end.
+	deadline := translate.HasDeadline(m.claim) || translate.Migrating(m.object)
 	var stay []*pod
 	for _, p := range m.pods {
 		held := p.HeldUntil.After(now)

@@ -152,13 +152,13 @@ func (ns *nodes) removeClaim(name string) {
 	ns.poke()
 }
 
-// going reports whether the node is being deleted or about to expire, is a victim of a command, or is being taken away
-// by the cloud.
+// going reports whether the node is being deleted or about to expire, is a victim of a command, is left by a migration,
+// or is being taken away by the cloud.
 func (ns *nodes) going(m *node) bool {
 	if !m.base.Deleting || m.object == nil {
 		return false
 	}
-	if m.object.DeletionTimestamp != nil || m.base.Command != "" {
+	if m.object.DeletionTimestamp != nil || m.base.Command != "" || translate.Migrating(m.object) {
 		return true
 	}
 	if m.claim == nil {

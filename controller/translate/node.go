@@ -2,11 +2,13 @@ package translate
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
@@ -49,6 +51,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	for _, t := range node.Spec.Taints {
 		out.Deleting = out.Deleting || t.Key == karpv1.DisruptedTaintKey
 	}
+	out.Deleting = out.Deleting || Migrating(node)
 	out.Capacity, _ = n.Resources(node.Status.Capacity)
 	out.Allocatable, _ = n.Resources(node.Status.Allocatable)
 	if out.State != model.Initialized {
@@ -56,6 +59,13 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 		out.Allocatable = orElse(out.Allocatable, expected.Allocatable)
 	}
 	return out
+}
+
+// Migrating reports whether `nodeless migrate` moves the pods of a node away.
+func Migrating(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == v1alpha1.MigrationTaint && t.Value == v1alpha1.MigrationDrain
+	})
 }
 
 // inFlight translates a NodeClaim without a Node. Its labels are the sets of values that the claim leaves open.

@@ -1,12 +1,13 @@
 package transition
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,10 +16,9 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/drain"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-)
 
-// TaintKey is the key of the taint on nodes that take no new pods while their group is left.
-const TaintKey = "nodeless.sh/migration"
+	"github.com/nodeless/nodeless/api/v1alpha1"
+)
 
 // groupNodes returns the nodes of the groups, by name: those whose instances the groups have.
 func (t *Transition) groupNodes(ctx context.Context, s *State) ([]corev1.Node, error) {
@@ -74,17 +74,25 @@ func (t *Transition) change(ctx context.Context, name string, f func(*corev1.Nod
 	return nil
 }
 
-func isOurTaint(taint corev1.Taint) bool { return taint.Key == TaintKey }
+func isOurTaint(taint corev1.Taint) bool { return taint.Key == v1alpha1.MigrationTaint }
 
-// taint keeps new pods off a node.
-func (t *Transition) taint(ctx context.Context, n *corev1.Node) error {
-	return t.change(ctx, n.Name, func(n *corev1.Node) bool {
-		if slices.ContainsFunc(n.Spec.Taints, isOurTaint) {
-			return false
+// taint keeps new pods off nodes. With v1alpha1.MigrationDrain as value, Nodeless launches nodes for those that are
+// there.
+func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value string) error {
+	want := corev1.Taint{Key: v1alpha1.MigrationTaint, Value: value, Effect: corev1.TaintEffectNoSchedule}
+	for i := range nodes {
+		err := t.change(ctx, nodes[i].Name, func(n *corev1.Node) bool {
+			if slices.Contains(n.Spec.Taints, want) {
+				return false
+			}
+			n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, isOurTaint), want)
+			return true
+		})
+		if err != nil {
+			return err
 		}
-		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: TaintKey, Effect: corev1.TaintEffectNoSchedule})
-		return true
-	})
+	}
+	return nil
 }
 
 // untaint lets pods onto a node again.
@@ -100,7 +108,8 @@ func (t *Transition) untaint(ctx context.Context, n *corev1.Node) error {
 func (t *Transition) helper(ctx context.Context) *drain.Helper {
 	return &drain.Helper{
 		Ctx: ctx, Client: t.kubernetes, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: -1, Out: io.Discard, ErrOut: &lines{say: t.Say},
+		GracePeriodSeconds: -1, EvictErrorRetryDelay: 2 * time.Second, Out: io.Discard,
+		ErrOut: &waits{say: t.Say, said: map[string]bool{}},
 	}
 }
 
@@ -190,18 +199,24 @@ func (t *Transition) settled(ctx context.Context, since metav1.Time) error {
 	})
 }
 
-// lines says what kubectl's drain writes, each line once in a row.
-type lines struct {
+// waits says of each pod once that its budget allows no eviction, as kubectl's drain tells with every attempt. A drain
+// writes from several goroutines.
+type waits struct {
+	mu   sync.Mutex
 	say  func(string, ...any)
-	last string
+	said map[string]bool
 }
 
+var refused = regexp.MustCompile(`evicting pods/"([^"]+)" -n "([^"]+)".*violate the pod's disruption budget`)
+
 // Write implements io.Writer.
-func (l *lines) Write(text []byte) (int, error) {
-	for line := range bytes.Lines(text) {
-		if now := strings.TrimSpace(string(line)); now != "" && now != l.last {
-			l.last = now
-			l.say("%s", now)
+func (w *waits) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, m := range refused.FindAllStringSubmatch(string(text), -1) {
+		if pod := m[2] + "/" + m[1]; !w.said[pod] {
+			w.said[pod] = true
+			w.say("waiting: the PodDisruptionBudget of pod %s allows no eviction now", pod)
 		}
 	}
 	return len(text), nil

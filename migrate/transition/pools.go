@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -79,16 +80,14 @@ func (t *Transition) changePool(ctx context.Context, name string, change func(*k
 	return nil
 }
 
-// emptyPools deletes the NodeClaims of the migration's pools, one after the other: their controller evicts the pods as
-// budgets allow, and the groups' nodes take them.
+// emptyPools deletes the NodeClaims that came with the migration, one after the other: their controller evicts the pods
+// as budgets allow, and the groups' nodes take them.
 func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	var claims karpv1.NodeClaimList
 	if err := t.client.List(ctx, &claims); err != nil {
 		return fmt.Errorf("list NodeClaims: %w", err)
 	}
-	ours := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool {
-		return !slices.ContainsFunc(s.Pools, func(p Pool) bool { return p.Name == c.Labels[karpv1.NodePoolLabelKey] })
-	})
+	ours := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool { return slices.Contains(s.Before, c.Name) })
 	for i := range ours {
 		c, begun := &ours[i], t.now()
 		if err := t.client.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
@@ -110,4 +109,46 @@ func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 		t.Say("[%d/%d] NodeClaim %s: removed", i+1, len(ours), c.Name)
 	}
 	return nil
+}
+
+// launchTime is how long a controller may take to launch nodes for pods that are to move.
+const launchTime = 15 * time.Second
+
+// awaitNodes waits until the pools have launched nodes for the pods on the groups' nodes, and these are ready: no pod
+// is evicted before there is a place for it. Pools that launch nothing have room, or the drain will tell.
+func (t *Transition) awaitNodes(ctx context.Context, s *State, nodes []corev1.Node) error {
+	pods := 0
+	for i := range nodes {
+		list, err := t.podsOf(ctx, nodes[i].Name)
+		if err != nil {
+			return err
+		}
+		pods += len(list)
+	}
+	if pods == 0 {
+		return nil
+	}
+	t.Say("%d pods are to move", pods)
+	until := t.Clock.Now().Add(launchTime)
+	return t.poll(ctx, "nodes of the pools", func() (string, error) {
+		var claims karpv1.NodeClaimList
+		if err := t.client.List(ctx, &claims); err != nil {
+			return "", fmt.Errorf("list NodeClaims: %w", err)
+		}
+		ours, ready := 0, 0
+		for i := range claims.Items {
+			c := &claims.Items[i]
+			if slices.Contains(s.Before, c.Name) {
+				continue
+			}
+			ours++
+			if c.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized) {
+				ready++
+			}
+		}
+		if ours == ready && (ours > 0 || t.Clock.Now().After(until)) {
+			return "", nil
+		}
+		return fmt.Sprintf("%d of %d are ready", ready, ours), nil
+	})
 }

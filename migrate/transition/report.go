@@ -25,7 +25,8 @@ type Place struct {
 	Pods  int
 }
 
-// Report looks at the cluster as it is now. Before a migration has begun, the groups are those that it would write down.
+// Report looks at the cluster as it is now. Before a migration has begun, the groups are those that it would write
+// down.
 func (t *Transition) Report(ctx context.Context) (*Report, error) {
 	s, err := t.Load(ctx)
 	if err != nil {
@@ -85,10 +86,10 @@ func (t *Transition) podsByNode(ctx context.Context) (map[string]int, error) {
 		p := &list.Items[i]
 		owner := metav1.GetControllerOf(p)
 		done := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; done || mirror || owner != nil && owner.Kind == "DaemonSet" {
-			continue
+		_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
+		if !done && !mirror && (owner == nil || owner.Kind != "DaemonSet") {
+			out[p.Spec.NodeName]++
 		}
-		out[p.Spec.NodeName]++
 	}
 	return out, nil
 }

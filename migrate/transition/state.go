@@ -28,6 +28,8 @@ type State struct {
 	Groups     []Group     `json:"groups,omitempty"`
 	Autoscaler *Autoscaler `json:"autoscaler,omitempty"`
 	Pools      []Pool      `json:"pools,omitempty"`
+	// Before are the NodeClaims that there were when the groups were closed: back leaves their nodes alone.
+	Before []string `json:"before,omitempty"`
 }
 
 // Group is a node group as it was.
@@ -110,14 +112,6 @@ func (t *Transition) save(ctx context.Context, s *State) error {
 	return nil
 }
 
-func (t *Transition) forget(ctx context.Context) error {
-	err := t.kubernetes.CoreV1().ConfigMaps(Namespace).Delete(ctx, Name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("state of the migration: %w", err)
-	}
-	return nil
-}
-
 // discover writes down groups, autoscaler and pools that the state does not know yet; as long as the groups are open,
 // also the sizes that the others have now.
 func (t *Transition) discover(ctx context.Context, s *State) error {
@@ -147,7 +141,7 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 	s.Groups = slices.DeleteFunc(s.Groups, func(x Group) bool {
 		return !slices.ContainsFunc(found, func(g Group) bool { return g.Name == x.Name })
 	})
-	if s.Pools, err = t.newPools(ctx, s.Pools); err != nil {
+	if err := t.findPools(ctx, s); err != nil {
 		return err
 	}
 	s.Autoscaler, err = t.findAutoscaler(ctx)
@@ -180,33 +174,36 @@ func instanceOf(n *corev1.Node) string {
 	return ""
 }
 
-// newPools returns the pools that the migration is to use: those without nodes when it begins, those that
-// `nodeless migrate --apply` made, and those it knows already.
-func (t *Transition) newPools(ctx context.Context, known []Pool) ([]Pool, error) {
+// findPools writes down the pools that the migration is to use, those without nodes and those that
+// `nodeless migrate --apply` made, and the NodeClaims that there are.
+func (t *Transition) findPools(ctx context.Context, s *State) error {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
 	if err := t.client.List(ctx, &pools); err != nil {
-		return nil, fmt.Errorf("list NodePools: %w", err)
+		return fmt.Errorf("list NodePools: %w", err)
 	}
 	if err := t.client.List(ctx, &claims); err != nil {
-		return nil, fmt.Errorf("list NodeClaims: %w", err)
+		return fmt.Errorf("list NodeClaims: %w", err)
 	}
+	s.Before = nil
 	used := map[string]bool{}
 	for i := range claims.Items {
+		s.Before = append(s.Before, claims.Items[i].Name)
 		used[claims.Items[i].Labels[karpv1.NodePoolLabelKey]] = true
 	}
-	var out []Pool
+	known := s.Pools
+	s.Pools = nil
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		k := slices.IndexFunc(known, func(x Pool) bool { return x.Name == p.Name })
 		switch {
 		case k >= 0:
-			out = append(out, known[k])
+			s.Pools = append(s.Pools, known[k])
 		case !used[p.Name] || appliedByMigrate(p):
-			out = append(out, Pool{Name: p.Name})
+			s.Pools = append(s.Pools, Pool{Name: p.Name})
 		}
 	}
-	return out, nil
+	return nil
 }
 
 func appliedByMigrate(p *karpv1.NodePool) bool {

@@ -10,14 +10,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -72,7 +75,7 @@ type Config struct {
 	Clock   clock.Clock
 	// Force lets pods go that nothing creates again, and those whose annotations say that they must not be evicted.
 	Force bool
-	Say   func(format string, args ...any) // progress
+	Say   func(format string, args ...any) // progress; called by several goroutines at once
 }
 
 // Transition takes the steps. Its methods must not be called at the same time.
@@ -116,11 +119,9 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	case step == Removed && !remove:
 		return s, ErrRemove
 	}
-	if s.Back {
-		s.Back = false
-		if err := t.openPools(ctx, s); err != nil {
-			return s, err
-		}
+	s.Back = false
+	if err := t.openPools(ctx, s); err != nil {
+		return s, err
 	}
 	if err := t.discover(ctx, s); err != nil {
 		return s, err
@@ -180,37 +181,44 @@ func (t *Transition) closeGroups(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	for i := range nodes {
-		if err := t.taint(ctx, &nodes[i]); err != nil {
-			return err
-		}
+	if err := t.taint(ctx, nodes, ""); err != nil {
+		return err
 	}
 	t.Say("%d nodes of %d groups take no new pods", len(nodes), len(s.Groups))
 	return nil
 }
 
-// drainGroups evicts the pods of the groups' nodes, node by node.
+// drainsAtOnce is how many nodes are drained at the same time. Their pods' budgets hold all the same.
+const drainsAtOnce = 5
+
+// drainGroups evicts the pods of the groups' nodes, a few nodes at a time.
 func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	nodes, err := t.groupNodes(ctx, s)
 	if err != nil {
 		return err
 	}
-	for i := range nodes { // those that came in the meantime as well
-		if err := t.taint(ctx, &nodes[i]); err != nil {
-			return err
-		}
-	}
 	if err := t.checkPods(ctx, nodes); err != nil {
 		return err
 	}
-	for i := range nodes {
-		n, err := t.drain(ctx, &nodes[i])
-		if err != nil {
-			return err
-		}
-		t.Say("[%d/%d] %s: %d pods moved", i+1, len(nodes), nodes[i].Name, n)
+	if err := t.taint(ctx, nodes, v1alpha1.MigrationDrain); err != nil {
+		return err
 	}
-	return nil
+	if err := t.awaitNodes(ctx, s, nodes); err != nil {
+		return err
+	}
+	var done atomic.Int32
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(drainsAtOnce)
+	for i := range nodes {
+		work.Go(func() error {
+			n, err := t.drain(ctx, &nodes[i])
+			if err == nil {
+				t.Say("[%d/%d] %s: %d pods moved", done.Add(1), len(nodes), nodes[i].Name, n)
+			}
+			return err
+		})
+	}
+	return work.Wait()
 }
 
 // emptyGroups sets the groups' sizes to 0 and waits until their instances are gone.
@@ -262,8 +270,8 @@ func (t *Transition) removeGroups(ctx context.Context, s *State) error {
 	})
 }
 
-// Back restores the groups, moves the pods back to them, and forgets the migration. It goes on where an interrupted one
-// was.
+// Back restores the groups, moves the pods back to them, and forgets the migration but for what its pools had, which
+// launch nothing any more. It goes on where an interrupted one was.
 func (t *Transition) Back(ctx context.Context) (*State, error) {
 	s, err := t.Load(ctx)
 	if err != nil {
@@ -289,10 +297,8 @@ func (t *Transition) Back(ctx context.Context) (*State, error) {
 			return s, fmt.Errorf("back: %w", err)
 		}
 	}
-	if err := t.forget(ctx); err != nil {
-		return s, err
-	}
-	return &State{Pools: s.Pools}, nil
+	s = &State{Pools: s.Pools} // what the next migration gives its pools back
+	return s, t.save(ctx, s)
 }
 
 // restoreGroups gives the groups their sizes and waits for their nodes.

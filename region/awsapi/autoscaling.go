@@ -220,8 +220,10 @@ func (c *call) groupOf(g region.AutoScalingGroup) types.AutoScalingGroup {
 		TerminationPolicies: g.TerminationPolicies, NewInstancesProtectedFromScaleIn: &g.ProtectNew,
 		CapacityRebalance: &g.CapacityRebalance, LoadBalancerNames: []string{}, TargetGroupARNs: []string{},
 		EnabledMetrics: []types.EnabledMetric{}, TrafficSources: []types.TrafficSourceIdentifier{},
-		ServiceLinkedRoleARN: new(iamARN("role", "/aws-service-role/autoscaling.amazonaws.com/", "AWSServiceRoleForAutoScaling")),
-		Instances:            []types.Instance{}, SuspendedProcesses: []types.SuspendedProcess{}, Tags: []types.TagDescription{},
+		ServiceLinkedRoleARN: new(
+			iamARN("role", "/aws-service-role/autoscaling.amazonaws.com/", "AWSServiceRoleForAutoScaling")),
+		Instances: []types.Instance{}, SuspendedProcesses: []types.SuspendedProcess{},
+		Tags: []types.TagDescription{},
 	}
 	if g.MaxLifetime > 0 {
 		out.MaxInstanceLifetime = seconds32(g.MaxLifetime)

@@ -35,3 +35,19 @@ func TestBoto3MakesALoadBalancer(t *testing.T) { tellBoto3(t, "balancers") }
 func TestBoto3ScalesAGroup(t *testing.T) { tellBoto3(t, "scaling") }
 
 func TestBoto3MakesANodeGroup(t *testing.T) { tellBoto3(t, "nodegroups") }
+
+// debianAWS is the AWS CLI of Debian, as test-deps installs it.
+const debianAWS = "/usr/bin/aws"
+
+func TestTheAWSCLIScalesAGroup(t *testing.T) {
+	if out, err := exec.CommandContext(t.Context(), debianAWS, "--version").CombinedOutput(); err != nil {
+		if os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {
+			t.Fatalf("the AWS CLI is required but absent: apt-get install -y awscli\n%s", out)
+		}
+		t.Skip("the AWS CLI is absent, so this client was not tried: apt-get install -y awscli")
+	}
+	story := exec.CommandContext(t.Context(), "testdata/awscli_story.sh", debianAWS, serve(t), "nodeless")
+	if out, err := story.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

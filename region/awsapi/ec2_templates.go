@@ -118,7 +118,8 @@ func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.Crea
 	if err != nil {
 		return nil, err
 	}
-	data.Raw, data.Description = c.parameters.below["LaunchTemplateData"].rest(understood), aws.ToString(in.VersionDescription)
+	data.Raw = c.parameters.below["LaunchTemplateData"].rest(understood)
+	data.Description = aws.ToString(in.VersionDescription)
 	t, err := c.region.CreateLaunchTemplate(aws.ToString(in.LaunchTemplateName), data,
 		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err

@@ -66,7 +66,8 @@ func (c *Cluster) drainNode(ctx context.Context, instance string) error {
 	}
 	h := &drain.Helper{
 		Ctx: ctx, Client: c.clientset, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: -1, Timeout: drainTime, Out: io.Discard, ErrOut: io.Discard,
+		GracePeriodSeconds: -1, Timeout: drainTime, EvictErrorRetryDelay: 5 * time.Second, Out: io.Discard,
+		ErrOut: io.Discard,
 	}
 	if err := drain.RunCordonOrUncordon(h, node, true); err != nil {
 		return fmt.Errorf("cordon %s: %w", node.Name, err)

@@ -1,6 +1,6 @@
-// Package incluster is the Kubernetes behind the EKS of a simulated region: a Fargate profile of EKS is an object
-// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round, add-ons are the
-// workloads that the cluster runs, and nodes of managed node groups are drained before their instances end.
+// Package incluster is the Kubernetes behind the EKS of a simulated region. A Fargate profile of EKS is an object
+// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round; add-ons are
+// the workloads that the cluster runs; nodes of managed node groups are drained before their instances end.
 package incluster
 
 import (

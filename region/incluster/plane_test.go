@@ -34,6 +34,7 @@ type story struct {
 	*testing.T
 	eks     *incluster.Cluster
 	kubectl client.Client
+	region  *region.Region
 }
 
 func tell(t *testing.T) *story {
@@ -63,7 +64,7 @@ func tell(t *testing.T) *story {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { defer close(done); _ = eks.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	return &story{t, eks, kubectl}
+	return &story{t, eks, kubectl, r}
 }
 
 // profile is a profile as EKS has it; nil if it has none of the name.
@@ -223,6 +224,71 @@ func (s *story) release(ctx context.Context, namespace, name string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	_ = s.kubectl.Patch(ctx, pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 	_ = s.kubectl.Delete(ctx, pod, client.GracePeriodSeconds(0))
+}
+
+func TestANodeOfAGroupIsDrainedBeforeItsInstanceEnds(t *testing.T) {
+	s := tell(t)
+	instance, group := s.nodegroup()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: planetest.Namespace(t, planetest.Start(t))}}
+	node.Spec.ProviderID = "aws:///us-west-2a/" + instance
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: node.Name, Name: "slow", Finalizers: []string{"example.com/held"},
+	}}
+	pod.Spec.NodeName, pod.Spec.Containers = node.Name, []corev1.Container{{Name: "c", Image: "i"}}
+	for _, o := range []client.Object{node, pod} {
+		if err := s.kubectl.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _ = s.kubectl.Delete(context.Background(), node) })
+	if err := s.region.SetDesiredCapacity(group, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "the node is cordoned and its pod deleted", func(ctx context.Context) error {
+		n, p := &corev1.Node{}, &corev1.Pod{}
+		err := errors.Join(s.kubectl.Get(ctx, client.ObjectKeyFromObject(node), n),
+			s.kubectl.Get(ctx, client.ObjectKeyFromObject(pod), p))
+		if err == nil && (!n.Spec.Unschedulable || p.DeletionTimestamp == nil) {
+			err = errors.New("not yet")
+		}
+		return err
+	})
+	if i, _ := s.region.Instance(instance); i.State != region.Running {
+		t.Errorf("while the pod ends the instance is %s", i.State)
+	}
+	s.release(t.Context(), pod.Namespace, pod.Name)
+	planetest.Eventually(t, "the instance ends", func(context.Context) error {
+		if i, _ := s.region.Instance(instance); i.State != region.Terminated {
+			return fmt.Errorf("it is %s", i.State)
+		}
+		return nil
+	})
+}
+
+// nodegroup creates a node group of one instance and returns the instance and the Auto Scaling group.
+func (s *story) nodegroup() (instance, group string) {
+	s.Helper()
+	if err := s.region.SetCluster(region.ClusterInfo{Name: "prod", Version: "1.36"}); err != nil {
+		s.Fatal(err)
+	}
+	n, err := s.region.CreateNodegroup("prod", "web", region.NodegroupSettings{
+		Max: 1, Desired: 1, Subnets: []string{s.region.Subnets()[0].ID}, Role: "arn:aws:iam::123456789012:role/nodes",
+		Drain: true,
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	planetest.Eventually(s.T, "the instance runs", func(context.Context) error {
+		for _, g := range s.region.AutoScalingGroups() {
+			for _, m := range g.Members {
+				if instance = m.ID; m.Lifecycle == region.LifecycleInService {
+					return nil
+				}
+			}
+		}
+		return errors.New("not yet")
+	})
+	return instance, n.Group
 }
 
 func TestAddonsHaveTheVersionsOfTheirImages(t *testing.T) {

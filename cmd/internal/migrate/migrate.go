@@ -105,6 +105,7 @@ func New() *cobra.Command {
 	f.StringVarP(&o.output, "output", "o", "yaml",
 		"yaml, wide for a report that has the fields with the same meaning too, or json for objects and report")
 	f.BoolVar(&o.strict, "strict", false, "exit with 2 if an object was left out")
+	c.AddCommand(statusCommand(), nextCommand(), backCommand())
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -53,10 +54,10 @@ begins; --force evicts them too. The deletion of the groups must be asked for
 with --remove.`
 
 const backLong = `Takes the migration back, from whichever step: the groups get their sizes again
-(deleted ones are created again), their nodes take pods, the NodePools that the
-migration used launch nothing any more (a limit of 0 CPUs, static ones no
-replicas), their nodes are drained and removed, and Cluster Autoscaler gets its
-replicas.
+(deleted ones are created again), and their nodes take pods. NodePools that had
+no nodes before launch nothing any more (a limit of 0 CPUs, static ones no
+replicas). The nodes that came since are drained and removed, one by one, and
+Cluster Autoscaler gets its replicas.
 
 Interrupted, it goes on where it was. "nodeless migrate next" afterwards begins
 anew and opens the pools.`
@@ -119,9 +120,12 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
 	if err != nil {
 		return nil, err
 	}
+	var mu sync.Mutex
 	return transition.New(transition.Config{
 		REST: t.REST, AWS: cfg, Cluster: name, Clock: t.Clock, Force: o.force,
 		Say: func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
 			_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 		},
 	})
@@ -215,7 +219,8 @@ func standingOf(r *transition.Report) standing {
 	out.PriceNote = cmp.Or(note, out.PriceNote)
 	for i, p := range r.Groups {
 		g := r.State.Groups[i]
-		out.Groups = append(out.Groups, placed{p.Name, len(p.Nodes), p.Pods, fmt.Sprintf("%d (%d to %d)", g.Desired, g.Min, g.Max)})
+		size := fmt.Sprintf("%d (%d to %d)", g.Desired, g.Min, g.Max)
+		out.Groups = append(out.Groups, placed{p.Name, len(p.Nodes), p.Pods, size})
 	}
 	for _, p := range r.Pools {
 		out.Pools = append(out.Pools, placed{Name: p.Name, Nodes: len(p.Nodes), Pods: p.Pods})

@@ -1,0 +1,339 @@
+package stories
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// brownfield are the workloads on three node groups: 200 pods of Deployments with budgets, a StatefulSet, singletons,
+// and a DaemonSet; and Cluster Autoscaler.
+const brownfield = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  podManagementPolicy: Parallel
+  replicas: 10
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: postgres, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers: [{name: app, image: agent, resources: {requests: {cpu: 50m}}}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cluster-autoscaler, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: cluster-autoscaler}}
+  template:
+    metadata: {labels: {app: cluster-autoscaler}}
+    spec:
+      containers: [{name: app, image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0"}]
+`
+
+// budgeted is a Deployment of which a tenth may be missing.
+func budgeted(name string, replicas int) string {
+	return fmt.Sprintf(`---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: %[2]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: nginx, resources: {requests: {cpu: 250m, memory: 512Mi}}}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: %[1]s}
+spec: {maxUnavailable: 10%%, selector: {matchLabels: {app: %[1]s}}}
+`, name, replicas)
+}
+
+// Three groups with 30 nodes are left for pools and taken up again, by commands that are killed at any moment: no
+// budget is broken, no pod waits longer than a node boots.
+func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
+	t.Parallel()
+	const boot = 5 * time.Second
+	c := newCluster(t, "--boot-time", boot.String(), "--addons=false", "--microvms=false", "--page", "")
+	c.start()
+	scaling := autoscaling.NewFromConfig(c.aws)
+	before := c.brownfield(scaling)
+	if got := c.onNodes(); got["groups"] != 200+1 || got["pools"] != 0 {
+		t.Fatalf("before it begins: %v", got)
+	}
+
+	watch := c.watchMove(boot)
+	kills := 0
+	random := rand.New(rand.NewPCG(7, 7))
+	for _, step := range []string{"observed", "closed", "drained", "emptied"} {
+		kills += c.throughKills(random, step, "migrate", "next")
+		if s := c.standing(); s.Step != step {
+			t.Fatalf("after the step %s it is at %q", step, s.Step)
+		}
+	}
+	if got := c.onNodes(); got["groups"] != 0 || got["pools"] != 200 {
+		t.Errorf("on the pools: %v", got)
+	}
+	if n := c.groupInstances(scaling); n != 0 {
+		t.Errorf("the groups have %d instances", n)
+	}
+	s := c.standing()
+	t.Logf("%d kills; $%.2f a month on groups, $%.2f on pools", kills, before, s.OnPools)
+	if s.OnPools >= before || s.OnGroups != 0 {
+		t.Errorf("$%.2f on groups and $%.2f on pools after the move, $%.2f before", s.OnGroups, s.OnPools, before)
+	}
+
+	kills += c.throughKills(random, "not begun", "migrate", "back")
+	c.eventually(time.Minute, func() error {
+		if got := c.onNodes(); got["groups"] != 200+1 || got["pools"] != 0 {
+			return fmt.Errorf("pods after going back: %v", got)
+		}
+		return nil
+	})
+	if n := c.groupInstances(scaling); n != 30 {
+		t.Errorf("the groups have %d instances again", n)
+	}
+	watch()
+	if kills < 10 {
+		t.Errorf("only %d commands were killed", kills)
+	}
+}
+
+// brownfield makes the groups and the workloads, and returns what the nodes cost a month.
+func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
+	c.t.Helper()
+	ctx, managed := context.Background(), eks.NewFromConfig(c.aws)
+	// Nothing may be launched before the groups' nodes are there.
+	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"limits":{"cpu":"0"}}}`)
+	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range subnets.Subnets {
+		ids = append(ids, *s.SubnetId)
+	}
+	for _, name := range []string{"web", "batch"} {
+		_, err := managed.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
+			ClusterName: aws.String("nodeless"), NodegroupName: &name, Subnets: ids,
+			NodeRole: aws.String("arn:aws:iam::123456789012:role/nodes"), InstanceTypes: []string{"m5.xlarge"},
+			ScalingConfig: &ekstypes.NodegroupScalingConfig{
+				MinSize: aws.Int32(2), MaxSize: aws.Int32(15), DesiredSize: aws.Int32(10),
+			},
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.selfManaged(ctx, scaling, ids)
+	c.eventually(time.Minute, func() error {
+		if n := strings.Count(c.kubectl("get", "nodes", "--no-headers"), " Ready "); n != 30 {
+			return fmt.Errorf("%d of 30 nodes are ready", n)
+		}
+		return nil
+	})
+	c.apply(brownfield + budgeted("api", 120) + budgeted("shop", 60) + budgeted("one", 1) + budgeted("nine", 9))
+	c.eventually(time.Minute, func() error {
+		if got := c.onNodes(); got["groups"] != 200+1 {
+			return fmt.Errorf("pods %v", got)
+		}
+		return nil
+	})
+	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"limits":null}}`)
+	return c.standing().OnGroups
+}
+
+// selfManaged makes a group of ten with the launch template of a managed one.
+func (c *cluster) selfManaged(ctx context.Context, scaling *autoscaling.Client, subnets []string) {
+	c.t.Helper()
+	found, err := c.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: []ec2types.Filter{
+		{Name: aws.String("tag:eks:nodegroup-name"), Values: []string{"web"}},
+	}})
+	if err != nil || len(found.LaunchTemplates) != 1 {
+		c.t.Fatalf("launch templates %v, %v", found, err)
+	}
+	_, err = scaling.CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("own"), MinSize: aws.Int32(0), MaxSize: aws.Int32(20),
+		DesiredCapacity: aws.Int32(10), VPCZoneIdentifier: aws.String(strings.Join(subnets, ",")),
+		LaunchTemplate: &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: found.LaunchTemplates[0].LaunchTemplateId},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) groupInstances(scaling *autoscaling.Client) int {
+	c.t.Helper()
+	out, err := scaling.DescribeAutoScalingGroups(context.Background(), &autoscaling.DescribeAutoScalingGroupsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := 0
+	for _, g := range out.AutoScalingGroups {
+		n += len(g.Instances)
+	}
+	return n
+}
+
+// standing is what `nodeless migrate status -o json` prints.
+type standing struct {
+	Step     string  `json:"step"`
+	OnGroups float64 `json:"groupsDollarsPerMonth"`
+	OnPools  float64 `json:"poolsDollarsPerMonth"`
+}
+
+func (c *cluster) standing() standing {
+	c.t.Helper()
+	out, err := c.run("migrate", "status", "-o", "json")
+	var s standing
+	if err != nil || json.Unmarshal([]byte(out), &s) != nil {
+		c.t.Fatalf("status: %v\n%s", err, out)
+	}
+	return s
+}
+
+// throughKills runs a command that is killed after a random time, ever later, until it ends by itself; another kill may
+// have come too late. It returns how often it was killed.
+func (c *cluster) throughKills(random *rand.Rand, step string, args ...string) int {
+	c.t.Helper()
+	for kills := range 40 {
+		if kills > 0 && c.standing().Step == step && step != "not begun" {
+			return kills
+		}
+		patience := time.Duration(200+random.IntN(1500*(1+kills))) * time.Millisecond
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		cmd := exec.CommandContext(ctx, binary, args...)
+		cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
+		out, err := cmd.CombinedOutput()
+		killed := ctx.Err() != nil
+		cancel()
+		if err == nil {
+			return kills
+		}
+		if !killed {
+			c.t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	c.t.Fatalf("%v was killed 40 times and never ended", args)
+	return 0
+}
+
+// onNodes counts the running pods, but those of DaemonSets, on nodes of groups and of pools.
+func (c *cluster) onNodes() map[string]int {
+	c.t.Helper()
+	var pods corev1.PodList
+	if err := c.Client.List(context.Background(), &pods); err != nil {
+		c.t.Fatal(err)
+	}
+	pools := map[string]bool{}
+	for _, n := range c.nodes() {
+		pools[n.Name] = n.Labels["karpenter.sh/nodepool"] != ""
+	}
+	out := map[string]int{}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil || p.OwnerReferences[0].Kind == "DaemonSet" {
+			continue
+		}
+		if pools[p.Spec.NodeName] {
+			out["pools"]++
+		} else {
+			out["groups"]++
+		}
+	}
+	return out
+}
+
+// watchMove watches budgets and waiting pods until the function that it returns is called.
+func (c *cluster) watchMove(boot time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	least, longest := map[string]int{}, time.Duration(0)
+	since := map[client.ObjectKey]time.Time{}
+	done.Go(func() {
+		for ticks := time.NewTicker(250 * time.Millisecond); ; {
+			var pods corev1.PodList
+			if err := c.Client.List(ctx, &pods); err == nil {
+				ready, now := map[string]int{}, time.Now()
+				waiting := map[client.ObjectKey]time.Time{}
+				for i := range pods.Items {
+					p := &pods.Items[i]
+					switch {
+					case p.DeletionTimestamp != nil:
+					case p.Status.Phase == corev1.PodRunning:
+						ready[p.Labels["app"]]++
+					case p.Spec.NodeName == "" && p.Labels["app"] != "agent":
+						key := client.ObjectKeyFromObject(p)
+						if waiting[key] = since[key]; waiting[key].IsZero() {
+							waiting[key] = now
+						}
+						longest = max(longest, now.Sub(waiting[key]))
+					}
+				}
+				since = waiting
+				for app, n := range ready {
+					if had, ok := least[app]; !ok || n < had {
+						least[app] = n
+					}
+				}
+			}
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+		c.t.Logf("fewest pods running %v, the longest wait for a node %s", least, longest)
+		want := map[string]int{"api": 108, "shop": 54, "nine": 8}
+		for app, n := range want {
+			if least[app] < n {
+				c.t.Errorf("%s had %d pods running, its budget asks for %d", app, least[app], n)
+			}
+		}
+		if limit := boot + 10*time.Second; longest > limit {
+			c.t.Errorf("a pod waited %s for a node, more than %s", longest, limit)
+		}
+		if len(least) == 0 {
+			c.t.Error(errors.New("nothing was watched"))
+		}
+	}
+}
