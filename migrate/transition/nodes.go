@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,19 +81,21 @@ func isOurTaint(taint corev1.Taint) bool { return taint.Key == v1alpha1.Migratio
 // there.
 func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value string) error {
 	want := corev1.Taint{Key: v1alpha1.MigrationTaint, Value: value, Effect: corev1.TaintEffectNoSchedule}
+	// All at once, so that the nodes for their pods are chosen together.
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(50)
 	for i := range nodes {
-		err := t.change(ctx, nodes[i].Name, func(n *corev1.Node) bool {
-			if slices.Contains(n.Spec.Taints, want) {
-				return false
-			}
-			n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, isOurTaint), want)
-			return true
+		work.Go(func() error {
+			return t.change(ctx, nodes[i].Name, func(n *corev1.Node) bool {
+				if slices.Contains(n.Spec.Taints, want) {
+					return false
+				}
+				n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, isOurTaint), want)
+				return true
+			})
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return work.Wait()
 }
 
 // untaint lets pods onto a node again.

@@ -24,7 +24,8 @@ const (
 // State is how far a migration has come, and what was before it.
 type State struct {
 	Step       Step        `json:"step"`
-	Back       bool        `json:"back,omitempty"` // it is being taken back
+	Closing    bool        `json:"closing,omitempty"` // the groups may be changed already: what was before stays as it is
+	Back       bool        `json:"back,omitempty"`    // it is being taken back
 	Groups     []Group     `json:"groups,omitempty"`
 	Autoscaler *Autoscaler `json:"autoscaler,omitempty"`
 	Pools      []Pool      `json:"pools,omitempty"`
@@ -131,11 +132,11 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 		switch {
 		case i < 0:
 			s.Groups = append(s.Groups, g)
-		case s.Step < Closed:
+		case !s.Closing:
 			s.Groups[i] = g
 		}
 	}
-	if s.Step >= Closed {
+	if s.Closing {
 		return nil
 	}
 	s.Groups = slices.DeleteFunc(s.Groups, func(x Group) bool {

@@ -88,6 +88,8 @@ type Transition struct {
 
 // New returns the transition of a cluster.
 func New(c Config) (*Transition, error) {
+	c.REST = rest.CopyConfig(c.REST)
+	c.REST.QPS, c.REST.Burst = 100, 200 // the API server knows better than client-go's 5 what it can take
 	clientset, err := kubernetes.NewForConfig(c.REST)
 	if err != nil {
 		return nil, err
@@ -126,6 +128,7 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	if err := t.discover(ctx, s); err != nil {
 		return s, err
 	}
+	s.Closing = s.Closing || step == Closed
 	if err := t.save(ctx, s); err != nil {
 		return s, err
 	}
