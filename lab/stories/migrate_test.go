@@ -2,12 +2,20 @@ package stories
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
 // oldKarpenter is a cluster of Karpenter before v1 on two large nodes, with Cluster Autoscaler beside it.
@@ -228,5 +236,86 @@ spec:
 	c.kubectl("delete", "nodepool", "old")
 	if out, err := c.run("kubectl", "get", "nodepool", "old"); err == nil {
 		c.t.Errorf("without --apply something was changed: %s", out)
+	}
+}
+
+// The node groups that the region has are migrated as AWS tells of them: a managed one with nodes and pods, which would
+// do with fewer, and one of Auto Scaling alone.
+func TestNodeGroupsOfAWSAreMigrated(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s", "--addons=false")
+	c.start()
+	c.createGroup(context.Background(), eks.NewFromConfig(c.aws))
+	c.createAutoScalingGroup("workers")
+	c.wantGroupNodes(3)
+	c.apply(strings.Replace(deploymentIn("x", "web", 4, "900m"), "{karpenter.sh/nodepool: x}",
+		"{tier: web}\n      tolerations: [{key: web, operator: Exists}]", 1))
+	c.wantPods(time.Minute, "default", "web", 4)
+
+	from := []string{"--from-cluster", "--from-aws"}
+	pools, report, code := c.migrate("", from...)
+	for _, want := range []string{
+		`Nodegroup web \(AWS\)`, `AutoScalingGroup workers \(AWS\)`, `LaunchTemplate workers version 1 \(AWS\)`,
+		`today         3 × m5\.large on-demand: \$210\.24 a month`,
+		`as written    2 × m5\.large on-demand: \$140\.16 a month`,
+	} {
+		if code != 0 || !regexp.MustCompile(want).MatchString(report) {
+			t.Errorf("exit code %d; the report does not say %s:\n%s", code, want, report)
+		}
+	}
+	if n := strings.Count(pools, "kind: NodePool\n"); n != 2 {
+		t.Errorf("%d NodePools, want one for each group:\n%s", n, pools)
+	}
+	done, report, code := c.migrate("", append(from, "--apply")...)
+	want := "EC2NodeClass web: created\nEC2NodeClass workers: created\nNodePool web: created\nNodePool workers: created\n"
+	if code != 0 || done != want || strings.Contains(report, "Warning") {
+		t.Errorf("--apply: exit code %d, %q, want %q:\n%s", code, done, want, report)
+	}
+	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "nodepool/workers", "--timeout=60s")
+	_, report, code = c.migrate("", "--from-aws", "--cluster-name", "other")
+	if code != 2 || !strings.Contains(report, "Auto Scaling groups of the cluster other in us-west-2") {
+		t.Errorf("groups of another cluster: exit code %d\n%s", code, report)
+	}
+}
+
+// createAutoScalingGroup creates a group without instances, and the launch template of its name.
+func (c *cluster) createAutoScalingGroup(name string) {
+	c.t.Helper()
+	ctx := context.Background()
+	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	security, err := c.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	images, err := c.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{Filters: []ec2types.Filter{
+		{Name: aws.String("architecture"), Values: []string{"x86_64"}},
+	}})
+	if err != nil || len(images.Images) == 0 {
+		c.t.Fatal(err, "images")
+	}
+	_, err = c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
+		LaunchTemplateName: &name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			ImageId: images.Images[0].ImageId, InstanceType: "m5.large",
+			SecurityGroupIds:   []string{*security.SecurityGroups[0].GroupId},
+			IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("workers")},
+			UserData:           aws.String("IyEvYmluL2Jhc2gK"),
+		},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = autoscaling.NewFromConfig(c.aws).CreateAutoScalingGroup(ctx, &autoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: &name, MinSize: aws.Int32(0), MaxSize: aws.Int32(3),
+		VPCZoneIdentifier: subnets.Subnets[0].SubnetId,
+		LaunchTemplate:    &astypes.LaunchTemplateSpecification{LaunchTemplateName: &name, Version: aws.String("$Latest")},
+		Tags: []astypes.Tag{{
+			Key: aws.String("k8s.io/cluster-autoscaler/nodeless"), Value: aws.String("owned"), PropagateAtLaunch: aws.Bool(true),
+		}},
+	})
+	if err != nil {
+		c.t.Fatal(err)
 	}
 }
