@@ -259,9 +259,11 @@ func (g *groups) existing(ctx context.Context, list []Group) ([]string, error) {
 			return *a.AutoScalingGroupName == list[i].Name
 		})
 		if !there && list[i].Nodegroup != "" {
-			if there, err = g.hasNodegroup(ctx, list[i].Nodegroup); err != nil {
+			n, err := g.nodegroup(ctx, list[i].Nodegroup)
+			if err != nil {
 				return nil, err
 			}
+			there = n != nil
 		}
 		if there {
 			out = append(out, list[i].Title())
@@ -270,15 +272,16 @@ func (g *groups) existing(ctx context.Context, list []Group) ([]string, error) {
 	return out, nil
 }
 
-func (g *groups) hasNodegroup(ctx context.Context, name string) (bool, error) {
-	_, err := g.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
+// nodegroup returns a node group of EKS, nil if there is none of the name.
+func (g *groups) nodegroup(ctx context.Context, name string) (*ekstypes.Nodegroup, error) {
+	out, err := g.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
 	if _, missing := errors.AsType[*ekstypes.ResourceNotFoundException](err); missing {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("eks:DescribeNodegroup %s: %w", name, err)
+		return nil, fmt.Errorf("eks:DescribeNodegroup %s: %w", name, err)
 	}
-	return true, nil
+	return out.Nodegroup, nil
 }
 
 // remove deletes a group, if it exists.
@@ -309,11 +312,14 @@ func (g *groups) remove(ctx context.Context, group *Group) error {
 // that is created again another name, which restore writes into the group.
 func (g *groups) restore(ctx context.Context, group *Group) error {
 	left, err := g.existing(ctx, []Group{*group})
-	switch {
-	case err != nil:
+	if err == nil && len(left) == 0 {
+		err = g.create(ctx, group)
+	}
+	if err == nil && group.Nodegroup != "" {
+		err = g.rename(ctx, group)
+	}
+	if err != nil {
 		return err
-	case len(left) == 0:
-		return g.create(ctx, group)
 	}
 	if len(group.Suspend) > 0 {
 		_, err := g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{
@@ -326,6 +332,7 @@ func (g *groups) restore(ctx context.Context, group *Group) error {
 	return g.resize(ctx, group, group.Min, group.Max, group.Desired)
 }
 
+// create creates a group by its definition.
 func (g *groups) create(ctx context.Context, group *Group) error {
 	if group.Nodegroup == "" {
 		in := &autoscaling.CreateAutoScalingGroupInput{}
@@ -341,16 +348,19 @@ func (g *groups) create(ctx context.Context, group *Group) error {
 	if err := json.Unmarshal(group.Definition, in); err != nil {
 		return fmt.Errorf("definition of node group %s: %w", group.Nodegroup, err)
 	}
-	out, err := g.eks.CreateNodegroup(ctx, in)
-	if err != nil {
+	if _, err := g.eks.CreateNodegroup(ctx, in); err != nil {
 		return fmt.Errorf("eks:CreateNodegroup %s: %w", group.Nodegroup, err)
 	}
-	return g.rename(ctx, group, out.Nodegroup)
+	return nil
 }
 
-// rename writes down the name of the Auto Scaling group that EKS made for a node group.
-func (g *groups) rename(_ context.Context, group *Group, n *ekstypes.Nodegroup) error {
-	if n.Resources == nil || len(n.Resources.AutoScalingGroups) == 0 {
+// rename writes down the name of the Auto Scaling group that a node group has now.
+func (g *groups) rename(ctx context.Context, group *Group) error {
+	n, err := g.nodegroup(ctx, group.Nodegroup)
+	if err != nil {
+		return err
+	}
+	if n == nil || n.Resources == nil || len(n.Resources.AutoScalingGroups) == 0 {
 		return fmt.Errorf("node group %s has no Auto Scaling group yet; try again in a minute", group.Nodegroup)
 	}
 	group.Name = aws.ToString(n.Resources.AutoScalingGroups[0].Name)
