@@ -118,7 +118,7 @@ func ripening(before, next, now time.Time) time.Time {
 
 // changed reports whether two snapshots differ. They share what has not changed, so that this costs nothing.
 func changed(a, b *model.Snapshot) bool {
-	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
+	return a.Unsettled != b.Unsettled || !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
 		!same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
 		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools)
 }
