@@ -118,9 +118,9 @@ func ripening(before, next, now time.Time) time.Time {
 
 // changed reports whether two snapshots differ. They share what has not changed, so that this costs nothing.
 func changed(a, b *model.Snapshot) bool {
-	return a.Unsettled != b.Unsettled || !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
+	return !same(a.Nodes, b.Nodes) || !same(a.Pending, b.Pending) || !same(a.Expected, b.Expected) ||
 		!same(a.Shapes, b.Shapes) || !same(a.Daemons, b.Daemons) ||
-		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools)
+		!same(a.Namespaces, b.Namespaces) || !samePools(a.Pools, b.Pools) || a.Unsettled != b.Unsettled
 }
 
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
