@@ -8,7 +8,7 @@ import (
 // InstanceRefresh replaces the instances of a group step by step.
 type InstanceRefresh struct {
 	ID         string
-	Status     string // InProgress, Successful, Cancelling, Cancelled
+	Status     string // InProgress, Successful or Cancelled
 	StartedAt  time.Time
 	EndedAt    time.Time
 	MinHealthy int // percent of the desired capacity that stays in service
