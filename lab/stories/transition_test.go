@@ -1,10 +1,12 @@
 package stories
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os/exec"
 	"strings"
@@ -93,6 +95,7 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	c.start()
 	scaling := autoscaling.NewFromConfig(c.aws)
 	before := c.brownfield(scaling)
+	foretold := c.foretold(before)
 	if got := c.onNodes(); got["groups"] != 200+1 || got["pools"] != 0 {
 		t.Fatalf("before it begins: %v", got)
 	}
@@ -113,9 +116,10 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 		t.Errorf("the groups have %d instances", n)
 	}
 	s := c.standing()
-	t.Logf("%d kills; $%.2f a month on groups, $%.2f on pools", kills, before, s.OnPools)
-	if s.OnPools >= before || s.OnGroups != 0 {
-		t.Errorf("$%.2f on groups and $%.2f on pools after the move, $%.2f before", s.OnGroups, s.OnPools, before)
+	t.Logf("%d kills; $%.2f a month on groups, $%.2f foretold, $%.2f on pools", kills, before, foretold, s.OnPools)
+	if s.OnGroups != 0 || math.Abs(s.OnPools-foretold) > 0.02*foretold {
+		t.Errorf("$%.2f on groups and $%.2f on pools after the move; the report foretold %.2f", s.OnGroups, s.OnPools,
+			foretold)
 	}
 
 	kills += c.throughKills(random, "not begun", "migrate", "back")
@@ -134,12 +138,40 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	}
 }
 
+// foretold makes pools of the groups with wider types, and returns what the report says that the pods will cost a month
+// there.
+func (c *cluster) foretold(today float64) float64 {
+	c.t.Helper()
+	out, err := c.run("migrate", "--from-cluster", "--from-aws", "--cluster-name", "nodeless", "--widen", "--apply", "-o",
+		"json")
+	var report struct {
+		Bill struct {
+			Today struct{ DollarsPerMonth float64 }
+			Then  []struct {
+				Pools           string
+				DollarsPerMonth float64
+			}
+		}
+	}
+	if at := strings.Index(out, "\n{"); at > 0 { // warnings come before
+		out = out[at:]
+	}
+	if err := cmp.Or(err, json.Unmarshal([]byte(out), &report)); err != nil {
+		c.t.Fatalf("migrate: %v\n%s", err, out)
+	}
+	b := report.Bill
+	if len(b.Then) == 0 || math.Abs(b.Today.DollarsPerMonth-today) > 0.01 {
+		c.t.Fatalf("the report says %+v, the nodes cost %.2f", b, today)
+	}
+	c.t.Logf("foretold: %+v", b.Then)
+	return b.Then[len(b.Then)-1].DollarsPerMonth
+}
+
 // brownfield makes the groups and the workloads, and returns what the nodes cost a month.
 func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
 	c.t.Helper()
 	ctx, managed := context.Background(), eks.NewFromConfig(c.aws)
-	// Nothing may be launched before the groups' nodes are there.
-	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"limits":{"cpu":"0"}}}`)
+	c.kubectl("delete", "nodepool", "general-purpose") // the pools are those that the groups become
 	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		c.t.Fatal(err)
@@ -174,7 +206,6 @@ func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
 		}
 		return nil
 	})
-	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p", `{"spec":{"limits":null}}`)
 	return c.standing().OnGroups
 }
 
