@@ -128,12 +128,16 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 		return err
 	}
 	for _, g := range found {
-		i := slices.IndexFunc(s.Groups, func(x Group) bool { return x.Name == g.Name })
+		i := slices.IndexFunc(s.Groups, func(x Group) bool {
+			return x.Name == g.Name || x.Nodegroup != "" && x.Nodegroup == g.Nodegroup
+		})
 		switch {
 		case i < 0:
 			s.Groups = append(s.Groups, g)
 		case !s.Closing:
 			s.Groups[i] = g
+		default:
+			s.Groups[i].Name = g.Name // another one if EKS made the group again
 		}
 	}
 	if s.Closing {

@@ -114,6 +114,9 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Back { // whatever is undone of the later steps is done again
+		s.Back, s.Step = false, min(s.Step, Observed)
+	}
 	step := s.Step + 1
 	switch {
 	case step > Removed:
@@ -121,7 +124,6 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	case step == Removed && !remove:
 		return s, ErrRemove
 	}
-	s.Back = false
 	if err := t.openPools(ctx, s); err != nil {
 		return s, err
 	}
@@ -308,7 +310,7 @@ func (t *Transition) Back(ctx context.Context) (*State, error) {
 func (t *Transition) restoreGroups(ctx context.Context, s *State) error {
 	for i := range s.Groups {
 		g := &s.Groups[i]
-		if err := t.groups.restore(ctx, g); err != nil {
+		if err := errors.Join(t.groups.restore(ctx, g), t.save(ctx, s)); err != nil {
 			return err
 		}
 		t.Say("%s: %d nodes, %d to %d", g.Title(), g.Desired, g.Min, g.Max)
