@@ -319,19 +319,23 @@ func (s *groupLaunches) nextCapacityType(g *group) string {
 		}
 		return OnDemand
 	}
-	onDemand, total := 0, 1
-	for _, x := range g.Members {
-		if x.counts() {
-			total += x.Weight
-			if x.CapacityType == OnDemand {
-				onDemand += x.Weight
-			}
-		}
-	}
-	if onDemand < m.onDemandOf(total) {
+	if onDemand, total := g.capacityOnDemand(); onDemand < m.onDemandOf(total+1) {
 		return OnDemand
 	}
 	return Spot
+}
+
+// capacityOnDemand returns how much of the group's capacity is on demand.
+func (g *group) capacityOnDemand() (onDemand, total int) {
+	for _, x := range g.Members {
+		if !x.counts() {
+			continue
+		}
+		if total += x.Weight; x.CapacityType == OnDemand {
+			onDemand += x.Weight
+		}
+	}
+	return onDemand, total
 }
 
 // onDemandOf returns how much of a capacity is on demand. The percentage is rounded up.

@@ -136,17 +136,8 @@ func (g *group) inExcess(candidates []*GroupMember) []*GroupMember {
 	if m == nil {
 		return candidates
 	}
-	onDemand, total := 0, 0
-	for _, x := range g.Members {
-		if x.counts() {
-			total += x.Weight
-			if x.CapacityType == OnDemand {
-				onDemand += x.Weight
-			}
-		}
-	}
 	excess := Spot
-	if onDemand > m.onDemandOf(total-1) {
+	if onDemand, total := g.capacityOnDemand(); onDemand > m.onDemandOf(total-1) {
 		excess = OnDemand
 	}
 	kept := slices.DeleteFunc(slices.Clone(candidates), func(x *GroupMember) bool { return x.CapacityType != excess })

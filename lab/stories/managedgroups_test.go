@@ -70,14 +70,7 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 // createGroup creates the node group web of three m5.large and returns the name of its Auto Scaling group.
 func (c *cluster) createGroup(ctx context.Context, groups *eks.Client) string {
 	c.t.Helper()
-	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var ids []string
-	for _, s := range subnets.Subnets {
-		ids = append(ids, *s.SubnetId)
-	}
+	ids := c.subnets(ctx)
 	made, err := groups.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
 		ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web"), Subnets: ids,
 		NodeRole: aws.String("arn:aws:iam::123456789012:role/nodes"), InstanceTypes: []string{"m5.large"},
@@ -105,4 +98,18 @@ func (c *cluster) wantGroupNodes(n int) {
 		}
 		return nil
 	})
+}
+
+// subnets returns the IDs of the region's subnets.
+func (c *cluster) subnets(ctx context.Context) []string {
+	c.t.Helper()
+	out, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var ids []string
+	for _, s := range out.Subnets {
+		ids = append(ids, *s.SubnetId)
+	}
+	return ids
 }

@@ -172,14 +172,7 @@ func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
 	c.t.Helper()
 	ctx, managed := context.Background(), eks.NewFromConfig(c.aws)
 	c.kubectl("delete", "nodepool", "general-purpose") // the pools are those that the groups become
-	subnets, err := c.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	var ids []string
-	for _, s := range subnets.Subnets {
-		ids = append(ids, *s.SubnetId)
-	}
+	ids := c.subnets(ctx)
 	for _, name := range []string{"web", "batch"} {
 		_, err := managed.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
 			ClusterName: aws.String("nodeless"), NodegroupName: &name, Subnets: ids,

@@ -111,32 +111,34 @@ func (p *parameter) rest(kept []string) map[string]string {
 }
 
 func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.CreateLaunchTemplateOutput, error) {
-	data, err := templateData(*in.LaunchTemplateData)
-	if err == nil {
-		err = dryRun(in.DryRun)
-	}
+	data, err := c.templateData(*in.LaunchTemplateData, in.VersionDescription, in.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	data.Raw = c.parameters.below["LaunchTemplateData"].rest(understood)
-	data.Description = aws.ToString(in.VersionDescription)
 	t, err := c.region.CreateLaunchTemplate(aws.ToString(in.LaunchTemplateName), data,
 		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
 
+// templateData returns the data of a call that writes a version of a template.
+func (c *call) templateData(
+	in types.RequestLaunchTemplateData, description *string, requested *bool,
+) (region.TemplateData, error) {
+	data, err := templateData(in)
+	if err == nil {
+		err = dryRun(requested)
+	}
+	data.Raw, data.Description = c.parameters.below["LaunchTemplateData"].rest(understood), aws.ToString(description)
+	return data, err
+}
+
 func createLaunchTemplateVersion(
 	c *call, in *ec2.CreateLaunchTemplateVersionInput,
 ) (*ec2.CreateLaunchTemplateVersionOutput, error) {
-	data, err := templateData(*in.LaunchTemplateData)
-	if err == nil {
-		err = dryRun(in.DryRun)
-	}
+	data, err := c.templateData(*in.LaunchTemplateData, in.VersionDescription, in.DryRun)
 	if err != nil {
 		return nil, err
 	}
-	data.Raw = c.parameters.below["LaunchTemplateData"].rest(understood)
-	data.Description = aws.ToString(in.VersionDescription)
 	t, n, err := c.region.CreateLaunchTemplateVersion(aws.ToString(in.LaunchTemplateId),
 		aws.ToString(in.LaunchTemplateName), aws.ToString(in.SourceVersion), data)
 	if err != nil {
