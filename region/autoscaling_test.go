@@ -422,8 +422,8 @@ func TestSpotMembersAtRiskAreReplacedBeforeTheyEnd(t *testing.T) {
 	p.clock.Advance(time.Minute)
 	risky := p.group().Members[0].ID
 	p.do(p.Interrupt(risky))
-	for range 60 {
-		p.clock.Advance(2 * time.Second)
+	for range 240 {
+		p.clock.Advance(500 * time.Millisecond)
 		serving := 0
 		for _, m := range p.group().Members {
 			if m.Lifecycle == region.LifecycleInService {
