@@ -37,7 +37,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	c.wantPods(300*time.Second, "default", "web", machines)
 	old := map[string]bool{}
 	for _, claim := range c.claims() {
-		old[claim.Name] = true
+		old[string(claim.UID)] = true // by UID: the claim of a plan that is made again has the same name
 	}
 	instances, err := c.instances()
 	if err != nil || len(instances) != machines || len(old) != machines {
@@ -58,7 +58,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	c.atOnce(all)
 	c.eventually(300*time.Second, func() error {
 		for _, claim := range c.claims() {
-			if old[claim.Name] {
+			if old[string(claim.UID)] {
 				return fmt.Errorf("claim %s is still there", claim.Name)
 			}
 		}
@@ -230,8 +230,8 @@ func (h *history) saw(e watch.Event, old map[string]bool) {
 	case *metav1.Status:
 		h.broken = o.Message
 	case *karpv1.NodeClaim:
-		if !old[o.Name] && o.Status.ProviderID != "" {
-			first(h.launched, o.Name, o)
+		if !old[string(o.UID)] && o.Status.ProviderID != "" {
+			first(h.launched, string(o.UID), o)
 		}
 	case *corev1.Pod:
 		if o.Spec.NodeName != "" && (o.DeletionTimestamp != nil || e.Type == watch.Deleted) {
