@@ -133,7 +133,7 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 		t.Errorf("the groups have %d instances again", n)
 	}
 	watch()
-	if kills < 10 {
+	if kills < 20 {
 		t.Errorf("only %d commands were killed", kills)
 	}
 }
@@ -255,11 +255,11 @@ func (c *cluster) standing() standing {
 // have come too late. It returns how often it was killed.
 func (c *cluster) throughKills(random *rand.Rand, step string, args ...string) int {
 	c.t.Helper()
-	for kills := range 40 {
+	for kills := range 80 {
 		if kills > 0 && c.standing().Step == step && step != "not begun" {
 			return kills
 		}
-		patience := time.Duration(200+random.IntN(1500*(1+kills))) * time.Millisecond
+		patience := time.Duration(100+random.IntN(500*(1+kills))) * time.Millisecond
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		cmd := exec.CommandContext(ctx, binary, args...)
 		cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
@@ -273,7 +273,7 @@ func (c *cluster) throughKills(random *rand.Rand, step string, args ...string) i
 			c.t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	c.t.Fatalf("%v was killed 40 times and never ended", args)
+	c.t.Fatalf("%v was killed 80 times and never ended", args)
 	return 0
 }
 
