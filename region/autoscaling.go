@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -80,7 +81,7 @@ type GroupTag struct {
 type GroupMember struct {
 	ID, Type, ImageID  string
 	Zone, CapacityType string
-	Lifecycle          string      // such as Lifecycle's InService
+	Lifecycle          string      // a state such as LifecycleInService
 	Template           TemplateRef `json:",omitzero"` // that it was launched from; its version is a number
 	Configuration      string      `json:",omitempty"`
 	Weight             int
@@ -94,26 +95,20 @@ type GroupMember struct {
 
 // States of a group's members (EC2 Auto Scaling user guide, "Instance lifecycle").
 const (
-	LifecyclePending            = "Pending"
-	LifecyclePendingWait        = "Pending:Wait"
-	LifecyclePendingProceed     = "Pending:Proceed"
-	LifecycleInService          = "InService"
-	LifecycleTerminating        = "Terminating"
-	LifecycleTerminatingWait    = "Terminating:Wait"
-	LifecycleTerminatingProceed = "Terminating:Proceed"
-	LifecycleStandby            = "Standby"
+	LifecyclePending         = "Pending"
+	LifecyclePendingWait     = "Pending:Wait"
+	LifecyclePendingProceed  = "Pending:Proceed"
+	LifecycleInService       = "InService"
+	LifecycleTerminating     = "Terminating"
+	LifecycleTerminatingWait = "Terminating:Wait"
+	LifecycleStandby         = "Standby"
 )
 
 // pending reports whether a member is on its way into service.
-func (m *GroupMember) pending() bool {
-	return m.Lifecycle == LifecyclePending || m.Lifecycle == LifecyclePendingWait || m.Lifecycle == LifecyclePendingProceed
-}
+func (m *GroupMember) pending() bool { return strings.HasPrefix(m.Lifecycle, LifecyclePending) }
 
 // terminating reports whether a member is on its way out.
-func (m *GroupMember) terminating() bool {
-	return m.Lifecycle == LifecycleTerminating || m.Lifecycle == LifecycleTerminatingWait ||
-		m.Lifecycle == LifecycleTerminatingProceed
-}
+func (m *GroupMember) terminating() bool { return strings.HasPrefix(m.Lifecycle, LifecycleTerminating) }
 
 // counts reports whether a member is part of its group's capacity.
 func (m *GroupMember) counts() bool {

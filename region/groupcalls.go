@@ -232,7 +232,7 @@ func (s *autoScaling) SuspendProcesses(name string, processes []string) error {
 		if g.Suspended == nil {
 			g.Suspended = map[string]string{}
 		}
-		g.Suspended[p] = "User suspended at " + s.clock.Now().UTC().Format(time.RFC3339)
+		g.Suspended[p] = "User suspended at " + s.stamp()
 	})
 }
 

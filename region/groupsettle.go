@@ -272,8 +272,8 @@ func (s *groupLaunches) launch(g *group, x groupOption, capacityType string) (st
 func (s *groupLaunches) join(g *group, x groupOption, id, capacityType string) {
 	a := s.begin(g, Activity{
 		Description: "Launching a new EC2 instance: " + id, Cause: s.launchCause(g), Zone: x.subnet.Zone,
+		Progress: 30,
 	})
-	a.Progress = 30
 	g.Members = append(g.Members, GroupMember{
 		ID: id, Type: x.o.InstanceType, ImageID: x.o.ImageID, Zone: x.subnet.Zone, CapacityType: capacityType,
 		Lifecycle: LifecyclePending, Template: x.ref, Configuration: g.Launch.Configuration, Weight: x.weight,

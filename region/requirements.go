@@ -99,7 +99,6 @@ func (m *market) affordable(types []string, q InstanceRequirements, capacityType
 // meets reports whether a type has the required attributes.
 func (q InstanceRequirements) meets(t *catalog.Type) bool {
 	gib := float64(t.MemoryMiB) / 1024
-	manufacturer := map[string]string{"aws": "amazon-web-services"}
 	generation := "previous"
 	if t.CurrentGeneration {
 		generation = "current"
@@ -107,10 +106,18 @@ func (q InstanceRequirements) meets(t *catalog.Type) bool {
 	return q.VCPUs.has(float64(t.VCPU)) && q.MemoryMiB.has(float64(t.MemoryMiB)) &&
 		q.MemoryGiBPerVCPU.has(gib/float64(t.VCPU)) && q.NetworkInterfaces.has(float64(t.MaxENIs)) &&
 		q.EBSMbps.has(float64(t.EBSMbps)) && q.NetworkGbps.has(float64(t.NetworkMbps)/1000) &&
-		among(q.CPUManufacturers, cmp.Or(manufacturer[t.CPUManufacturer], t.CPUManufacturer)) &&
+		among(q.CPUManufacturers, makerName(t.CPUManufacturer)) &&
 		among(q.Generations, generation) && q.named(t.Name) &&
 		allowed(cmp.Or(q.BareMetal, "excluded"), t.BareMetal) && allowed(cmp.Or(q.Burstable, "excluded"), t.Burstable) &&
 		q.storage(t) && q.accelerated(t)
+}
+
+// makerName returns the name of a manufacturer in requirements.
+func makerName(catalogName string) string {
+	if catalogName == "aws" {
+		return "amazon-web-services"
+	}
+	return catalogName
 }
 
 // named reports whether the lists of names let a type in.
@@ -143,9 +150,8 @@ func (q InstanceRequirements) accelerated(t *catalog.Type) bool {
 		return (q.Accelerators == nil || q.Accelerators.has(0)) && q.AcceleratorMiB.has(0) &&
 			len(q.AcceleratorTypes)+len(q.AcceleratorManufacturers)+len(q.AcceleratorNames) == 0
 	}
-	maker := map[string]string{"aws": "amazon-web-services"}
 	return (q.Accelerators == nil || q.Accelerators.has(float64(d.Count))) &&
 		q.AcceleratorMiB.has(float64(d.Count*d.MiB)) && among(q.AcceleratorTypes, kind) &&
-		among(q.AcceleratorManufacturers, cmp.Or(maker[d.Manufacturer], d.Manufacturer)) &&
+		among(q.AcceleratorManufacturers, makerName(d.Manufacturer)) &&
 		among(q.AcceleratorNames, strings.ToLower(d.Name))
 }
