@@ -12,6 +12,8 @@ import (
 	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/nodeless/nodeless/migrate"
 )
 
 // groups are the node groups of a cluster at AWS.
@@ -97,7 +99,7 @@ func (g *groups) groupOf(ctx context.Context, a scalingtypes.AutoScalingGroup) (
 		}
 	}
 	for _, t := range a.Tags {
-		if aws.ToString(t.Key) == "eks:nodegroup-name" {
+		if aws.ToString(t.Key) == migrate.ManagedTag {
 			out.Nodegroup = aws.ToString(t.Value)
 		}
 	}

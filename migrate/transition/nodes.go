@@ -127,17 +127,16 @@ func (t *Transition) podsOf(ctx context.Context, node string) ([]corev1.Pod, err
 	}), nil
 }
 
-// checkPods reports pods that must not be evicted, or that nothing would create again.
-func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) error {
-	if t.Force {
-		return nil
-	}
+// checkPods counts the pods that a drain moves, and reports those that must not be evicted or that nothing would create
+// again.
+func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int, err error) {
 	var bad []string
 	for i := range nodes {
 		pods, err := t.podsOf(ctx, nodes[i].Name)
 		if err != nil {
-			return err
+			return 0, err
 		}
+		n += len(pods)
 		for j := range pods {
 			p := &pods[j]
 			switch {
@@ -150,15 +149,15 @@ func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) error {
 			}
 		}
 	}
-	if len(bad) == 0 {
-		return nil
+	if len(bad) == 0 || t.Force {
+		return n, nil
 	}
 	more := ""
 	if len(bad) > 10 {
 		more = fmt.Sprintf(" and %d more", len(bad)-10)
 		bad = bad[:10]
 	}
-	return fmt.Errorf("pods are in the way: %s%s; wait until they end, delete them, or evict them too with --force",
+	return n, fmt.Errorf("pods are in the way: %s%s; wait until they end, delete them, or evict them too with --force",
 		strings.Join(bad, "; "), more)
 }
 

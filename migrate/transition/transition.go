@@ -202,13 +202,14 @@ func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if err := t.checkPods(ctx, nodes); err != nil {
+	pods, err := t.checkPods(ctx, nodes)
+	if err != nil {
 		return err
 	}
 	if err := t.taint(ctx, nodes, v1alpha1.MigrationDrain); err != nil {
 		return err
 	}
-	if err := t.awaitNodes(ctx, s, nodes); err != nil {
+	if err := t.awaitNodes(ctx, s, pods); err != nil {
 		return err
 	}
 	var done atomic.Int32
@@ -239,8 +240,8 @@ func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 		}
 		if len(pods) > 0 {
 			s.Step = Closed
-			return fmt.Errorf("node %s has %d pods again, such as %s/%s; next drains it first", nodes[i].Name, len(pods),
-				pods[0].Namespace, pods[0].Name)
+			return errors.Join(t.save(ctx, s), fmt.Errorf("node %s has %d pods again, such as %s/%s; next drains it first",
+				nodes[i].Name, len(pods), pods[0].Namespace, pods[0].Name))
 		}
 	}
 	for _, g := range s.Groups {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/cmd/internal/program"
@@ -111,14 +112,19 @@ func (ts *texts) addFile(stdin io.Reader, file string) error {
 }
 
 func (o *options) askAWS(ctx context.Context, t *target.Cluster) (migrate.Input, error) {
-	name := cmp.Or(o.clusterName, t.EKSName)
-	if name == "" {
-		return migrate.Input{}, errors.New("the kubeconfig does not say what AWS calls the cluster: name it with " +
-			"--cluster-name")
-	}
-	cfg, err := t.AWS(ctx, o.region)
+	name, cfg, err := atAWS(ctx, t, o.clusterName, o.region)
 	if err != nil {
 		return migrate.Input{}, err
 	}
 	return fromaws.Read(ctx, cfg, name)
+}
+
+// atAWS returns what AWS calls a cluster, by a flag or by the kubeconfig, and how AWS is asked about it.
+func atAWS(ctx context.Context, t *target.Cluster, name, region string) (string, aws.Config, error) {
+	if name = cmp.Or(name, t.EKSName); name == "" {
+		return "", aws.Config{}, errors.New("the kubeconfig does not say what AWS calls the cluster: name it with " +
+			"--cluster-name")
+	}
+	cfg, err := t.AWS(ctx, region)
+	return name, cfg, err
 }

@@ -34,8 +34,8 @@ changes nothing. The steps are
   observed   the groups are written down
   closed     new pods go to NodePools: the groups' nodes are tainted, Cluster
              Autoscaler is scaled to 0, the groups launch nothing
-  drained    the pods on the groups' nodes are evicted, node by node, as fast as
-             their PodDisruptionBudgets allow
+  drained    once there are nodes for them, the pods on the groups' nodes are
+             evicted, as fast as their PodDisruptionBudgets allow
   emptied    the groups have a size of 0
   removed    the groups are deleted
 
@@ -112,11 +112,7 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := cmp.Or(o.clusterName, t.EKSName)
-	if name == "" {
-		return nil, errNoName
-	}
-	cfg, err := t.AWS(cmd.Context(), o.region)
+	name, cfg, err := atAWS(cmd.Context(), t, o.clusterName, o.region)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +126,6 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
 		},
 	})
 }
-
-var errNoName = errors.New("the kubeconfig does not say what AWS calls the cluster: name it with --cluster-name")
 
 func (o *steps) next(cmd *cobra.Command) error {
 	t, err := o.open(cmd)
