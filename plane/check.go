@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"go.etcd.io/etcd/server/v3/storage/schema"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"github.com/nodeless/nodeless/internal/kit/datadir"
@@ -59,11 +61,18 @@ func checkFiles(dir string) error {
 	if _, err := os.Stat(db); err != nil {
 		return &CorruptError{Dir: dir, Cause: err}
 	}
-	if err := guard(func() error { return readLog(logDir) }); err != nil {
+	var logged, applied uint64
+	if err := guard(func() (err error) { logged, err = readLog(logDir); return err }); err != nil {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf("write-ahead log: %w", err)}
 	}
-	if err := guard(func() error { return readDatabase(db) }); err != nil {
+	if err := guard(func() (err error) { applied, err = readDatabase(db); return err }); err != nil {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf("database: %w", err)}
+	}
+	// etcd takes a record that claims more bytes than the file has for a torn last one, and drops all that follows. It
+	// would then pass over every write until the log has grown past what the database holds.
+	if logged < applied {
+		return &CorruptError{Dir: dir, Cause: fmt.Errorf(
+			"write-ahead log: it can be read up to entry %d, but the database holds entry %d", logged, applied)}
 	}
 	return nil
 }
@@ -85,29 +94,44 @@ func guard(f func() error) error {
 	return <-result
 }
 
-func readLog(dir string) error {
+// readLog returns the index of the last entry in the write-ahead log.
+func readLog(dir string) (last uint64, err error) {
 	lg := etcdLogger(func(error) {})
 	snapshots, err := wal.ValidSnapshotEntries(lg, dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if len(snapshots) == 0 {
-		return errors.New("it has no valid beginning")
+		return 0, errors.New("it has no valid beginning")
 	}
-	_, err = wal.Verify(lg, dir, snapshots[len(snapshots)-1])
-	return err
+	from := snapshots[len(snapshots)-1]
+	log, err := wal.OpenForRead(lg, dir, from)
+	if err != nil {
+		return 0, err
+	}
+	_, _, entries, err := log.ReadAll() // closes the files; log.Close is for logs that are written
+	if err != nil || len(entries) == 0 {
+		return from.Index, err
+	}
+	return entries[len(entries)-1].Index, nil
 }
 
-// readDatabase visits every key, and so every page in use.
-func readDatabase(path string) (err error) {
+// readDatabase visits every key, and so every page in use, and returns the index of the last entry that was applied.
+func readDatabase(path string) (applied uint64, err error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.View(func(tx *bbolt.Tx) error {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if meta := tx.Bucket(schema.Meta.Name()); meta != nil {
+			if index := meta.Get(schema.MetaConsistentIndexKeyName); len(index) == 8 {
+				applied = binary.BigEndian.Uint64(index)
+			}
+		}
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(_, _ []byte) error { return nil })
 		})
 	})
+	return applied, err
 }

@@ -3,6 +3,7 @@ package plane_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -26,25 +27,34 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 	stop(t, start(t, plane.Options{DataDir: used}))
 
 	log, db := "etcd/member/wal/*.wal", "etcd/member/snap/db"
-	for name, damage := range map[string]func(t *testing.T, dir string){
-		"log overwritten in the middle": func(t *testing.T,
-			dir string,
-		) {
-			overwrite(t, only(t, dir, log), 20_000, garbage(4096))
-		},
-		"log overwritten at the start": func(t *testing.T, dir string) { overwrite(t, only(t, dir, log), 0, garbage(512)) },
-		"log emptied":                  func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) },
-		"log gone":                     func(t *testing.T, dir string) { remove(t, only(t, dir, log)) },
-		"database overwritten": func(t *testing.T,
-			dir string,
-		) {
+	for name, c := range map[string]struct {
+		says   string
+		damage func(t *testing.T, dir string)
+	}{
+		"log overwritten in the middle": {"crc mismatch", func(t *testing.T, dir string) {
+			path := only(t, dir, log)
+			overwrite(t, path, recordAfter(t, path, 20_000)+100, garbage(4096))
+		}},
+		// what is read as a length there is more than the file has
+		"log overwritten from a record on": {"but the database holds entry", func(t *testing.T, dir string) {
+			path := only(t, dir, log)
+			overwrite(t, path, recordAfter(t, path, 20_000), garbage(4096))
+		}},
+		"log overwritten at the start": {"no valid beginning", func(t *testing.T, dir string) {
+			overwrite(t, only(t, dir, log), 0, garbage(512))
+		}},
+		"log emptied": {"no valid beginning", func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) }},
+		"log gone":    {"no write-ahead log", func(t *testing.T, dir string) { remove(t, only(t, dir, log)) }},
+		"database overwritten": {"invalid database", func(t *testing.T, dir string) {
 			overwrite(t, only(t, dir, db), 0, garbage(64<<10))
-		},
-		"database cut short": func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 40<<10) },
-		"database emptied":   func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 0) },
-		"database gone":      func(t *testing.T, dir string) { remove(t, only(t, dir, db)) },
-		"member gone":        func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "etcd/member")) },
-		"an object's bytes changed": func(t *testing.T, dir string) {
+		}},
+		"database cut short": {"database: ", func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 40<<10) }},
+		"database emptied":   {"database: ", func(t *testing.T, dir string) { truncate(t, only(t, dir, db), 0) }},
+		"database gone":      {"no such file", func(t *testing.T, dir string) { remove(t, only(t, dir, db)) }},
+		"member gone": {"no write-ahead log", func(t *testing.T, dir string) {
+			remove(t, filepath.Join(dir, "etcd/member"))
+		}},
+		"an object's bytes changed": {"stored object", func(t *testing.T, dir string) {
 			path := only(t, dir, db)
 			raw, err := os.ReadFile(path)
 			if err != nil {
@@ -59,15 +69,15 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 				at += i + len(key)
 				overwrite(t, path, int64(at)+40, garbage(32))
 			}
-		},
-		"database is a text": func(t *testing.T, dir string) { rewrite(t, only(t, dir, db), "hello") },
+		}},
+		"database is a text": {"database: ", func(t *testing.T, dir string) { rewrite(t, only(t, dir, db), "hello") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.CopyFS(filepath.Join(dir, "etcd"), os.DirFS(filepath.Join(used, "etcd"))); err != nil {
 				t.Fatal(err)
 			}
-			damage(t, dir)
+			c.damage(t, dir)
 			p, err := plane.Start(context.Background(), plane.Options{DataDir: dir})
 			if err == nil {
 				stop(t, p)
@@ -76,8 +86,8 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 			t.Log(err)
 			var corrupt *plane.CorruptError
 			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), dir) ||
-				!strings.Contains(err.Error(), "nodeless down --wipe") {
-				t.Errorf("got %v; want the directory and the remedy", err)
+				!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "nodeless down --wipe") {
+				t.Errorf("got %v; want %q, the directory and the remedy", err, c.says)
 			}
 		})
 	}
@@ -151,6 +161,27 @@ func TestBadOptionsAreNamed(t *testing.T) {
 }
 
 func garbage(n int) []byte { return bytes.Repeat([]byte{0xde, 0xad, 0xbe, 0xef}, n/4) }
+
+// recordAfter returns where the first record of a write-ahead log begins after an offset. A record's length comes before
+// it: 7 bytes, and one of padding, whose highest bit says that there is any.
+func recordAfter(t *testing.T, path string, offset int64) (at int64) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at <= offset {
+		length := int64(binary.LittleEndian.Uint64(raw[at:]))
+		if length == 0 {
+			t.Fatalf("%s ends at byte %d", path, at)
+		}
+		at += 8 + length&(1<<56-1)
+		if length < 0 {
+			at += length >> 56 & 7
+		}
+	}
+	return at
+}
 
 // only is the one file that a pattern finds.
 func only(t *testing.T, dir, pattern string) string {
