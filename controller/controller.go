@@ -148,7 +148,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 	}
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
-		ClassHash: aws.ClassHash, Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
+		Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
 		Overlays: r.gates.NodeOverlay, Preflight: o.Policy.Preflight, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -115,6 +117,67 @@ func run(t *testing.T, change func(*controller.Options)) *replica {
 	t.Cleanup(r.stop)
 	return r
 }
+
+// A Karpenter of another namespace has another Lease: neither would know of the other.
+func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
+	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: controller.DefaultLease},
+	}
+	held := func(by string) {
+		t.Helper()
+		lease.Spec = coordinationv1.LeaseSpec{
+			HolderIdentity: &by, LeaseDurationSeconds: new(int32(600)), RenewTime: new(metav1.NowMicro()),
+		}
+		if err := api.Update(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := api.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Delete(context.Background(), lease) })
+	held("karpenter-7f9_1")
+
+	waits, ended := make(chan string, 1), make(chan error, 1)
+	r := &replica{region: newRegion(), leads: make(chan struct{})}
+	o := controller.Options{
+		REST: planetest.Start(t).RESTConfig(), LeaderElection: true, LeaderNamespace: "default",
+		OnReady: func() { close(r.leads) },
+		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
+			return r.region, nil
+		},
+		Log: slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+			if strings.Contains(string(line), "waiting until it ends") {
+				waits <- string(line)
+			}
+			return len(line), nil
+		}), nil)),
+	}
+	go func() { ended <- controller.Run(t.Context(), o) }()
+	select {
+	case line := <-waits:
+		if !strings.Contains(line, "karpenter-7f9_1") || !strings.Contains(line, metav1.NamespacePublic) {
+			t.Errorf("the other controller is not named: %s", line)
+		}
+	case <-r.leads:
+		t.Fatal("both lead")
+	}
+	held("") // Karpenter has ended and given its Lease back
+	<-r.leads
+	machine(t, "taken-over")
+	held("karpenter-7f9_2")
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "karpenter-7f9_2") {
+		t.Errorf("ended with %v; want to give way to karpenter-7f9_2", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(line []byte) (int, error) { return f(line) }
 
 // machine asks for a machine, and waits until somebody has launched it.
 func machine(t *testing.T, name string) {

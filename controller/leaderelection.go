@@ -9,16 +9,20 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // DefaultLease is the name of the leader's Lease. It is Karpenter's: its tools find the leader by it, and it keeps
-// Karpenter and Nodeless from acting on the same cluster.
-const DefaultLease = "karpenter-leader-election"
+// Karpenter and Nodeless from acting on the same cluster, in whichever namespace either runs.
+const DefaultLease = rbac.KarpenterLease
 
 // Durations of the Lease, controller-runtime's defaults.
 const (
@@ -43,11 +47,12 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done, started := make(chan error, 1), make(chan struct{})
+	own := types.NamespacedName{
+		Namespace: cmp.Or(o.LeaderNamespace, metav1.NamespaceSystem), Name: cmp.Or(o.LeaderName, DefaultLease),
+	}
+	others := &otherLeaders{kube: kube, own: own, clock: clock.Real{}, log: o.Log, seen: map[string]sighting{}}
 	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{
-			Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
-			Name:      cmp.Or(o.LeaderName, DefaultLease),
-		}, Client: kube.CoordinationV1(),
+		LeaseMeta: metav1.ObjectMeta{Namespace: own.Namespace, Name: own.Name}, Client: kube.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
@@ -56,7 +61,7 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				close(started)
-				done <- f(leading)
+				done <- others.alone(leading, f)
 				cancel()
 			},
 			OnStoppedLeading: func() {},

@@ -62,7 +62,7 @@ func TestANodeClassStandsForAnEC2NodeClass(t *testing.T) {
 		version != "eks.amazonaws.com/nodeclass-hash-version" {
 		t.Errorf("hashes in %s, %s", hash, version)
 	}
-	if ClassHash(class) == ClassHash(FromNodeClass(graviton(nil))) {
+	if ClassHash(class, "") == ClassHash(FromNodeClass(graviton(nil)), "") {
 		t.Error("another volume does not change the hash")
 	}
 	if ClassName(cloud.ClassRef{Kind: "NodeClass", Name: "default"}) ==

@@ -19,11 +19,14 @@ type profiles struct {
 	*account
 
 	mu   sync.Mutex
-	seen map[string]cached[string] // by cloudName: the role last seen in the profile
+	seen map[string]cached[seenProfile] // by cloudName
 }
 
+// seenProfile is a profile and the role that was last seen in it.
+type seenProfile struct{ name, role string }
+
 func newProfiles(a *account) *profiles {
-	return &profiles{account: a, seen: map[string]cached[string]{}}
+	return &profiles{account: a, seen: map[string]cached[seenProfile]{}}
 }
 
 // resolve uses the profile that the class names, or maintains a profile of our own with the class's role.
@@ -39,12 +42,12 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 		return unready(condition, "InstanceProfileMissing",
 			"spec.role: set it, or spec.instanceProfile; nodes need an IAM role to join"), nil
 	}
-	name := s.name(class)
 	s.mu.Lock()
 	seen, ok := s.seen[cloudName(class)]
 	s.mu.Unlock()
-	if !ok || seen.value != role || s.now().Sub(seen.at) > profileAge {
-		if err := s.ensure(ctx, class, name, role); err != nil {
+	if !ok || seen.value.role != role || s.now().Sub(seen.at) > profileAge {
+		name, err := s.ensure(ctx, class, role)
+		if err != nil {
 			if code(err) == codeNoEntity {
 				class.Status.InstanceProfile = ""
 				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name",
@@ -52,11 +55,12 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 			}
 			return verdict{}, err
 		}
+		seen = cached[seenProfile]{seenProfile{name, role}, s.now()}
 		s.mu.Lock()
-		s.seen[cloudName(class)] = cached[string]{role, s.now()}
+		s.seen[cloudName(class)] = seen
 		s.mu.Unlock()
 	}
-	class.Status.InstanceProfile = name
+	class.Status.InstanceProfile = seen.value.name
 	return ready(condition), nil
 }
 
@@ -66,34 +70,62 @@ func (s *profiles) name(class *ec2v1.EC2NodeClass) string {
 	return class.LegacyInstanceProfileName(s.o.ClusterName, s.o.AWS.Region)
 }
 
-func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, name, role string) error {
-	profile, err := s.find(ctx, name)
+// of returns the profile of a class and its name; nil if it is yet to be created. One that the status names stays if it
+// was made for the class: Karpenter's names are random, and the class may have been Karpenter's.
+func (s *profiles) of(ctx context.Context, class *ec2v1.EC2NodeClass) (string, *iamtypes.InstanceProfile, error) {
+	if name := class.Status.InstanceProfile; name != "" && name != s.name(class) {
+		profile, err := s.find(ctx, name)
+		if err != nil || profile != nil && s.madeFor(class, profile) {
+			return name, profile, err
+		}
+	}
+	profile, err := s.find(ctx, s.name(class))
+	return s.name(class), profile, err
+}
+
+// madeFor reports whether a profile has the tags of those that are made for a class.
+func (s *profiles) madeFor(class *ec2v1.EC2NodeClass, profile *iamtypes.InstanceProfile) bool {
+	has := map[string]string{}
+	for _, t := range profile.Tags {
+		has[awssdk.ToString(t.Key)] = awssdk.ToString(t.Value)
+	}
+	for _, t := range s.tags(class) {
+		if value, ok := has[*t.Key]; !ok || value != *t.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// ensure has the profile of a class hold a role, and returns its name.
+func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role string) (string, error) {
+	name, profile, err := s.of(ctx, class)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if profile == nil {
 		_, err := s.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{
 			InstanceProfileName: &name, Tags: s.tags(class),
 		})
 		if err != nil && code(err) != codeEntityExists {
-			return wrap("create instance profile "+name, "iam:CreateInstanceProfile", err)
+			return "", wrap("create instance profile "+name, "iam:CreateInstanceProfile", err)
 		}
 		profile = &iamtypes.InstanceProfile{}
 	}
 	for _, r := range profile.Roles {
 		if awssdk.ToString(r.RoleName) == role {
-			return nil
+			return name, nil
 		}
 		// A profile holds one role: remove the old one first.
 		_, err := s.iam.RemoveRoleFromInstanceProfile(ctx,
 			&iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: r.RoleName})
 		if err != nil {
-			return wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
+			return "", wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
 		}
 	}
 	_, err = s.iam.AddRoleToInstanceProfile(ctx,
 		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	return wrap(fmt.Sprintf("add role %s to instance profile %s", role, name),
+	return name, wrap(fmt.Sprintf("add role %s to instance profile %s", role, name),
 		"iam:AddRoleToInstanceProfile and iam:PassRole", err)
 }
 
@@ -129,8 +161,7 @@ func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) erro
 
 func (s *profiles) delete(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	defer s.forget(cloudName(class))
-	name := s.name(class)
-	profile, err := s.find(ctx, name)
+	name, profile, err := s.of(ctx, class)
 	if err != nil || profile == nil {
 		return err
 	}

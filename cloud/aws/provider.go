@@ -10,6 +10,7 @@ package aws
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -165,12 +166,19 @@ func (p *Provider) Name() string { return "aws" }
 func (a *account) now() time.Time { return a.o.Clock.Now() }
 
 // ClassHash returns the value of the annotation karpenter.k8s.aws/ec2nodeclass-hash, which changes when existing
-// instances no longer match the class. An invalid class has none: "".
-func ClassHash(class *ec2v1.EC2NodeClass) string {
+// instances no longer match the class. It is Karpenter's: its hash goes over the certificates in user data too. An
+// invalid class has none: "".
+func (p *Provider) ClassHash(class *ec2v1.EC2NodeClass) string {
+	return ClassHash(class, base64.StdEncoding.EncodeToString(p.o.ClusterCA))
+}
+
+// ClassHash is the hash of a class and of the cluster's certificates, as user data has them. Two specs of a class can be
+// compared without them.
+func ClassHash(class *ec2v1.EC2NodeClass, certificates string) string {
 	if len(validateImages(class)) > 0 {
 		return ""
 	}
-	return class.Hash(nil)
+	return class.Hash(&certificates)
 }
 
 // HashKeys returns the annotations of a class and of its NodeClaims that hold its ClassHash and the version of that.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -122,7 +123,7 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 					t.Errorf("message %q does not say %q", got.Message, s)
 				}
 			}
-			ClassHash(class)
+			p.ClassHash(class)
 		})
 	}
 }
@@ -165,10 +166,39 @@ func TestRoleCanChange(t *testing.T) {
 	}
 }
 
+// A class that was Karpenter's keeps its instance profile, of a random name; one that the user has named before is not ours
+// to change.
+func TestAProfileThatKarpenterMadeIsKept(t *testing.T) {
+	for owner, theirs := range map[string]bool{"karpenter": true, "user": false} {
+		a, p, class := stage(t)
+		profile := &iamtypes.InstanceProfile{InstanceProfileName: awssdk.String("demo_4711")}
+		if theirs {
+			profile.Tags = a.profiles[class.Status.InstanceProfile].Tags
+		}
+		clear(a.profiles)
+		a.profiles["demo_4711"] = profile
+		class.Status.InstanceProfile, class.Spec.Role = "demo_4711", "other"
+		a.roles["other"] = true
+		resolve(t, p, class)
+		if kept := class.Status.InstanceProfile == "demo_4711"; kept != theirs {
+			t.Errorf("%s: the profile is %s", owner, class.Status.InstanceProfile)
+		}
+		if roles := a.profiles[class.Status.InstanceProfile].Roles; len(roles) != 1 || *roles[0].RoleName != "other" {
+			t.Errorf("%s: roles %v", owner, roles)
+		}
+		if err := p.Finalize(t.Context(), class); err != nil {
+			t.Fatal(err)
+		}
+		if _, left := a.profiles["demo_4711"]; left == theirs || len(a.profiles) > 1 {
+			t.Errorf("%s: left are %v", owner, a.profiles)
+		}
+	}
+}
+
 func TestHashFollowsWhatInstancesAreMadeOf(t *testing.T) {
 	a, b := newClass("a"), newClass("a")
 	b.Spec.SubnetSelectorTerms = nil
-	if ClassHash(a) != ClassHash(b) || ClassHash(a) == "" {
+	if ClassHash(a, "") != ClassHash(b, "") || ClassHash(a, "") == "" {
 		t.Error("a selector changed the hash")
 	}
 	size := resource.MustParse("50Gi")
@@ -176,7 +206,23 @@ func TestHashFollowsWhatInstancesAreMadeOf(t *testing.T) {
 		DeviceName: awssdk.String("/dev/xvda"),
 		EBS:        &ec2v1.BlockDevice{VolumeSize: &size},
 	}}
-	if ClassHash(a) == ClassHash(b) {
+	if ClassHash(a, "") == ClassHash(b, "") {
 		t.Error("another disk did not change the hash")
+	}
+}
+
+// Karpenter's hash goes over the certificates of the cluster too, in base64 as its setting CLUSTER_CA_BUNDLE has them:
+// nodes of either controller are no drift to the other.
+func TestHashIsKarpenters(t *testing.T) {
+	class := newClass("a")
+	of := func(ca string) string {
+		p := connect(t, newAccount().config(), nil, func(o *Options) { o.ClusterCA = []byte(ca) })
+		return p.ClassHash(class)
+	}
+	if got, want := of("certificates"), class.Hash(awssdk.String("Y2VydGlmaWNhdGVz")); got != want {
+		t.Errorf("hash %s, want Karpenter's %s", got, want)
+	}
+	if of("certificates") == of("others") {
+		t.Error("other certificates did not change the hash")
 	}
 }

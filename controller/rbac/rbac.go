@@ -55,6 +55,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", []string{"pods/status", "nodes/status"}, write),
 		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
+		// Whether another controller leads, in another namespace.
+		named(rule("coordination.k8s.io", []string{"leases"}, []string{"list"}), KarpenterLease),
 		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
 		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
 		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
@@ -70,6 +72,10 @@ func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 	r.ResourceNames = names
 	return r
 }
+
+// KarpenterLease is the name of the Lease by which Karpenter's replicas elect a leader (its setting
+// LEADER_ELECTION_NAME), in the namespace that Karpenter runs in.
+const KarpenterLease = "karpenter-leader-election"
 
 // leaseRules are what it needs in the namespace of Nodes' leases, for those whose hosts it speaks for.
 func leaseRules() []rbacv1.PolicyRule {

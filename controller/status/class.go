@@ -133,7 +133,7 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 		controllerutil.AddFinalizer(object, h.finalizer())
 	}
 	if class := h.view(object); h.hashed() {
-		if hash := k.o.ClassHash(class); hash != "" {
+		if hash := k.hashOf(class); hash != "" {
 			hashKey, versionKey := aws.HashKeys(class)
 			s := stamp{hashKey, versionKey, hash, ec2v1.EC2NodeClassHashVersion}
 			ours := func(c *karpv1.NodeClaim) bool { // a claim without a hash is not launched yet
@@ -153,6 +153,14 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 	}
 	k.o.Classes.wrote.Mutated(object.DeepCopyObject().(client.Object))
 	return object, nil
+}
+
+// hashOf is the hash annotation of a class, "" for none.
+func (k *classReconciler) hashOf(class *ec2v1.EC2NodeClass) string {
+	if h, ok := k.o.Provider.(Hasher); ok {
+		return h.ClassHash(class)
+	}
+	return class.Hash(nil)
 }
 
 // isOld reports whether the cloud has to be asked what a class stands for.

@@ -36,6 +36,12 @@ type Resolver interface {
 	Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
+// Hasher knows by which hash a class and the claims made from it are compared; that of others is the class's own.
+type Hasher interface {
+	// ClassHash returns "" for a class that has no hash, since it is invalid.
+	ClassHash(class *ec2v1.EC2NodeClass) string
+}
+
 // Finalizer removes what was created in the cloud for a class that is being deleted.
 type Finalizer interface {
 	Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error
@@ -43,15 +49,13 @@ type Finalizer interface {
 
 // Options are what a Controller needs.
 type Options struct {
-	// Provider offers instance types. If it is a Resolver and a Finalizer too, it resolves and finalizes classes.
+	// Provider offers instance types. If it is a Resolver, Hasher and Finalizer too, it serves classes as one.
 	Provider Catalog
 	Classes  *Classes        // required; the provider reads it too
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; must read from the API server itself
 	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
-	// ClassHash returns the hash annotation of a class, "" for none; default the class's own.
-	ClassHash func(*ec2v1.EC2NodeClass) string
 	// OnClass is called for each class that changed; may be nil.
 	OnClass func(cloud.ClassRef)
 	// Preflight says whether pools are told that nodes would take more pods than they have addresses for.
@@ -81,9 +85,6 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
-	}
-	if o.ClassHash == nil {
-		o.ClassHash = func(c *ec2v1.EC2NodeClass) string { return c.Hash(nil) }
 	}
 	c := &Controller{pools: newPoolReconciler(&o)}
 	c.classes = newClassReconciler(&o, c.pools.queue)

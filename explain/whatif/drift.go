@@ -124,12 +124,11 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 
 // classDrift says why a node that matched its class before the change no longer does.
 func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string {
-	before := aws.ClassHash(was)
 	hash, version := aws.HashKeys(was)
-	if kept := claim.Annotations[hash]; kept != "" && claim.Annotations[version] == ec2v1.EC2NodeClassHashVersion {
-		before = kept
-	}
-	if before != aws.ClassHash(class) {
+	kept, now := claim.Annotations[hash], was.Annotations[hash]
+	drifted := kept != "" && now != "" && kept != now && claim.Annotations[version] == was.Annotations[version]
+	// The certificates that the annotations were made with are the controller's.
+	if drifted || aws.ClassHash(was, "") != aws.ClassHash(class, "") {
 		return "NodeClassDrift"
 	}
 	image := func(a ec2v1.AMI) bool { return a.ID == claim.Status.ImageID }

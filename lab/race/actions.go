@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 )
 
@@ -49,6 +50,8 @@ type requirement struct {
 var (
 	spotOnly   = requirement{"karpenter.sh/capacity-type", "In", "spot"}
 	smallNodes = requirement{"karpenter.k8s.aws/instance-cpu", "Lt", "9"}
+	m5Large    = requirement{"node.kubernetes.io/instance-type", "In", "m5.large"}
+	oneZone    = requirement{"topology.kubernetes.io/zone", "In", "us-west-2a"}
 )
 
 // require puts requirements into the pool in the place of those with their keys.
@@ -75,6 +78,13 @@ func require(all ...requirement) action {
 			return err
 		})
 	}
+}
+
+// settled has the pool disrupt nothing but what has drifted or expired.
+func settled(ctx context.Context, d *driver) error {
+	patch := []byte(`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`)
+	_, err := d.pools.Patch(ctx, poolName, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // running are the instances that run, the dearest first, then by age: those that carry most.

@@ -28,13 +28,17 @@ import (
 // cluster is a control plane and a region for one run, with the controller of one side.
 type cluster struct {
 	dir        string // of the run: logs stay there
+	bin        string // folder of the programs
 	nodeless   string // the program
 	session    process.Session
 	config     *rest.Config
 	client     kubernetes.Interface
 	pools      dynamic.ResourceInterface // NodePools
+	claims     dynamic.ResourceInterface // NodeClaims
 	up         *process.Process
+	side       *side // whose controller runs
 	controller *process.Process
+	spent      float64 // CPU seconds of controllers that have ended
 }
 
 // readyLimit is how long a cluster may take until its first node runs CoreDNS, beside boot times.
@@ -42,13 +46,16 @@ const readyLimit = 6 * time.Minute
 
 // startCluster starts everything and waits until the add-ons run. The cluster is to be stopped even if there is an
 // error.
-func (o *options) startCluster(ctx context.Context, dir string, s *side) (*cluster, error) {
+func (o *options) startCluster(ctx context.Context, dir string, w *workload, s *side) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit+3*o.boot)
 	defer cancel()
-	c := &cluster{dir: dir, nodeless: filepath.Join(o.bin, "nodeless")}
+	c := &cluster{dir: dir, bin: o.bin, nodeless: filepath.Join(o.bin, "nodeless"), side: s}
 	var err error
-	c.up, c.session, err = process.Up(ctx, dir, c.nodeless, "--controller=false", "--page=", "--microvms=false",
-		"--boot-time", o.boot.String(), "--audit-log", c.auditLog(), "--ready-timeout", readyLimit.String())
+	flags := append([]string{
+		"--controller=false", "--page=", "--microvms=false", "--boot-time", o.boot.String(), "--audit-log", c.auditLog(),
+		"--ready-timeout", readyLimit.String(),
+	}, w.up...)
+	c.up, c.session, err = process.Up(ctx, dir, c.nodeless, flags...)
 	if err != nil {
 		return c, err
 	}
@@ -66,7 +73,9 @@ func (o *options) startCluster(ctx context.Context, dir string, s *side) (*clust
 	if err != nil {
 		return c, err
 	}
-	c.pools = objects.Resource(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"})
+	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
+	c.pools = objects.Resource(karpenter.WithResource("nodepools"))
+	c.claims = objects.Resource(karpenter.WithResource("nodeclaims"))
 	err = process.Await(ctx, "NodePool general-purpose to be Ready", c.controller, func(ctx context.Context) error {
 		pool, err := c.pools.Get(ctx, poolName, metav1.GetOptions{})
 		if err != nil {
@@ -111,7 +120,7 @@ func (c *cluster) auditLog() string { return filepath.Join(c.dir, "audit", "audi
 func (c *cluster) stop() error {
 	for _, p := range []*process.Process{c.controller, c.up} {
 		if p != nil {
-			p.Stop(15 * time.Second)
+			p.Stop(stopLimit)
 		}
 	}
 	return errors.Join(os.RemoveAll(filepath.Join(c.dir, "data")), os.RemoveAll(filepath.Dir(c.auditLog())))

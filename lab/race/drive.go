@@ -10,8 +10,9 @@ import (
 type workload struct {
 	name   string
 	about  string
-	long   bool   // more than ten minutes a side: not in the default set
-	before []step // run before anything is measured
+	long   bool     // more than ten minutes a side: not in the default set
+	up     []string // flags of nodeless up
+	before []step   // run before anything is measured
 	steps  []step
 }
 

@@ -101,6 +101,13 @@ func spread() []runtime.Object {
 	}
 }
 
+// fifty are 50 pods that share no node, and 150 small ones beside them.
+func fifty() []runtime.Object {
+	return []runtime.Object{
+		apart(deployment("apart", 50, "1500m", "2Gi"), corev1.LabelHostname), deployment("beside", 150, "50m", "64Mi"),
+	}
+}
+
 // apart is a Deployment of which no two pods share a domain.
 func apart(d *appsv1.Deployment, key string) *appsv1.Deployment {
 	d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{

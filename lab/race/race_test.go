@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,9 +26,10 @@ func TestWaits(t *testing.T) {
 		{Name: "default/unwanted", Created: at(3), Deleted: at(30)},          // scaled down before it ran
 		{Name: "default/c", Created: at(20), Ready: at(24), Deleted: at(60)}, // ran for a while
 		{Name: "default/stuck", Created: at(90)},
+		{Name: "default/hung", Created: at(90), Bound: at(91)},
 	}
 	got := waitsOf(pods, "default", start, at(100))
-	want := waits{Pods: 5, NeverRan: 2, P50: 6, P99: 10, Some: 10 + 4 + 10}
+	want := waits{Pods: 6, NeverRan: 3, Hung: 1, P50: 10, P99: 10, Some: 10 + 4 + 10}
 	if got != want {
 		t.Errorf("waits are %+v, want %+v", got, want)
 	}
@@ -150,6 +152,14 @@ func TestAuditCountsCallsAndEvictions(t *testing.T) {
 	}
 	if got := a.evictions(pods); got != 2 {
 		t.Errorf("%d evictions, want 2: busy and lost; %v", got, a.Evicted)
+	}
+}
+
+func TestWhatDidNotOutliveAHandoverIsNamed(t *testing.T) {
+	before := map[string]string{"node/1": "a", "nodeclaim/2": "pool-x", "pod/3": "web"}
+	after := map[string]string{"node/1": "a", "pod/4": "web"}
+	if got := missing(before, after); !slices.Equal(got, []string{"nodeclaim pool-x", "pod web"}) {
+		t.Errorf("missing are %q", got)
 	}
 }
 

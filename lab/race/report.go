@@ -24,6 +24,7 @@ var measures = []measure{
 	{"p50 s", func(r *result) float64 { return r.P50 }, "%.1f", more},
 	{"p99 s", func(r *result) float64 { return r.P99 }, "%.1f", more},
 	{"some pod waits, s", func(r *result) float64 { return r.Some }, "%.1f", more},
+	{"hung", func(r *result) float64 { return float64(r.Hung) }, "%.0f", more},
 	{"launched", func(r *result) float64 { return float64(r.Launched) }, "%.0f", func(_, _ float64) bool { return false }},
 	{
 		"at rest", func(r *result) float64 { return float64(r.Nodes) }, "%.0f",

@@ -51,7 +51,7 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	}
 	p := &progress{name: name, began: time.Now()}
 	p.say("start the cluster, boot time %s (%s)", o.boot, w.about)
-	c, err := o.startCluster(ctx, dir, &s)
+	c, err := o.startCluster(ctx, dir, &w, &s)
 	defer func() { err = errors.Join(err, c.stop()) }()
 	if err != nil {
 		return r, err
@@ -68,7 +68,7 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	r = result{
 		Workload: w.name, Side: s.name, Run: n, BootTime: o.boot.String(), Started: time.Now(), LoadBefore: loadAverage(),
 	}
-	before, err := cpuSeconds(c.controller.PID())
+	before, err := c.cpuSeconds()
 	if err != nil {
 		return r, err
 	}
@@ -77,7 +77,7 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	}
 	end := time.Now()
 	r.LoadAfter, r.Window = loadAverage(), end.Sub(r.Started).Seconds()
-	if err := r.usage(c.controller.PID(), before); err != nil {
+	if err := r.usage(c, before); err != nil {
 		return r, err
 	}
 	if err := r.measure(ctx, d, &s, end); err != nil {
@@ -87,13 +87,13 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	return r, r.save(dir + ".json")
 }
 
-func (r *result) usage(pid int, before float64) error {
-	after, err := cpuSeconds(pid)
+func (r *result) usage(c *cluster, before float64) error {
+	after, err := c.cpuSeconds()
 	if err != nil {
 		return err
 	}
 	r.CPUSeconds = after - before
-	r.PeakMB, err = peakMB(pid)
+	r.PeakMB, err = peakMB(c.controller.PID())
 	return err
 }
 

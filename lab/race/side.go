@@ -49,5 +49,5 @@ func (s *side) start(c *cluster, bin string) (*process.Process, error) {
 		"INTERRUPTION_QUEUE=nodeless", "SYSTEM_NAMESPACE=kube-system",
 		"DISABLE_LEADER_ELECTION=true", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
 	}, s.env...)
-	return process.Start(c.dir, "controller", env, append([]string{filepath.Join(bin, s.program)}, s.args...)...)
+	return process.Start(c.dir, s.name, env, append([]string{filepath.Join(bin, s.program)}, s.args...)...)
 }

@@ -10,6 +10,7 @@ import (
 type waits struct {
 	Pods     int     `json:"pods"`
 	NeverRan int     `json:"neverRan"` // deleted, or still there, without having run
+	Hung     int     `json:"hung"`     // of those, with a node, at the end: ContainerCreating
 	P50      float64 `json:"p50Seconds"`
 	P99      float64 `json:"p99Seconds"`
 	// Some is for how long some pod or other waited: in a workload of one step, the time until all run.
@@ -43,6 +44,9 @@ func waitsOf(pods []podTimes, namespace string, start, end time.Time) waits {
 		from, to := p.waited(end)
 		if p.Ready.IsZero() {
 			w.NeverRan++
+			if !p.Bound.IsZero() && p.Deleted.IsZero() {
+				w.Hung++
+			}
 		}
 		if p.Ready.IsZero() && !p.Deleted.IsZero() {
 			continue // nobody missed it: its owner was scaled down, or it was preempted and another one waits in its place

@@ -75,6 +75,26 @@ var workloads = []workload{
 		steps: lonePods(12),
 	},
 	{
+		name:   "small-subnet",
+		about:  "60 pods want a node each in a subnet of 251 addresses, of which the VPC CNI takes 20 for an m5.large",
+		up:     []string{"--subnet-bits", "24"},
+		before: []step{{about: "let the pool buy m5.large in one zone alone", do: require(m5Large, oneZone)}},
+		steps: []step{{
+			about: "apply", do: apply(deployment("many", 60, "1200m", "1Gi")), lasts: 4 * time.Minute, noBoot: true,
+		}},
+	},
+	{
+		name:   "handover",
+		about:  "50 nodes go over to the other controller, and back: nothing may be replaced or evicted",
+		long:   true,
+		before: []step{{about: "let the pool buy small nodes alone, and keep them", do: both(require(smallNodes), settled)}},
+		steps: []step{
+			{about: "apply", do: apply(fifty()...), lasts: time.Minute},
+			{about: "hand over", do: handOver},
+			{about: "hand back", do: handOver},
+		},
+	},
+	{
 		name: "twenty-pods", about: "one Deployment of 20 pods of 500m",
 		steps: []step{{about: "apply", do: apply(deployment("twenty", 20, "500m", "")), lasts: 2 * time.Minute}},
 	},

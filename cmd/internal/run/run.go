@@ -145,6 +145,11 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
 		IsolatedVPC: s.isolatedVPC,
 	}
+	if o.ClusterCA == nil { // before EKS is asked: hashes of node classes go over these, as Karpenter reads them
+		if o.ClusterCA, err = target.Authorities(cfg); err != nil {
+			return o, err
+		}
+	}
 	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
 		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
 		if err != nil {
@@ -157,10 +162,7 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 		}
 	}
 	o.ClusterEndpoint = cmp.Or(o.ClusterEndpoint, cfg.Host)
-	if o.ClusterCA == nil {
-		o.ClusterCA, err = target.Authorities(cfg)
-	}
-	return o, err
+	return o, nil
 }
 
 // controllerOptions are those that the settings decide.
