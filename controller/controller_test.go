@@ -157,7 +157,9 @@ func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
 			return len(line), nil
 		}), nil)),
 	}
-	go func() { ended <- controller.Run(t.Context(), o) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { ended <- controller.Run(ctx, o) }()
 	select {
 	case line := <-waits:
 		if !strings.Contains(line, "karpenter-7f9_1") || !strings.Contains(line, metav1.NamespacePublic) {
@@ -170,6 +172,7 @@ func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
 	<-r.leads
 	machine(t, "taken-over")
 	held("karpenter-7f9_2")
+	defer time.AfterFunc(45*time.Second, cancel).Stop() // many times as long as it takes to give way
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "karpenter-7f9_2") {
 		t.Errorf("ended with %v; want to give way to karpenter-7f9_2", err)
 	}

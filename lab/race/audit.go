@@ -43,7 +43,7 @@ type audit struct {
 	pods map[string]bool // namespace/name of those
 }
 
-// Calls of leases are not in the audit log; neither side elects a leader here.
+// Calls of leases are not in the audit log.
 func readAudit(path, agent string, start, end time.Time) (audit, error) {
 	a := audit{Calls: map[string]int{}, Others: map[string]int{}, Evicted: map[string]int{}, pods: map[string]bool{}}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.log"))

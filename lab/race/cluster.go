@@ -37,6 +37,7 @@ type cluster struct {
 	claims     dynamic.ResourceInterface // NodeClaims
 	up         *process.Process
 	side       *side // whose controller runs
+	elect      bool  // controllers lead by a Lease
 	controller *process.Process
 	spent      float64 // CPU seconds of controllers that have ended
 }
@@ -49,7 +50,7 @@ const readyLimit = 6 * time.Minute
 func (o *options) startCluster(ctx context.Context, dir string, w *workload, s *side) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit+3*o.boot)
 	defer cancel()
-	c := &cluster{dir: dir, bin: o.bin, nodeless: filepath.Join(o.bin, "nodeless"), side: s}
+	c := &cluster{dir: dir, bin: o.bin, nodeless: filepath.Join(o.bin, "nodeless"), side: s, elect: w.elect}
 	var err error
 	flags := append([]string{
 		"--controller=false", "--page=", "--microvms=false", "--boot-time", o.boot.String(), "--audit-log", c.auditLog(),

@@ -12,6 +12,7 @@ type workload struct {
 	about  string
 	long   bool     // more than ten minutes a side: not in the default set
 	up     []string // flags of nodeless up
+	elect  bool     // controllers lead by a Lease
 	before []step   // run before anything is measured
 	steps  []step
 }

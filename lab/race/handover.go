@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/lab/process"
 )
 
-// handOver stops the controller and starts the other side's on the same cluster, as somebody does who moves from
-// Karpenter to Nodeless or back. It fails if a machine, a NodeClaim or a pod does not outlive that, or if a pod that
-// needs a node of its own does not get one from the new controller.
+// handOver has the other side's controller take over the cluster, as somebody does who moves from Karpenter to Nodeless
+// or back. It fails if a machine, a NodeClaim or a pod does not outlive that, or if a pod that needs a node of its own
+// does not get one from the new controller.
 func handOver(ctx context.Context, d *driver) error {
 	before, err := d.possessions(ctx)
 	if err != nil {
@@ -23,13 +25,16 @@ func handOver(ctx context.Context, d *driver) error {
 	if d.spent, err = d.cpuSeconds(); err != nil {
 		return err
 	}
-	d.controller.Stop(stopLimit)
 	next := sides[slices.IndexFunc(sides, func(s side) bool { return s.name != d.side.name })]
-	d.progress.say("%s has ended; %s takes over %d machines, NodeClaims and pods", d.side.name, next.name, len(before))
-	d.side = &next
+	d.progress.say("%s takes over %d machines, NodeClaims and pods from %s", next.name, len(before), d.side.name)
+	old := d.controller
 	if d.controller, err = next.start(d.cluster, d.bin); err != nil {
 		return err
 	}
+	if err := d.oneEnds(ctx, old, next.name); err != nil {
+		return err
+	}
+	d.side = &next
 	if err := d.getsANode(ctx, pod("first-of-"+next.name, "7", "")); err != nil {
 		return err
 	}
@@ -48,6 +53,27 @@ func handOver(ctx context.Context, d *driver) error {
 	}
 	d.progress.say("all of them are still there %s after %s took over", watchedFor, next.name)
 	return nil
+}
+
+// oneEnds waits until the old controller has ended, with the new one running. Nodeless waits until Karpenter ends, and
+// gives way to it: Karpenter knows of no Lease in another namespace.
+func (d *driver) oneEnds(ctx context.Context, old *process.Process, next string) error {
+	if next == "nodeless" {
+		if err := sleep(ctx, 10*time.Second); err != nil {
+			return err
+		}
+		old.Stop(stopLimit)
+		return nil
+	}
+	select {
+	case <-old.Done():
+		return nil
+	case <-time.After(time.Minute):
+		old.Stop(stopLimit)
+		return fmt.Errorf("%s did not give way to %s", d.side.name, next)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 const (

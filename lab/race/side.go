@@ -15,12 +15,16 @@ type side struct {
 	args    []string // of its command line
 	env     []string // beside what both sides get
 	agent   string   // beginning of the user agent of its calls to the API server
+	lease   string   // namespace of the Lease by which it leads, where replicas elect a leader
 }
 
 var sides = []side{
-	{name: "nodeless", program: "nodeless-controller", args: []string{"run"}, agent: "nodeless-controller/"},
 	{
-		name: "karpenter", program: "karpenter", agent: "karpenter",
+		name: "nodeless", program: "nodeless-controller", agent: "nodeless-controller/", lease: "kube-system",
+		args: []string{"run"},
+	},
+	{
+		name: "karpenter", program: "karpenter", agent: "karpenter", lease: "default",
 		env: []string{"KUBERNETES_MIN_VERSION=1.19.0-0"},
 	},
 }
@@ -47,7 +51,7 @@ func (s *side) start(c *cluster, bin string) (*process.Process, error) {
 		"CLUSTER_NAME=nodeless", "CLUSTER_ENDPOINT=" + c.config.Host,
 		"CLUSTER_CA_BUNDLE=" + base64.StdEncoding.EncodeToString(c.config.CAData),
 		"INTERRUPTION_QUEUE=nodeless", "SYSTEM_NAMESPACE=kube-system",
-		"DISABLE_LEADER_ELECTION=true", "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
+		fmt.Sprintf("DISABLE_LEADER_ELECTION=%t", !c.elect), "LEADER_ELECTION_NAMESPACE=" + s.lease, "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
 	}, s.env...)
 	return process.Start(c.dir, s.name, env, append([]string{filepath.Join(bin, s.program)}, s.args...)...)
 }

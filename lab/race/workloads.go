@@ -87,6 +87,7 @@ var workloads = []workload{
 		name:   "handover",
 		about:  "50 nodes go over to the other controller, and back: nothing may be replaced or evicted",
 		long:   true,
+		elect:  true,
 		before: []step{{about: "let the pool buy small nodes alone, and keep them", do: both(require(smallNodes), settled)}},
 		steps: []step{
 			{about: "apply", do: apply(fifty()...), lasts: time.Minute},
