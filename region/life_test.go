@@ -144,6 +144,7 @@ func TestSpotPricesAreTheSameInEveryRunAndBounded(t *testing.T) {
 func TestPodsGetAddressesWithinWhatTheirInstanceHolds(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand) // m5.large: 3 interfaces of 10 addresses, one of each its own
+	p.SetCNI(id, catalog.CNI{MinimumIP: 1}, 0)
 	seen := map[string]bool{}
 	for n := range 27 {
 		ip, err := p.AssignPodIP(id, fmt.Sprintf("pod-%d", n))
@@ -171,6 +172,17 @@ func TestPodsGetAddressesWithinWhatTheirInstanceHolds(t *testing.T) {
 	}
 	if _, err := p.TerminateInstances([]string{id}); err != nil || len(p.PodAddresses()) != 0 {
 		t.Errorf("after the instance's end %d addresses are held, %v", len(p.PodAddresses()), err)
+	}
+}
+
+// Where nothing of EKS's own runs, pods are in its places too.
+func TestWithoutTheVPCCNIEachPodOfAKubeletGetsAnAddress(t *testing.T) {
+	p := seeded(t, region.Config{})
+	id := p.one(region.OnDemand)
+	for n := range catalog.MaxPods(p.Type("m5.large"), 0, false) {
+		if _, err := p.AssignPodIP(id, fmt.Sprintf("pod-%d", n)); err != nil {
+			t.Fatalf("pod %d: %v", n, err)
+		}
 	}
 }
 

@@ -38,7 +38,8 @@ const (
 // addressPool is the VPC CNI of one instance.
 type addressPool struct {
 	cni        catalog.CNI
-	maxPods    int // 0 = it was not told: the default of the type
+	told       bool // by SetCNI
+	maxPods    int  // 0 = it was not told: the default of the type
 	cooling    map[netip.Addr]time.Time
 	refusal    *APIError // of the subnet, when it was last asked for more
 	shortUntil time.Time // when it is asked again
@@ -52,7 +53,8 @@ func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddres
 }
 
 // SetCNI says how an instance's VPC CNI is configured, and how many pods its kubelet takes. It holds what the warm
-// targets ask for from then on. Without one an instance has an address for each pod and none to spare.
+// targets ask for from then on. Without one an instance has an address for each pod and none to spare, more than its
+// interfaces hold: on EKS's nodes aws-node and kube-proxy are among the pods that the kubelet takes, and need none.
 func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +63,7 @@ func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
 		return
 	}
 	p := s.pool(i)
-	p.cni, p.maxPods, p.shortUntil = c, maxPods, time.Time{}
+	p.cni, p.told, p.maxPods, p.shortUntil = c, true, maxPods, time.Time{}
 	_ = s.balance(i, 0)
 	s.rest(i)
 	s.commitBackground("instance", instanceID)

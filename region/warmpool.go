@@ -73,6 +73,10 @@ func (s *podAddresses) grow(i *instance, missing int, prefixes bool, enis int) *
 		}
 		missing -= n * unit
 	}
+	if list := s.interfaces.byInstance[i.ID]; missing > 0 && !s.pool(i).told && len(list) > 0 {
+		defer s.interfaces.save(list[0])
+		return s.interfaces.give(list[0], grant{missing, false})
+	}
 	return nil
 }
 

@@ -1,0 +1,242 @@
+package stories
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Manifests of an article about kube-scheduler, as they are printed there; each but the first is a pod or more that the
+// article has no node for.
+const (
+	gated = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: test-pod
+spec:
+  schedulingGates:
+  - name: example.com/foo
+  - name: example.com/bar
+  containers:
+  - name: pause
+    image: registry.k8s.io/pause:3.6
+`
+	onSSD = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: nginx
+spec:
+  containers:
+  - name: nginx-container
+    image: nginx
+  nodeSelector:
+    disktype: ssd
+`
+	besideRedis = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod-affinity
+spec:
+  affinity:
+    podAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+      - labelSelector:
+          matchExpressions:
+          - key: app
+            operator: In
+            values:
+            - redis
+        topologyKey: "kubernetes.io/hostname"
+  containers:
+  - name: nginx-container
+    image: nginx
+`
+	onNode1 = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: node-affinity
+spec:
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+        - matchExpressions:
+          - key: kubernetes.io/hostname
+            operator: In
+            values:
+            - node1
+      preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 1
+        preference:
+          matchExpressions:
+          - key: disktype
+            operator: In
+            values:
+            - ssd
+  containers:
+  - name: nginx-container
+    image: nginx
+`
+	spreadOverNodes = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: myapp
+spec:
+  replicas: 3
+  selector:
+    matchLabels:
+      app: nginx
+  template:
+    metadata:
+      labels:
+        app: nginx
+    spec:
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: DoNotSchedule
+        labelSelector:
+          matchLabels:
+            app: nginx
+      containers:
+      - name: nginx
+        image: nginx
+`
+	withOverhead = `
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata:
+  name: kata-fc
+handler: kata-fc
+overhead:
+  podFixed:
+    memory: "120Mi"
+    cpu: "250m"
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: test-pod
+spec:
+  runtimeClassName: kata-fc
+  containers:
+  - name: busybox-ctr
+    image: busybox:1.28
+    resources:
+      limits:
+        cpu: 500m
+        memory: 100Mi
+  - name: nginx-ctr
+    image: nginx
+    resources:
+      limits:
+        cpu: 1500m
+        memory: 100Mi
+`
+)
+
+// An article about kube-scheduler's rules: a pod waits, with the reason, as long as a rule keeps it from every node, and
+// gets one where a node can be launched that the rule allows.
+func TestTheArticleAboutTheScheduler(t *testing.T) {
+	t.Parallel()
+	c := up(t, "--boot-time", "1s")
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p",
+		`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`) // the article's nodes stay
+
+	c.apply(gated)
+	if out := c.kubectl("get", "pods", "test-pod"); !strings.Contains(out, "SchedulingGated") {
+		t.Errorf("the pod:\n%s", out)
+	}
+	if out := c.kubectl("get", "pod", "test-pod", "-o", "jsonpath={.spec.schedulingGates}"); out !=
+		`[{"name":"example.com/foo"},{"name":"example.com/bar"}]` {
+		t.Errorf("its gates: %s", out)
+	}
+	c.waits("test-pod", "example.com/foo")
+	if n := len(c.claims()); n != 0 {
+		t.Errorf("%d NodeClaims for a pod that may not be scheduled", n)
+	}
+	c.apply(strings.Replace(gated, "  schedulingGates:\n  - name: example.com/foo\n  - name: example.com/bar\n", "", 1))
+	node := c.runs("test-pod")
+
+	c.apply(onSSD)
+	c.waits("nginx", "disktype")
+	c.kubectl("label", "nodes", node, "disktype=ssd", "environment=production")
+	if at := c.runs("nginx"); at != node {
+		t.Errorf("nginx runs on %s, not on %s, which has the label", at, node)
+	}
+	c.kubectl("delete", "pod", "nginx")
+	c.kubectl("taint", "nodes", node, "key=value:NoSchedule")
+	c.apply(onSSD)
+	c.waits("nginx", "disktype")
+	c.kubectl("taint", "nodes", node, "key=value:NoSchedule-")
+	c.runs("nginx")
+
+	c.apply(besideRedis)
+	c.waits("pod-affinity", "app")
+	c.kubectl("run", "redis", "--image=redis", "--labels=app=redis")
+	if at, redis := c.runs("pod-affinity"), c.runs("redis"); at != redis {
+		t.Errorf("the pod runs on %s and redis on %s", at, redis)
+	}
+	c.apply(onNode1)
+	c.waits("node-affinity", "node1")
+
+	c.apply(spreadOverNodes)
+	c.wantPods(time.Minute, "default", "nginx", 3)
+	counts := map[string]int{}
+	for _, n := range c.nodes() {
+		counts[n.Name] = 0
+	}
+	pods := c.podsOf("default", "app=nginx")
+	for i := range pods {
+		counts[pods[i].Spec.NodeName]++
+	}
+	if all := slices.Sorted(maps.Values(counts)); all[len(all)-1]-all[0] > 1 { // one node is a domain like another
+		t.Errorf("the pods are spread over nodes as %v", counts)
+	}
+
+	c.kubectl("delete", "pod", "test-pod")
+	c.apply(withOverhead)
+	c.runs("test-pod")
+	if out := c.kubectl("get", "pod", "test-pod", "-o", "jsonpath={.spec.overhead}"); out != `{"cpu":"250m","memory":"120Mi"}` {
+		t.Errorf("overhead: %s", out)
+	}
+	least, most := resource.MustParse("2250m"), resource.Quantity{}
+	for _, claim := range c.claims() {
+		if cpu := claim.Spec.Resources.Requests.Cpu(); cpu.Cmp(most) > 0 {
+			most = *cpu
+		}
+	}
+	if most.Cmp(least) < 0 {
+		t.Errorf("no node was launched for 2 CPUs and the overhead: the largest is for %s", &most)
+	}
+}
+
+// waits has a pod Pending, and why says what it misses.
+func (c *cluster) waits(pod, reason string) {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		out, err := c.run("why", "pod", pod)
+		if phase := c.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}"); err != nil || phase != "Pending" ||
+			!strings.Contains(out, reason) {
+			return fmt.Errorf("%v: pod %s is %s, and why does not name %s:\n%s", err, pod, phase, reason, out)
+		}
+		return nil
+	})
+}
+
+// runs waits until a pod runs, and returns its node.
+func (c *cluster) runs(pod string) (node string) {
+	c.t.Helper()
+	c.kubectl("wait", "pod", pod, "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
+	return c.kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}")
+}
