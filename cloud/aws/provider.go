@@ -172,8 +172,8 @@ func (p *Provider) ClassHash(class *ec2v1.EC2NodeClass) string {
 	return ClassHash(class, base64.StdEncoding.EncodeToString(p.o.ClusterCA))
 }
 
-// ClassHash is the hash of a class and of the cluster's certificates, as user data has them. Two specs of a class can be
-// compared without them.
+// ClassHash is the hash of a class and of the cluster's certificates, as user data has them. Two specs of a class can
+// be compared without them.
 func ClassHash(class *ec2v1.EC2NodeClass, certificates string) string {
 	if len(validateImages(class)) > 0 {
 		return ""

@@ -104,8 +104,8 @@ func (d *driver) getsANode(ctx context.Context, p *corev1.Pod) error {
 	}
 }
 
-// possessions are what must outlive a change of controllers, by kind and identity: instances, NodeClaims, Nodes, and the
-// pods with a node.
+// possessions are what must outlive a change of controllers, by kind and identity: instances, NodeClaims, Nodes, and
+// the pods with a node.
 func (d *driver) possessions(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	instances, err := d.running(ctx)

@@ -51,7 +51,8 @@ func (s *side) start(c *cluster, bin string) (*process.Process, error) {
 		"CLUSTER_NAME=nodeless", "CLUSTER_ENDPOINT=" + c.config.Host,
 		"CLUSTER_CA_BUNDLE=" + base64.StdEncoding.EncodeToString(c.config.CAData),
 		"INTERRUPTION_QUEUE=nodeless", "SYSTEM_NAMESPACE=kube-system",
-		fmt.Sprintf("DISABLE_LEADER_ELECTION=%t", !c.elect), "LEADER_ELECTION_NAMESPACE=" + s.lease, "METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
+		fmt.Sprintf("DISABLE_LEADER_ELECTION=%t", !c.elect), "LEADER_ELECTION_NAMESPACE=" + s.lease,
+		"METRICS_PORT=0", "HEALTH_PROBE_PORT=0",
 	}, s.env...)
 	return process.Start(c.dir, s.name, env, append([]string{filepath.Join(bin, s.program)}, s.args...)...)
 }
