@@ -36,7 +36,7 @@ lint-page: $(PAGE) ## check the page's types
 
 build: $(BIN) ## build bin/nodeless
 
-SOURCES := go.mod go.sum $(shell find api catalog cloud cmd controller engine examples explain internal lab/sim microvm migrate plane region view -type f -not -path '*/testdata/*' -not -path '*/view/web/dist/*' -not -path '*/node_modules/*' -not -name '*_test.go' 2>/dev/null)
+SOURCES := go.mod go.sum $(shell find api catalog cloud cmd controller engine examples explain internal lab/sim microvm migrate plane region roll view -type f -not -path '*/testdata/*' -not -path '*/view/web/dist/*' -not -path '*/node_modules/*' -not -name '*_test.go' 2>/dev/null)
 
 # Without a warm build cache the embedded control plane (etcd, kube-apiserver, …) takes minutes to compile: say so at once,
 # and name the packages that were compiled while it goes on.

@@ -22,6 +22,17 @@ const (
 	MigrationDrain = "drain"
 )
 
+// RolledAt says when `nodeless roll --force` began: older nodes need an update. It is an annotation of a NodePool's
+// template, and a tag of an Auto Scaling group.
+const RolledAt = "nodeless.sh/rolled-at"
+
+// RollTaint is the key of the taint on nodes of groups that a roll is to replace: pods prefer others.
+const RollTaint = "nodeless.sh/roll"
+
+// DetachedFrom is the tag of instances that `nodeless roll` has detached from a group, whose name is its value, and has
+// yet to terminate.
+const DetachedFrom = "nodeless.sh/detached-from"
+
 // AddToScheme adds the kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &FargateProfile{}, &FargateProfileList{}, &DecisionLog{}, &DecisionLogList{},

@@ -22,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/migrate"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/reference"
+	"github.com/nodeless/nodeless/cmd/internal/roll"
 	"github.com/nodeless/nodeless/cmd/internal/run"
 	"github.com/nodeless/nodeless/cmd/internal/simulate"
 	"github.com/nodeless/nodeless/cmd/internal/up"
@@ -78,6 +79,9 @@ Without a cluster:
   nodeless simulate FILE  decide for a cluster that is described in a file
   nodeless migrate -f …   turn node groups and Karpenter's old APIs into NodePools
 
+Change nodes:
+  nodeless roll           replace the nodes of NodePools or groups by new ones
+
 With the cluster of "nodeless up":
   nodeless kubectl …      kubectl, pointed at it
   nodeless env            variables with which other tools reach it`,
@@ -88,7 +92,7 @@ With the cluster of "nodeless up":
 	}
 	for _, group := range [][]*cobra.Command{
 		up.Commands(), run.Commands(), explain.Commands(), views.Commands(), host.Commands(),
-		{simulate.New(), migrate.New(), newVersion(), exitCodes(), reference.New()},
+		{simulate.New(), migrate.New(), roll.New(), newVersion(), exitCodes(), reference.New()},
 	} {
 		root.AddCommand(group...)
 	}

@@ -15,7 +15,7 @@ type layer struct {
 // layers are listed from the ground up.
 var layers = []layer{
 	{"kit: knows nothing of the domain", []string{"internal/kit"}},
-	{"facts and kinds, and what becomes of old kinds", []string{"api", "catalog", "examples", "migrate"}},
+	{"facts and kinds, and what becomes of old kinds and nodes", []string{"api", "catalog", "examples", "migrate", "roll"}},
 	{"engine: pure decisions", []string{"engine"}},
 	{"what a cloud promises", []string{"cloud"}},
 	{"clouds and the simulated region", []string{"cloud/aws", "cloud/cloudtest", "region"}},

@@ -21,22 +21,28 @@ var (
 	}
 )
 
-// explain names a call and what it was about, and says what to do about its error.
+// explain is Explain for what is read: the AWS CLI may read it instead.
 func (r *reader) explain(action, about string, err error) error {
+	return Explain(r.region, action, about, err, ", or give the output of the AWS CLI with -f")
+}
+
+// Explain names a call and what it was about, and says what to do about its error. Otherwise is what else helps, if a
+// call is refused.
+func Explain(region, action, about string, err error, otherwise string) error {
 	var api smithy.APIError
 	remedy := "does this machine reach AWS, and is it the right region and endpoint (--region, AWS_ENDPOINT_URL)?"
 	switch errors.As(err, &api); {
 	case errors.Is(err, context.Canceled):
 		return err
 	case api != nil && denied[api.ErrorCode()]:
-		remedy = "allow " + action + " to whose credentials these are, or give the output of the AWS CLI with -f"
+		remedy = "allow " + action + " to whose credentials these are" + otherwise
 	case api != nil && unknown[api.ErrorCode()]:
 		remedy = "log in again, or choose other credentials (AWS_PROFILE)"
 	case api != nil:
-		remedy = "give the output of the AWS CLI with -f, if it does better"
+		remedy = "try again" + otherwise
 	}
 	if api != nil {
 		err = api // without the layers of the SDK
 	}
-	return fmt.Errorf("%s of %s in %s: %w; %s", action, about, r.region, err, remedy)
+	return fmt.Errorf("%s of %s in %s: %w; %s", action, about, region, err, remedy)
 }

@@ -14,6 +14,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/nodeless/nodeless/migrate"
+	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
 // groups are the node groups of a cluster at AWS.
@@ -75,14 +76,7 @@ func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) 
 
 // tagged reports whether a group's tags say that it has nodes of the cluster.
 func (g *groups) tagged(a scalingtypes.AutoScalingGroup) bool {
-	control, ours := false, false
-	for _, t := range a.Tags {
-		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
-		ours = ours || key == "kubernetes.io/cluster/"+g.cluster || key == "k8s.io/cluster-autoscaler/"+g.cluster ||
-			key == "eks:cluster-name" && value == g.cluster || key == "KubernetesCluster" && value == g.cluster
-		control = control || key == "k8s.io/role/control-plane" || key == "k8s.io/role/master"
-	}
-	return ours && !control
+	return fromaws.OfCluster(a.Tags, g.cluster) && fromaws.RoleOf(a.Tags) != fromaws.ControlPlane
 }
 
 // stopped are the processes by which a group grows or ends instances on its own.

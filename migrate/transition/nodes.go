@@ -3,22 +3,17 @@ package transition
 import (
 	"context"
 	"fmt"
-	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
-	"k8s.io/kubectl/pkg/drain"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/migrate/drain"
+	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
 // groupNodes returns the nodes of the groups, by name: those whose instances the groups have.
@@ -31,7 +26,7 @@ func (t *Transition) groupNodes(ctx context.Context, s *State) ([]corev1.Node, e
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes := slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return ours[instanceOf(&n)] == "" })
+	nodes := slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return ours[fromaws.InstanceID(&n)] == "" })
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
 }
@@ -59,22 +54,6 @@ func (t *Transition) nodesMissing(ctx context.Context, s *State) (string, error)
 	return fmt.Sprintf("%d of %d are ready", ready, want), nil
 }
 
-// change updates a node by the function, again if somebody else changed it in between.
-func (t *Transition) change(ctx context.Context, name string, f func(*corev1.Node) bool) error {
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		n, err := t.kubernetes.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err != nil || !f(n) {
-			return err
-		}
-		_, err = t.kubernetes.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
-		return err
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("update node %s: %w", name, err)
-	}
-	return nil
-}
-
 func isOurTaint(taint corev1.Taint) bool { return taint.Key == v1alpha1.MigrationTaint }
 
 // taint keeps new pods off nodes. With v1alpha1.MigrationDrain as value, Nodeless launches nodes for those that are
@@ -86,7 +65,7 @@ func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value strin
 	work.SetLimit(50)
 	for i := range nodes {
 		work.Go(func() error {
-			return t.change(ctx, nodes[i].Name, func(n *corev1.Node) bool {
+			return t.drainer().ChangeNode(ctx, nodes[i].Name, func(n *corev1.Node) bool {
 				if slices.Contains(n.Spec.Taints, want) {
 					return false
 				}
@@ -100,52 +79,30 @@ func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value strin
 
 // untaint lets pods onto a node again.
 func (t *Transition) untaint(ctx context.Context, n *corev1.Node) error {
-	return t.change(ctx, n.Name, func(n *corev1.Node) bool {
+	return t.drainer().ChangeNode(ctx, n.Name, func(n *corev1.Node) bool {
 		before := len(n.Spec.Taints)
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, isOurTaint)
 		return len(n.Spec.Taints) != before
 	})
 }
 
-// helper returns kubectl's way of draining a node.
-func (t *Transition) helper(ctx context.Context) *drain.Helper {
-	return &drain.Helper{
-		Ctx: ctx, Client: t.kubernetes, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
-		GracePeriodSeconds: -1, EvictErrorRetryDelay: 2 * time.Second, Out: io.Discard,
-		ErrOut: &waits{say: t.Say, said: map[string]bool{}},
-	}
-}
-
-// podsOf returns the pods of a node that a drain moves.
-func (t *Transition) podsOf(ctx context.Context, node string) ([]corev1.Pod, error) {
-	list, errs := t.helper(ctx).GetPodsForDeletion(node)
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("pods of node %s: %w", node, errs[0])
-	}
-	return slices.DeleteFunc(list.Pods(), func(p corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}), nil
-}
+// drainer drains the cluster's nodes.
+func (t *Transition) drainer() drain.Drainer { return drain.Drainer{Client: t.kubernetes, Say: t.Say} }
 
 // checkPods counts the pods that a drain moves, and reports those that must not be evicted or that nothing would create
 // again.
 func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int, err error) {
 	var bad []string
 	for i := range nodes {
-		pods, err := t.podsOf(ctx, nodes[i].Name)
+		pods, err := t.drainer().Pods(ctx, nodes[i].Name)
 		if err != nil {
 			return 0, err
 		}
 		n += len(pods)
 		for j := range pods {
 			p := &pods[j]
-			switch {
-			case metav1.GetControllerOf(p) == nil:
-				bad = append(bad, fmt.Sprintf("%s/%s has no controller and would be lost", p.Namespace, p.Name))
-			case p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true":
-				bad = append(bad, fmt.Sprintf("%s/%s has %s", p.Namespace, p.Name, karpv1.DoNotDisruptAnnotationKey))
-			case p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false":
-				bad = append(bad, fmt.Sprintf("%s/%s is not safe-to-evict", p.Namespace, p.Name))
+			if why := drain.Objection(p); why != "" {
+				bad = append(bad, fmt.Sprintf("%s/%s %s", p.Namespace, p.Name, why))
 			}
 		}
 	}
@@ -165,11 +122,11 @@ func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int,
 // scheduled, and returns how many it evicted.
 func (t *Transition) drain(ctx context.Context, n *corev1.Node) (int, error) {
 	begun := t.now()
-	pods, err := t.podsOf(ctx, n.Name)
+	pods, err := t.drainer().Pods(ctx, n.Name)
 	if err != nil || len(pods) == 0 {
 		return 0, err
 	}
-	if err := t.helper(ctx).DeleteOrEvictPods(pods); err != nil {
+	if err := t.drainer().Evict(ctx, pods, 0); err != nil {
 		return 0, fmt.Errorf("drain node %s: %w", n.Name, err)
 	}
 	return len(pods), t.settled(ctx, begun)
@@ -199,27 +156,4 @@ func (t *Transition) settled(ctx context.Context, since metav1.Time) error {
 		}
 		return fmt.Sprintf("%d have no node yet, such as %s (nodeless why pod says why)", len(waiting), waiting[0]), nil
 	})
-}
-
-// waits says of each pod once that its budget allows no eviction, as kubectl's drain tells with every attempt. A drain
-// writes from several goroutines.
-type waits struct {
-	mu   sync.Mutex
-	say  func(string, ...any)
-	said map[string]bool
-}
-
-var refused = regexp.MustCompile(`evicting pods/"([^"]+)" -n "([^"]+)".*violate the pod's disruption budget`)
-
-// Write implements io.Writer.
-func (w *waits) Write(text []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, m := range refused.FindAllStringSubmatch(string(text), -1) {
-		if pod := m[2] + "/" + m[1]; !w.said[pod] {
-			w.said[pod] = true
-			w.say("waiting: the PodDisruptionBudget of pod %s allows no eviction now", pod)
-		}
-	}
-	return len(text), nil
 }

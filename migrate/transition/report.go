@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
 // Report is where the pods of a cluster are.
@@ -53,7 +55,7 @@ func (t *Transition) Report(ctx context.Context) (*Report, error) {
 	}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		at := byGroup[groupOf[instanceOf(n)]]
+		at := byGroup[groupOf[fromaws.InstanceID(n)]]
 		if pool := n.Labels[karpv1.NodePoolLabelKey]; pool != "" {
 			if at = byPool[pool]; at == nil {
 				at = &Place{Name: pool}

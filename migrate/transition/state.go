@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
 // Namespace and Name of the ConfigMap that holds the state.
@@ -164,19 +166,11 @@ func (t *Transition) instances(ctx context.Context) ([]string, error) {
 		n := &list.Items[i]
 		_, ofPool := n.Labels[karpv1.NodePoolLabelKey]
 		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
-		if id := instanceOf(n); id != "" && !ofPool && !control {
+		if id := fromaws.InstanceID(n); id != "" && !ofPool && !control {
 			out = append(out, id)
 		}
 	}
 	return out, nil
-}
-
-// instanceOf returns the ID in a provider ID such as aws:///us-west-2a/i-0123; "" if there is none.
-func instanceOf(n *corev1.Node) string {
-	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; strings.HasPrefix(id, "i-") {
-		return id
-	}
-	return ""
 }
 
 // findPools writes down the pools that the migration is to use, those without nodes and those that

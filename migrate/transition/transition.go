@@ -234,7 +234,7 @@ func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 		return err
 	}
 	for i := range nodes {
-		pods, err := t.podsOf(ctx, nodes[i].Name)
+		pods, err := t.drainer().Pods(ctx, nodes[i].Name)
 		if err != nil {
 			return err
 		}

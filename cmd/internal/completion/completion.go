@@ -52,6 +52,9 @@ func Add(root *cobra.Command) {
 		if c.Name() == "why" || c.Name() == "decisions" {
 			c.ValidArgsFunction = objects
 		}
+		if c.Name() == "nodepool" {
+			c.ValidArgsFunction = completeNames("nodepool")
+		}
 		flags := map[string]completer{
 			"namespace": completeNames("namespace"), "context": completeContexts, "scale": completeScale,
 			"delete": completeObjects("nodepool", "daemonset", "deployment", "pod"),

@@ -141,7 +141,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	if output.IsData(o.output) {
 		return out.Differs(), output.Rows(cmd.OutOrStdout(), o.output, out, "", true)
 	}
-	return out.Differs(), writePlan(cmd.OutOrStdout(), out, o.output == "wide")
+	return out.Differs(), WritePlan(cmd.OutOrStdout(), out, o.output == "wide")
 }
 
 // changes are what files and flags say, in that order.

@@ -17,8 +17,8 @@ import (
 // fewSteps is how many steps and pods are named without -o wide.
 const fewSteps = 20
 
-// writePlan tells people what would happen; wide leaves nothing out.
-func writePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
+// WritePlan tells people what would happen; wide leaves nothing out.
+func WritePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	var b strings.Builder
 	output.Section(&b, "Changed", o.Changes)
 	var steps, kept, evicted, unplaced, hazards []string

@@ -4,14 +4,12 @@ package migrate
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/cmd/internal/program"
@@ -112,19 +110,9 @@ func (ts *texts) addFile(stdin io.Reader, file string) error {
 }
 
 func (o *options) askAWS(ctx context.Context, t *target.Cluster) (migrate.Input, error) {
-	name, cfg, err := atAWS(ctx, t, o.clusterName, o.region)
+	name, cfg, err := t.AtAWS(ctx, o.clusterName, o.region)
 	if err != nil {
 		return migrate.Input{}, err
 	}
 	return fromaws.Read(ctx, cfg, name)
-}
-
-// atAWS returns what AWS calls a cluster, by a flag or by the kubeconfig, and how AWS is asked about it.
-func atAWS(ctx context.Context, t *target.Cluster, name, region string) (string, aws.Config, error) {
-	if name = cmp.Or(name, t.EKSName); name == "" {
-		return "", aws.Config{}, errors.New("the kubeconfig does not say what AWS calls the cluster: name it with " +
-			"--cluster-name")
-	}
-	cfg, err := t.AWS(ctx, region)
-	return name, cfg, err
 }

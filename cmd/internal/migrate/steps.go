@@ -112,7 +112,7 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, cfg, err := atAWS(cmd.Context(), t, o.clusterName, o.region)
+	name, cfg, err := t.AtAWS(cmd.Context(), o.clusterName, o.region)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,16 @@ func (t *Cluster) AWS(ctx context.Context, region string) (awssdk.Config, error)
 	return simulated(t.session), nil
 }
 
+// AtAWS returns what AWS calls the cluster, by a flag or by the kubeconfig, and how AWS is asked about it.
+func (t *Cluster) AtAWS(ctx context.Context, name, region string) (string, awssdk.Config, error) {
+	if name = cmp.Or(name, t.EKSName); name == "" {
+		return "", awssdk.Config{}, errors.New("the kubeconfig does not say what AWS calls the cluster: name it with " +
+			"--cluster-name")
+	}
+	cfg, err := t.AWS(ctx, region)
+	return name, cfg, err
+}
+
 // AWS is how AWS is asked: as the environment and ~/.aws say, in a region if it is not "".
 func AWS(ctx context.Context, region string) (awssdk.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)

@@ -1,0 +1,127 @@
+//go:build !noplane
+
+// Package roll is the command that replaces the nodes of NodePools and of Auto Scaling groups by new ones.
+package roll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/aws/smithy-go"
+	"github.com/spf13/cobra"
+
+	"github.com/nodeless/nodeless/cmd/internal/output"
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/explain/capture"
+	"github.com/nodeless/nodeless/explain/whatif"
+	"github.com/nodeless/nodeless/roll"
+)
+
+// New returns the command.
+func New() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "roll",
+		Short: "Replace the nodes of NodePools or groups by new ones",
+		Long: `Replaces nodes by new ones, as "kops rolling-update cluster" does: those that
+need an update, or with --force all. Without --yes it shows what would happen
+and changes nothing.
+
+  nodepool  nodes of NodePools: the controller replaces them, within the
+            NodePool's budgets
+  group     nodes of Auto Scaling groups, which EKS, kops or Terraform made
+
+PodDisruptionBudgets are kept, and new nodes are ready before old ones are
+drained. A roll that was interrupted goes on when it is begun again.`,
+		Example: `  nodeless roll nodepool
+  nodeless roll nodepool general-purpose --force --yes
+  nodeless roll group web --yes`,
+	}
+	c.AddCommand(newNodePool(), newGroup())
+	return c
+}
+
+// table is what -o json prints.
+type table struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Rows       []roll.Row      `json:"rows"`
+	Plan       *whatif.Outcome `json:"plan,omitempty"` // what a roll of NodePools would do
+}
+
+func newTable(rows []roll.Row, plan *whatif.Outcome) table {
+	if rows == nil {
+		rows = []roll.Row{}
+	}
+	return table{"nodeless.sh/v1alpha1", "Roll", rows, plan}
+}
+
+// write prints the table in kops' columns, with -o wide also the nodes that need an update, or as data.
+func (t table) write(w io.Writer, format string) error {
+	if output.IsData(format) {
+		return output.Rows(w, format, t, "rows", true)
+	}
+	rows := [][]string{{"NAME", "STATUS", "NEEDUPDATE", "READY", "MIN", "TARGET", "MAX", "NODES"}}
+	nodes := [][]string{{"NODE", "INSTANCE", "OF", "NEEDS AN UPDATE"}}
+	var problems []string
+	for _, r := range t.Rows {
+		rows = append(rows, []string{
+			r.Name, r.Status, strconv.Itoa(r.NeedUpdate), strconv.Itoa(r.Ready), bound(r.Min), strconv.Itoa(r.Target),
+			bound(r.Max), strconv.Itoa(r.Nodes),
+		})
+		for _, o := range r.Outdated {
+			nodes = append(nodes, []string{o.Node, o.Instance, r.Name, o.Why})
+		}
+		if r.Problem != "" {
+			problems = append(problems, r.Name+": "+r.Problem)
+		}
+		for _, pod := range r.InTheWay {
+			problems = append(problems, r.Name+": in the way: pod "+pod)
+		}
+	}
+	err := output.Table(w, rows...)
+	if format == "wide" && len(nodes) > 1 {
+		_, line := fmt.Fprintln(w)
+		err = errors.Join(err, line, output.Table(w, nodes...))
+	}
+	for _, p := range problems {
+		_, line := fmt.Fprintln(w, p)
+		err = errors.Join(err, line)
+	}
+	return err
+}
+
+func bound(n *int) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.Itoa(*n)
+}
+
+// needUpdate counts the nodes that need an update.
+func needUpdate(rows []roll.Row) int {
+	n := 0
+	for _, r := range rows {
+		n += r.NeedUpdate
+	}
+	return n
+}
+
+// explained says what to do about a cluster that does not answer. Errors of AWS say that already.
+func explained(host string, err error) error {
+	_, unknown := errors.AsType[*roll.UnknownError](err)
+	if _, fromAWS := errors.AsType[*smithy.OperationError](err); unknown || fromAWS {
+		return err
+	}
+	return capture.ExplainUnreachable(host, err)
+}
+
+// interrupted says of an error by Ctrl-C how to go on.
+func interrupted(ctx context.Context, err error, then string) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return &program.ExitError{Code: program.ExitInterrupted, Err: errors.New("interrupted; nothing is lost: " + then)}
+}

@@ -1,0 +1,59 @@
+package fromaws
+
+import (
+	"slices"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// OfCluster reports whether the tags of an Auto Scaling group say that its instances are a cluster's.
+func OfCluster(tags []astypes.TagDescription, cluster string) bool {
+	return slices.ContainsFunc(tags, func(t astypes.TagDescription) bool {
+		switch key := awssdk.ToString(t.Key); key {
+		case "kubernetes.io/cluster/" + cluster, "k8s.io/cluster-autoscaler/" + cluster:
+			return true
+		case clusterTag, "KubernetesCluster":
+			return awssdk.ToString(t.Value) == cluster
+		}
+		return false
+	})
+}
+
+// Role is what the instances of a group are for, in the order in which kops updates them.
+type Role int
+
+// The roles of kops, which its tags k8s.io/role/NAME tell
+// (kubernetes/kops 268927e264, pkg/instancegroups/rollingupdate.go).
+const (
+	Bastion Role = iota
+	ControlPlane
+	APIServer
+	Worker // also if no tag says a role
+)
+
+// RoleOf returns the role that the tags of a group say.
+func RoleOf(tags []astypes.TagDescription) Role {
+	role := Worker
+	for _, t := range tags {
+		switch awssdk.ToString(t.Key) {
+		case "k8s.io/role/bastion":
+			role = min(role, Bastion)
+		case "k8s.io/role/control-plane", "k8s.io/role/master":
+			role = min(role, ControlPlane)
+		case "k8s.io/role/apiserver":
+			role = min(role, APIServer)
+		}
+	}
+	return role
+}
+
+// InstanceID returns the ID in a provider ID such as aws:///us-west-2a/i-0123; "" if there is none.
+func InstanceID(n *corev1.Node) string {
+	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; strings.HasPrefix(id, "i-") {
+		return id
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package roll
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+)
+
+// at is the account behind an endpoint, which is asked once.
+func at(endpoint string) *account {
+	return newAccount(aws.Config{
+		Region: "us-west-2", BaseEndpoint: &endpoint, RetryMaxAttempts: 1,
+		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+	})
+}
+
+func TestACallThatFailsIsNamedWithItsResourceAndARemedy(t *testing.T) {
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`<ErrorResponse><Error><Code>AccessDenied</Code><Message>jane may not</Message></Error></ErrorResponse>`))
+	}))
+	defer refuses.Close()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+
+	ctx := context.Background()
+	refused := at(refuses.URL).terminate(ctx, &Member{Instance: "i-1"})
+	_, unreachable := at(gone.URL).groups(ctx)
+	for err, words := range map[error][]string{
+		refused: {
+			"autoscaling:TerminateInstanceInAutoScalingGroup of instance i-1 in us-west-2", "jane may not",
+			"allow autoscaling:TerminateInstanceInAutoScalingGroup to whose credentials these are",
+		},
+		unreachable: {"autoscaling:DescribeAutoScalingGroups", "does this machine reach AWS", "--region"},
+	} {
+		for _, w := range words {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v does not say %q", err, w)
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package roll
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
+)
+
+// Pool is a NodePool with its NodeClaims.
+type Pool struct {
+	*karpv1.NodePool
+	Claims []karpv1.NodeClaim // by name
+}
+
+// Pools returns the NodePools that are named, or all, by name. The error is an *UnknownError if one does not exist.
+func Pools(ctx context.Context, c client.Reader, names []string) ([]Pool, error) {
+	var pools karpv1.NodePoolList
+	var claims karpv1.NodeClaimList
+	if err := c.List(ctx, &pools); err != nil {
+		return nil, fmt.Errorf("list NodePools: %w", err)
+	}
+	if err := c.List(ctx, &claims); err != nil {
+		return nil, fmt.Errorf("list NodeClaims: %w", err)
+	}
+	var all []Pool
+	for i := range pools.Items {
+		p := Pool{NodePool: &pools.Items[i]}
+		for _, claim := range claims.Items {
+			if claim.Labels[karpv1.NodePoolLabelKey] == p.Name {
+				p.Claims = append(p.Claims, claim)
+			}
+		}
+		slices.SortFunc(p.Claims, func(a, b karpv1.NodeClaim) int { return strings.Compare(a.Name, b.Name) })
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
+	return chosen("NodePool", all, func(p *Pool) []string { return []string{p.Name} }, names)
+}
+
+// madeOfAnother reports whether a claim was made of another template than its pool has. Hashes of other versions are
+// not comparable: the controller writes them anew.
+func (p *Pool) madeOfAnother(claim *karpv1.NodeClaim) bool {
+	return claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion &&
+		claim.Annotations[karpv1.NodePoolHashAnnotationKey] != p.Hash()
+}
+
+// Outdated says why a claim's node needs an update; "" if it does not.
+func (p *Pool) Outdated(claim *karpv1.NodeClaim) string {
+	if p.madeOfAnother(claim) {
+		return "the NodePool's template has changed"
+	}
+	if drifted := conditions.Of(claim, karpv1.ConditionTypeDrifted); drifted != nil && drifted.Status == "True" {
+		return drifted.Reason
+	}
+	return ""
+}
+
+// Rolling reports whether a forced roll of the pool has not ended yet.
+func (p *Pool) Rolling() bool {
+	return p.Spec.Template.Annotations[v1alpha1.RolledAt] != "" &&
+		slices.ContainsFunc(p.Claims, func(c karpv1.NodeClaim) bool { return p.madeOfAnother(&c) })
+}
+
+// Roll makes all nodes of the pool need an update, which the controller gives them. The change is returned, too.
+func (p *Pool) Roll(now time.Time) *karpv1.NodePool {
+	out := p.DeepCopy()
+	if out.Spec.Template.Annotations == nil {
+		out.Spec.Template.Annotations = map[string]string{}
+	}
+	out.Spec.Template.Annotations[v1alpha1.RolledAt] = now.UTC().Format(time.RFC3339)
+	out.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
+	return out
+}
+
+// Row returns the pool's line of the table.
+func (p *Pool) Row() Row {
+	r := Row{Name: p.Name, Status: Ready, Target: len(p.Claims), Problem: p.problem()}
+	if n := p.Spec.Replicas; n != nil {
+		replicas := int(*n)
+		r.Min, r.Target = &replicas, replicas
+	}
+	if limit, ok := p.Spec.Limits["nodes"]; ok {
+		nodes := int(limit.Value())
+		r.Max = &nodes
+	}
+	for i := range p.Claims {
+		c := &p.Claims[i]
+		if c.Status.NodeName != "" {
+			r.Nodes++
+		}
+		switch why := p.Outdated(c); {
+		case why != "":
+			r.Status = NeedsUpdate
+			r.Outdated = append(r.Outdated, Outdated{c.Status.NodeName, lastPart(c.Status.ProviderID), why})
+		case conditions.IsTrue(c, karpv1.ConditionTypeInitialized) && c.DeletionTimestamp == nil:
+			r.Ready++
+		}
+	}
+	switch r.NeedUpdate = len(r.Outdated); {
+	case r.Problem != "":
+		r.Status = Broken
+	case p.Rolling():
+		r.Status = Updating
+	}
+	return r
+}
+
+// problem says why the pool launches nothing; "" if it does.
+func (p *Pool) problem() string {
+	if ready := conditions.Of(p, "Ready"); ready != nil && ready.Status == "False" {
+		return strings.TrimSpace(ready.Reason + ": " + ready.Message)
+	}
+	return ""
+}
+
+func lastPart(providerID string) string { return providerID[strings.LastIndexByte(providerID, '/')+1:] }
