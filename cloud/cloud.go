@@ -71,6 +71,7 @@ type Provider interface {
 type LaunchRequest struct {
 	Token         string // the NodeClaim's UID
 	Claim         string // the NodeClaim's name
+	Instance      string // of a group, which the claim adopts; "" = another one that no claim has, or a new one
 	Pool          string // "" for a claim of no pool
 	Class         ClassRef
 	Requirements  model.Requirements // what type, zone and capacity type must satisfy

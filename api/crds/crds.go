@@ -23,6 +23,11 @@ var MicroVMHost []byte
 //go:embed nodeless.sh_microvms.yaml
 var MicroVM []byte
 
+// NodeGroup is the definition of nodegroups.nodeless.sh, in YAML.
+//
+//go:embed nodeless.sh_nodegroups.yaml
+var NodeGroup []byte
+
 // NodeClass is the definition of nodeclasses.eks.amazonaws.com, in YAML.
 //
 //go:embed eks.amazonaws.com_nodeclasses.yaml

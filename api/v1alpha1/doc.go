@@ -1,6 +1,7 @@
 // Package v1alpha1 holds the kinds of Nodeless, group nodeless.sh: FargateProfile, which selects pods that get a
 // microVM of their own instead of a place on a shared node; MicroVMHost, a host that runs microVMs; MicroVM, a pod on
-// one; and DecisionLog, in which the controller records its decisions.
+// one; NodeGroup, an Auto Scaling group that Nodeless sizes; and DecisionLog, in which the controller records its
+// decisions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=nodeless.sh
@@ -36,7 +37,7 @@ const DetachedFrom = "nodeless.sh/detached-from"
 // AddToScheme adds the kinds to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &FargateProfile{}, &FargateProfileList{}, &DecisionLog{}, &DecisionLogList{},
-		&MicroVMHost{}, &MicroVMHostList{}, &MicroVM{}, &MicroVMList{})
+		&MicroVMHost{}, &MicroVMHostList{}, &MicroVM{}, &MicroVMList{}, &NodeGroup{}, &NodeGroupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

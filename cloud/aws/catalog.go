@@ -107,7 +107,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	text, err := json.Marshal([]any{
 		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
-		class.AMIFamily(), class.Status.Subnets, class.Status.AMIs, class.Spec.AssociatePublicIPAddress, public,
+		class.AMIFamily(), groupCapacity(class), class.Status.Subnets, class.Status.AMIs, class.Spec.AssociatePublicIPAddress, public,
 	})
 	if err != nil { // these types always have a JSON form
 		return ""
@@ -122,7 +122,7 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
 		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{},
 	}
-	auto := isAuto(class)
+	auto, group := isAuto(class), NodeGroupOf(class)
 	if auto {
 		c.typeKeys = autoKeys()
 	}
@@ -137,7 +137,7 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 	for i := range g.types {
 		t := &g.types[i]
 		name := string(t.InstanceType)
-		offerings := g.offerings(a.o.AWS.Region, t, zones, side)
+		offerings := offeredAs(group, g.offerings(a.o.AWS.Region, t, zones, side))
 		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) {
 			continue
 		}
@@ -160,6 +160,9 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 			Name: name, Requirements: rs, Offerings: offerings,
 			Capacity: capacity, Allocatable: allocatable, AttachLimits: sizes.attachLimits(t),
 		})
+	}
+	if group != nil {
+		shareSmallest(c.types)
 	}
 	return c
 }

@@ -32,6 +32,9 @@ var (
 // chosen now, and its subnet and security groups as EC2 reports them.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
+	if isGroupRef(m.Class) { // its instances are replaced by an instance refresh of the group
+		return "", nil
+	}
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
 		return nodeClassDrift, nil
 	}

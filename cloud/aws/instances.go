@@ -3,8 +3,10 @@ package aws
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -20,10 +22,14 @@ type instances struct {
 	*account
 	get       *batcher[cloud.Instance]
 	terminate *batcher[struct{}]
+
+	mu sync.Mutex
+	// groupsOf are the Auto Scaling groups of the instances that this process has seen; "" = of none.
+	groupsOf map[string]string
 }
 
 func newInstances(a *account) *instances {
-	s := &instances{account: a}
+	s := &instances{account: a, groupsOf: map[string]string{}}
 	s.get = newBatcher(a.ctx, a.o.Clock, s.describeBatch)
 	s.terminate = newBatcher(a.ctx, a.o.Clock, s.terminateBatch)
 	return s
@@ -42,6 +48,12 @@ func (p *Provider) Get(ctx context.Context, id string) (_ cloud.Instance, err er
 // Terminate starts the termination of an instance. Calls at about the same time share one TerminateInstances.
 func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 	defer p.called("Terminate", p.now(), &err)
+	if ofGroup, err := p.groups.terminate(ctx, id); ofGroup || err != nil {
+		if err != nil {
+			return fmt.Errorf("terminate instance %s: %w", id, err)
+		}
+		return nil
+	}
 	if _, err := p.instances.terminate.do(ctx, id); err != nil {
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
@@ -82,11 +94,52 @@ func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput
 			for _, r := range page.Reservations {
 				for _, i := range r.Instances {
 					out = append(out, instanceOf(i))
+					s.noteGroup(awssdk.ToString(i.InstanceId), tagOf(i, groupTag))
 				}
 			}
 		})
 	slices.SortFunc(out, func(a, b cloud.Instance) int { return cmp.Compare(a.ID, b.ID) })
 	return out, err
+}
+
+// describeMembers returns the instances of an Auto Scaling group that are not ending.
+func (s *instances) describeMembers(ctx context.Context, group string) ([]cloud.Instance, error) {
+	return s.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
+		filter("tag:"+groupTag, group), filter("instance-state-name", "pending", "running"),
+	}})
+}
+
+// noteGroup remembers the Auto Scaling group of an instance, "" for none.
+func (s *instances) noteGroup(id, group string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groupsOf[id] = group
+}
+
+// groupOf returns the Auto Scaling group of an instance, "" if it is of none or gone.
+func (s *instances) groupOf(ctx context.Context, id string) (string, error) {
+	s.mu.Lock()
+	group, known := s.groupsOf[id]
+	s.mu.Unlock()
+	if known {
+		return group, nil
+	}
+	_, err := s.get.do(ctx, id) // notes it
+	if err != nil && !errors.Is(err, cloud.ErrNotFound) {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groupsOf[id], nil
+}
+
+func tagOf(i ec2types.Instance, key string) string {
+	for _, t := range i.Tags {
+		if awssdk.ToString(t.Key) == key {
+			return awssdk.ToString(t.Value)
+		}
+	}
+	return ""
 }
 
 // instanceOf translates an instance of EC2.

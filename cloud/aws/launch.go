@@ -52,6 +52,14 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 	if state.result != nil {
 		return *state.result, nil
 	}
+	if isNodeGroup(class) {
+		result, err := p.groups.launchInGroup(ctx, class, catalog, &req)
+		if err != nil {
+			return result, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
+		}
+		state.result = &result
+		return result, nil
+	}
 	l := &launch{
 		p: p, class: class, catalog: catalog, req: &req, state: state, choices: catalog.choices(&req),
 		tried: map[model.OfferingKey]bool{}, exhausted: map[model.OfferingKey]bool{}, full: map[string]bool{},

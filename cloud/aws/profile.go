@@ -154,6 +154,10 @@ func (s *profiles) tags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
 // templates. Call it when no instance of the class is left. It is idempotent.
 func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	name := cloudName(class)
+	if isNodeGroup(class) { // nothing was created for it
+		p.catalogs.forget(name)
+		return nil
+	}
 	err := errors.Join(p.templates.deleteAll(ctx, name), p.profiles.delete(ctx, class))
 	p.catalogs.forget(name)
 	return err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
@@ -86,6 +87,7 @@ type Provider struct {
 	templates *templateCache
 	launches  *launchStates
 	instances *instances
+	groups    *groups
 }
 
 // account holds what all parts of a provider share: the options and the clients of the services.
@@ -95,11 +97,12 @@ type account struct {
 	log      *slog.Logger
 	observer cloud.Observer // nil means that nobody observes
 
-	ec2     *ec2.Client
-	ssm     *ssm.Client
-	iam     *iam.Client
-	sqs     *sqs.Client
-	pricing *pricing.Client
+	ec2         *ec2.Client
+	ssm         *ssm.Client
+	iam         *iam.Client
+	sqs         *sqs.Client
+	pricing     *pricing.Client
+	autoscaling *autoscaling.Client
 }
 
 var (
@@ -140,7 +143,7 @@ func New(ctx context.Context, o Options) (*Provider, error) {
 	a := &account{
 		o: o, ctx: ctx, log: o.Log,
 		ec2: ec2.NewFromConfig(o.AWS), ssm: ssm.NewFromConfig(o.AWS), iam: iam.NewFromConfig(o.AWS),
-		sqs: sqs.NewFromConfig(o.AWS),
+		sqs: sqs.NewFromConfig(o.AWS), autoscaling: autoscaling.NewFromConfig(o.AWS),
 		// The price list is served from few regions; its answers cover all of them.
 		pricing: pricing.NewFromConfig(o.AWS, func(c *pricing.Options) { c.Region = pricingRegion(o.AWS.Region) }),
 	}
@@ -155,6 +158,7 @@ func newProvider(a *account) *Provider {
 		launches: newLaunchStates(a.o.Clock), instances: newInstances(a),
 	}
 	p.catalogs = newCatalogs(a, p.market, p.subnets)
+	p.groups = newGroups(a, p.subnets, p.instances)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
 	return p
 }

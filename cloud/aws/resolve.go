@@ -33,6 +33,9 @@ func unready(condition, reason, format string, args ...any) verdict {
 // must be the caller's own copy. What the user has to fix becomes a condition that is False and names the field and the
 // remedy. An error is returned only for failures that pass; it leaves the condition of its step as it was.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
+	if isNodeGroup(class) {
+		return p.groups.resolve(ctx, class)
+	}
 	steps := []struct {
 		condition, field string
 		do               func(context.Context, *ec2v1.EC2NodeClass) (verdict, error)

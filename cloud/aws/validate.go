@@ -17,6 +17,9 @@ import (
 // validate returns what is wrong with a class, each fault with its field. The API server refuses most of it already,
 // but none of it may reach a launch, whichever way the object came into the cluster.
 func validate(class *ec2v1.EC2NodeClass) []string {
+	if isNodeGroup(class) {
+		return nil // what is wrong with a group, its conditions say
+	}
 	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet),
 		validateDisks(class))
 }

@@ -30,6 +30,7 @@ type pools struct {
 	nodes     *nodes
 	names     *translate.Names
 	catalogs  map[cloud.ClassRef]catalog
+	groups    map[cloud.ClassRef]Group
 	offerings *offerings
 	failures  *failures
 	pauses    *pauses
@@ -109,6 +110,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			p.NotReady = "spec.replicas is set, but the feature gate StaticCapacity is off"
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
+		pl.impose(&p, class)
 		p.Subnets = pl.subnets.idsOf(class)
 		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0

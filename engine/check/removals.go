@@ -45,6 +45,7 @@ func (j *disruption) removals() {
 		p := &j.s.Pools[i]
 		j.budgets(p, j.going[p.Name])
 		j.replicas(p, j.going[p.Name].surplus)
+		j.minimum(p)
 	}
 }
 
@@ -149,5 +150,24 @@ func (j *disruption) replicas(p *model.Pool, surplus int) {
 		if in != out {
 			j.fail("replicas", "command "+c.ID, "%d nodes of static pool %s are replaced by %d", out, p.Name, in)
 		}
+	}
+}
+
+// minimum: a pool loses no node that it must keep, not even in exchange for another.
+func (j *disruption) minimum(p *model.Pool) {
+	left, going := int64(0), false
+	for i := range j.s.Nodes {
+		n := &j.s.Nodes[i]
+		if n.Pool != p.Name || n.Claim == "" || n.Deleting {
+			continue
+		}
+		if j.seen[n.Name] {
+			going = true
+		} else {
+			left++
+		}
+	}
+	if going && left < p.MinNodes {
+		j.fail("minimum", "pool "+p.Name, "%d nodes are left, it keeps %d", left, p.MinNodes)
 	}
 }

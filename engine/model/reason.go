@@ -54,6 +54,7 @@ const (
 	RulePayback         Rule = "Payback"      // the pods are too young: they may end before their moves have paid off
 	RuleNoPrice         Rule = "NoPrice"      // the price of the node is unknown
 	RuleStatic          Rule = "Static"       // a static pool keeps its replicas
+	RuleMinNodes        Rule = "MinNodes"     // the pool has no more nodes than it must keep
 	RuleWindow          Rule = "Window"       // outside the pool's disruption window
 	RuleUnclear         Rule = "Unclear"      // a disruption annotation of the pool is invalid
 	RuleSmallSaving     Rule = "SmallSaving"  // the saving is less than the pool asks for

@@ -129,6 +129,8 @@ func protected(r model.Reason) string {
 		return "it is not initialized yet"
 	case model.RuleStatic:
 		return "pool " + r.Object + " is static and has no more nodes than its " + plural(r.Detail, "replica")
+	case model.RuleMinNodes:
+		return fmt.Sprintf("the node group of pool %s keeps at least %s", r.Object, plural(r.Detail, "node"))
 	case model.RuleNoPool:
 		if r.Object == "" {
 			return "it belongs to no NodePool"
