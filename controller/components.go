@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
+	"github.com/nodeless/nodeless/controller/nodegroup"
 	"github.com/nodeless/nodeless/controller/status"
 	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
@@ -38,8 +39,9 @@ type components struct {
 	events     record.EventBroadcaster
 	buffers    *buffers.Controller // nil if the gate is closed
 	ahead      *ahead.Controller
-	fargate    *fargateComponents   // nil if Options.Fargate is
-	autoMode   *automode.Controller // nil if Options.AutoMode is
+	fargate    *fargateComponents    // nil if Options.Fargate is
+	autoMode   *automode.Controller  // nil if Options.AutoMode is
+	nodeGroups *nodegroup.Controller // nil if the cluster has no NodeGroups
 	records    *store.Recorder
 	progress   func() // of the decision cycle
 }
@@ -101,6 +103,9 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 	if r.fargate != nil {
 		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
 		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
+	}
+	if r.nodeGroups != nil {
+		group.Go(func() error { return r.nodeGroups.Run(ctx) })
 	}
 	if r.autoMode != nil {
 		group.Go(func() error { return r.autoMode.Run(ctx) })

@@ -34,6 +34,9 @@ func neededFor(o Options) []crd {
 	if o.AutoMode != nil {
 		out = append(out, crd{eksv1.GroupVersion.String(), "nodeclasses"}, crd{eksv1.GroupVersion.String(), "cninodes"})
 	}
+	if len(o.NodeGroupTags) > 0 {
+		out = append(out, crd{v1alpha1.GroupVersion.String(), "nodegroups"})
+	}
 	if o.Fargate != nil {
 		for _, plural := range []string{"fargateprofiles", "microvmhosts", "microvms"} {
 			out = append(out, crd{v1alpha1.GroupVersion.String(), plural})
@@ -114,4 +117,13 @@ func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]s
 		}
 	}
 	return served, nil
+}
+
+// serves reports whether the API server serves a resource.
+func serves(d discovery.ServerResourcesInterface, groupVersion, plural string) (bool, error) {
+	missing, err := missingCRDs(d, []crd{{groupVersion, plural}})
+	if err != nil {
+		return false, fmt.Errorf("controller: whether %s of %s exist: %w", plural, groupVersion, err)
+	}
+	return len(missing) == 0, nil
 }

@@ -30,12 +30,14 @@ type Options struct {
 	ClassKinds []status.Kind
 	// AutoMode has the kind NodeClass of EKS Auto Mode accepted and the mode's built-in objects kept; nil = off: on EKS
 	// all that is AWS's own.
-	AutoMode  *automode.Settings
-	Policy    model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
-	Gates     gates.Gates               // which optional parts are on
-	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
-	Clock     clock.Clock               // default the real one
-	Log       *slog.Logger              // default slog.Default
+	AutoMode *automode.Settings
+	// NodeGroupTags are the keys of the tags of Auto Scaling groups for which NodeGroups are created; none = of none.
+	NodeGroupTags []string
+	Policy        model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
+	Gates         gates.Gates               // which optional parts are on
+	Scheduler     translate.SchedulerConfig // of the cluster's kube-scheduler
+	Clock         clock.Clock               // default the real one
+	Log           *slog.Logger              // default slog.Default
 	// OnDecision is called after each decision cycle; may be nil.
 	OnDecision func(cycle.Decision)
 	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.

@@ -4,31 +4,33 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Group is what an Auto Scaling group imposes on the NodePools whose nodes are its instances.
-type Group struct {
-	Min, Max int64 // nodes
-	Taints   []model.Taint
+// imposed is what an Auto Scaling group imposes on the NodePools whose nodes are its instances.
+type imposed struct {
+	min, max int64 // nodes
+	taints   []model.Taint
 }
 
-// SetGroup says what the Auto Scaling group of a node class imposes; nil if the class is none.
-func (pl *pools) SetGroup(class cloud.ClassRef, g *Group) {
+// SetGroup says which NodeGroup a node class is, by whose status its NodePools are limited; nil if it is none.
+func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
+	if group == nil {
+		return
+	}
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	old, known := pl.groups[class]
-	switch {
-	case g == nil && !known:
-		return
-	case g == nil:
-		delete(pl.groups, class)
-	case known && old.Min == g.Min && old.Max == g.Max && slices.Equal(old.Taints, g.Taints):
-		return
-	default:
-		pl.groups[class] = *g
+	now := imposed{
+		min: int64(group.Status.MinSize), max: int64(group.Status.MaxSize), taints: translate.Taints(group.Status.Taints),
 	}
+	old, known := pl.groups[class]
+	if known && old.min == now.min && old.max == now.max && slices.Equal(old.taints, now.taints) {
+		return
+	}
+	pl.groups[class] = now
 	pl.poke()
 }
 
@@ -39,11 +41,11 @@ func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 	if !known {
 		return
 	}
-	if !p.Limits.NodesSet || p.Limits.Nodes > g.Max {
-		p.Limits.NodesSet, p.Limits.Nodes = true, g.Max
+	if !p.Limits.NodesSet || p.Limits.Nodes > g.max {
+		p.Limits.NodesSet, p.Limits.Nodes = true, g.max
 	}
-	p.MinNodes = g.Min
-	for _, t := range g.Taints {
+	p.MinNodes = g.min
+	for _, t := range g.taints {
 		if p.NotReady == "" && !slices.Contains(p.Taints, t) {
 			p.NotReady = fmt.Sprintf("nodes of NodeGroup %s have the taint %s, the NodePool's have not: add it to "+
 				"spec.template.spec.taints", class.Name, t)

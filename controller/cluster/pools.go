@@ -30,7 +30,7 @@ type pools struct {
 	nodes     *nodes
 	names     *translate.Names
 	catalogs  map[cloud.ClassRef]catalog
-	groups    map[cloud.ClassRef]Group
+	groups    map[cloud.ClassRef]imposed
 	offerings *offerings
 	failures  *failures
 	pauses    *pauses

@@ -1,6 +1,6 @@
 // Package crds installs the custom resource definitions that Nodeless works with: Karpenter's NodePool, NodeClaim,
 // NodeOverlay and CapacityBuffer, and its AWS provider's EC2NodeClass, unchanged from their Go modules; and its own
-// FargateProfile, MicroVMHost, MicroVM and DecisionLog.
+// FargateProfile, MicroVMHost, MicroVM, NodeGroup and DecisionLog.
 package crds
 
 import (
@@ -34,7 +34,8 @@ func All() []*apiextensionsv1.CustomResourceDefinition {
 		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.FargateProfile),
 		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.DecisionLog),
 		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.MicroVMHost),
-		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.MicroVM))
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.MicroVM),
+		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.NodeGroup))
 }
 
 // Install creates or updates all of Nodeless's definitions and waits until the API server serves them, or ctx ends.

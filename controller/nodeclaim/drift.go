@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -73,7 +74,7 @@ func (d *driftDetector) run(ctx context.Context) { d.questions.Run(ctx, driftWor
 // step maintains the condition Drifted, which is there only while there is drift. A claim whose pool is gone, or of
 // which the cloud does not say, keeps what it has.
 func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, error) {
-	if r.pool == nil {
+	if r.pool == nil || ofGroup(r.claim) {
 		return true, nil
 	}
 	r.requeueAfter(driftInterval)
@@ -91,6 +92,13 @@ func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, erro
 	}
 	found.SetTrueWithReason(karpv1.ConditionTypeDrifted, reason, message)
 	return true, nil
+}
+
+// ofGroup reports whether a claim's instance is an Auto Scaling group's. It never drifts: another one of the group would
+// be no different, and an instance refresh is the group's own.
+func ofGroup(claim *karpv1.NodeClaim) bool {
+	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
+	return ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind
 }
 
 // drifted returns why an instance is no longer what its pool and class ask for; the cheapest question comes first.

@@ -70,7 +70,7 @@ func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, erro
 	if node.DeletionTimestamp != nil {
 		return false, g.deleteClaim(ctx, r.claim, "node_deleted")
 	}
-	late := !isRegistered(node) && !slices.ContainsFunc(node.Spec.Taints, isUnregistered)
+	late := !isRegistered(node) && !ofGroup(r.claim) && !slices.ContainsFunc(node.Spec.Taints, isUnregistered)
 	if err := g.adopt(ctx, r.claim, node, g.reserve(ctx, r.claim, node)); err != nil {
 		return false, err
 	}

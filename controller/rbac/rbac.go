@@ -46,6 +46,10 @@ func Rules() []rbacv1.PolicyRule {
 		rule("karpenter.sh", []string{"nodepools", "nodepools/status", "nodeclaims/status", "nodeoverlays/status"}, write),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
+		// Auto Scaling groups: a NodePool for each, NodeClaims of their instances. Those that are discovered come and go.
+		rule("nodeless.sh", []string{"nodegroups"}, append([]string{"create", "delete", "patch"}, read...)),
+		rule("nodeless.sh", []string{"nodegroups/status"}, write),
+		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "delete"}),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
 		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
@@ -142,7 +146,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
 		rule("eks.amazonaws.com", []string{"nodeclasses"}, read),
-		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "decisionlogs"}, read),
+		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "nodegroups", "decisionlogs"}, read),
 	}
 }
 

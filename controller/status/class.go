@@ -89,7 +89,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 		return 0, client.IgnoreNotFound(err) // its end is an event
 	}
 	class, resolveErr := k.resolve(ctx, ref, h, object)
-	k.o.Cluster.SetGroup(ref, ImposedBy(class))
+	k.o.Cluster.SetGroup(ref, aws.NodeGroupOf(class))
 	if why := notReady(class); why != "" {
 		k.offerNothing(ref, why)
 		return k.oldIn(ref), resolveErr

@@ -9,8 +9,6 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud/aws"
-	"github.com/nodeless/nodeless/controller/cluster"
-	"github.com/nodeless/nodeless/controller/translate"
 )
 
 // nodeGroupKind is NodeGroup, which stands for an EC2NodeClass with what AWS says about an Auto Scaling group.
@@ -42,14 +40,3 @@ func (nodeGroupKind) hashed() bool { return false }
 func (nodeGroupKind) remembered(string) *ec2v1.EC2NodeClass { return nil }
 
 func (nodeGroupKind) forget(types.UID) {}
-
-// ImposedBy returns what the group that a class stands for imposes on its NodePools; nil if it stands for none.
-func ImposedBy(class *ec2v1.EC2NodeClass) *cluster.Group {
-	n := aws.NodeGroupOf(class)
-	if n == nil {
-		return nil
-	}
-	return &cluster.Group{
-		Min: int64(n.Status.MinSize), Max: int64(n.Status.MaxSize), Taints: translate.Taints(n.Status.Taints),
-	}
-}

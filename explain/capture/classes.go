@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
@@ -29,7 +30,8 @@ const (
 // understood reports whether the classes of a kind are understood.
 func understood(ref cloud.ClassRef) bool {
 	return ref.Group == classGroup && ref.Kind == classKind ||
-		ref.Group == eksv1.GroupVersion.Group && ref.Kind == eksv1.Kind
+		ref.Group == eksv1.GroupVersion.Group && ref.Kind == eksv1.Kind ||
+		ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind
 }
 
 // ClassOf returns the EC2NodeClass that an object is or stands for, and the name by which it is kept (aws.ClassName);
@@ -40,6 +42,8 @@ func ClassOf(o client.Object) (name string, class *ec2v1.EC2NodeClass) {
 		class = o
 	case *eksv1.NodeClass:
 		class = aws.FromNodeClass(o)
+	case *v1alpha1.NodeGroup:
+		class = aws.FromNodeGroup(o)
 	default:
 		return "", nil
 	}
@@ -103,6 +107,9 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 			notReady = err.Error()
 		}
 		w.SetCatalog(ref, types, notReady)
+		if class := c.Class(ref); class != nil {
+			w.SetGroup(ref, aws.NodeGroupOf(class))
+		}
 		c.mu.Lock()
 		if w == c.State {
 			delete(c.assumed, aws.ClassName(ref))
@@ -120,7 +127,7 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 ) {
 	if !understood(ref) {
 		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q "+
-			"and %s of group %q", ref.Kind, ref.Group, classKind, classGroup, eksv1.Kind, eksv1.GroupVersion.Group)
+			"and %s of group %q, and NodeGroup", ref.Kind, ref.Group, classKind, classGroup, eksv1.Kind, eksv1.GroupVersion.Group)
 	}
 	class := c.Class(ref)
 	if class == nil {

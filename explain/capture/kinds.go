@@ -22,11 +22,15 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
 // NodeClass of EKS Auto Mode is our own; the others register themselves.
-func init() { utilruntime.Must(eksv1.AddToScheme(scheme.Scheme)) }
+func init() {
+	utilruntime.Must(eksv1.AddToScheme(scheme.Scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme.Scheme))
+}
 
 // page is how many objects are asked for at once; several kinds are read at the same time.
 const (
@@ -57,6 +61,7 @@ var kinds = []kind{
 	{"karpenter.sh", "nodeclaims", wanted, &karpv1.NodeClaim{}},
 	{"karpenter.k8s.aws", "ec2nodeclasses", wanted, &ec2v1.EC2NodeClass{}},
 	{"eks.amazonaws.com", "nodeclasses", optional, &eksv1.NodeClass{}},
+	{"nodeless.sh", "nodegroups", optional, &v1alpha1.NodeGroup{}},
 	{"karpenter.sh", "nodeoverlays", optional, &karpv1alpha1.NodeOverlay{}},
 	{"apps", "daemonsets", wanted, &appsv1.DaemonSet{}},
 	{"", "limitranges", wanted, &corev1.LimitRange{}},
@@ -184,7 +189,7 @@ func (c *Cluster) update(o client.Object) {
 		c.mu.Unlock()
 	}
 	switch o := o.(type) {
-	case *ec2v1.EC2NodeClass, *eksv1.NodeClass:
+	case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *v1alpha1.NodeGroup:
 		name, class := ClassOf(o)
 		c.mu.Lock()
 		defer c.mu.Unlock()

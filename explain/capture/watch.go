@@ -16,6 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
@@ -110,7 +111,7 @@ func (c *Cluster) onUpdate(ctx context.Context, o any) {
 	}
 	c.update(object)
 	switch o.(type) {
-	case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *karpv1.NodePool:
+	case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *v1alpha1.NodeGroup, *karpv1.NodePool:
 		if c.synced.Load() { // before that it is not known where the cluster is
 			c.offerAll(ctx)
 		}

@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -40,7 +41,7 @@ func objectsBefore(objects []client.Object) before {
 		switch o := o.(type) {
 		case *karpv1.NodePool:
 			f.pools[o.Name] = o
-		case *ec2v1.EC2NodeClass, *eksv1.NodeClass:
+		case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *v1alpha1.NodeGroup:
 			name, class := capture.ClassOf(o)
 			f.classes[name] = class
 		case *appsv1.DaemonSet:

@@ -1,0 +1,92 @@
+package nodegroup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/controller/cluster"
+)
+
+// unneeded is how long a node of a NodePool that is created here must be unneeded before it is removed: as with Cluster
+// Autoscaler (--scale-down-unneeded-time).
+const unneeded = "10m"
+
+// pool returns the NodePool of a group. If no NodePool refers to the group, one is created. Of one that was created here,
+// labels and taints follow the group's tags; all else is whoever's who changes it. nil means that the name is taken.
+func (c *Controller) pool(ctx context.Context, group *v1alpha1.NodeGroup) (*karpv1.NodePool, error) {
+	var taken *karpv1.NodePool
+	for _, p := range c.o.Cluster.NodePools() {
+		if cluster.ClassRef(p.Spec.Template.Spec.NodeClassRef) == classOf(group.Name) {
+			return c.follow(ctx, group, p)
+		}
+		if p.Name == group.Name {
+			taken = p
+		}
+	}
+	if taken != nil {
+		c.o.Recorder.Eventf(group, corev1.EventTypeWarning, "NoNodePool", "NodePool %s has another node class: create a "+
+			"NodePool of another name whose nodeClassRef is this NodeGroup", group.Name)
+		return nil, nil
+	}
+	p := newPool(group)
+	if err := c.o.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create the NodePool of NodeGroup %s: %w", group.Name, err)
+	}
+	return nil, nil // it is adopted for when the cluster state knows it
+}
+
+// newPool returns the NodePool of a group.
+func newPool(group *v1alpha1.NodeGroup) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{
+		Name: group.Name, Labels: map[string]string{v1alpha1.LabelNodeGroup: group.Name},
+	}}
+	p.Spec.Disruption = karpv1.Disruption{
+		ConsolidationPolicy: karpv1.ConsolidationPolicyWhenEmptyOrUnderutilized,
+		ConsolidateAfter:    karpv1.MustParseNillableDuration(unneeded),
+		Budgets:             []karpv1.Budget{{Nodes: "10%"}},
+	}
+	p.Spec.Template.Labels = labelsOf(group)
+	p.Spec.Template.Spec = karpv1.NodeClaimTemplateSpec{
+		NodeClassRef: &karpv1.NodeClassReference{
+			Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.NodeGroupKind, Name: group.Name,
+		},
+		Taints:       group.Status.Taints,
+		Requirements: []karpv1.NodeSelectorRequirementWithMinValues{},
+		ExpireAfter:  karpv1.MustParseNillableDuration(karpv1.Never),
+	}
+	return p
+}
+
+// labelsOf returns the labels of a group's tags that a NodePool may have: the others are the kubelet's or the cloud's.
+func labelsOf(group *v1alpha1.NodeGroup) map[string]string {
+	out := maps.Clone(group.Status.Labels)
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return karpv1.IsRestrictedLabel(key) != nil || karpv1.WellKnownLabels.Has(key)
+	})
+	return out
+}
+
+// follow gives a NodePool that was created here the labels and taints of its group's tags.
+func (c *Controller) follow(ctx context.Context, group *v1alpha1.NodeGroup, p *karpv1.NodePool) (*karpv1.NodePool, error) {
+	want := newPool(group).Spec.Template
+	if p.Labels[v1alpha1.LabelNodeGroup] != group.Name || p.DeletionTimestamp != nil ||
+		equality.Semantic.DeepEqual(p.Spec.Template.Labels, want.Labels) &&
+			equality.Semantic.DeepEqual(p.Spec.Template.Spec.Taints, want.Spec.Taints) {
+		return p, nil
+	}
+	changed := p.DeepCopy()
+	changed.Spec.Template.Labels, changed.Spec.Template.Spec.Taints = want.Labels, want.Spec.Taints
+	if err := c.o.Client.Patch(ctx, changed, client.MergeFrom(p)); err != nil {
+		return nil, fmt.Errorf("give NodePool %s the labels and taints of its group: %w", p.Name, err)
+	}
+	return changed, nil
+}
