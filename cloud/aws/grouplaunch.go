@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -142,6 +143,19 @@ func (l *groupLaunch) take(ctx context.Context, g *group, i cloud.Instance) (clo
 	delete(g.ordered, l.req.Token)
 	l.instances.noteGroup(i.ID, l.name)
 	return l.catalog.describe(i), nil
+}
+
+// ReleaseInstance takes the tags off an instance of an Auto Scaling group by which its NodeClaim is known.
+func (p *Provider) ReleaseInstance(ctx context.Context, id string) error {
+	var tags []ec2types.Tag
+	for _, key := range []string{ec2v1.NodeClaimTagKey, tagToken, ec2v1.NodePoolTagKey, ec2v1.NodeClassTagKey} {
+		tags = append(tags, ec2types.Tag{Key: awssdk.String(key)})
+	}
+	_, err := p.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: tags})
+	if isUnknownInstance(code(err)) {
+		return nil
+	}
+	return wrap("take the tags off instance "+id, "ec2:DeleteTags", err)
 }
 
 // order raises the size of the group unless enough instances are on their way.

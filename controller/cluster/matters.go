@@ -24,7 +24,7 @@ func nodeMatters(a, b *corev1.Node) bool {
 			return x.Key == y.Key && x.Value == y.Value && x.Effect == y.Effect
 		}) ||
 		!maps.Equal(a.Labels, b.Labels) ||
-		a.Annotations[karpv1.DoNotDisruptAnnotationKey] != b.Annotations[karpv1.DoNotDisruptAnnotationKey] ||
+		translate.NodeHeldBy(a) != translate.NodeHeldBy(b) ||
 		!sameResources(a.Status.Allocatable, b.Status.Allocatable) || !sameResources(a.Status.Capacity, b.Status.Capacity)
 }
 

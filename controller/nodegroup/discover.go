@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
@@ -58,7 +57,7 @@ func (c *Controller) discover(ctx context.Context, _ string) (time.Duration, err
 		name := g.Spec.AutoScalingGroupName
 		known[name] = true
 		if g.Labels[v1alpha1.LabelDiscovered] == "true" && !found[name] && g.DeletionTimestamp == nil {
-			failed = append(failed, c.remove(ctx, g))
+			failed = append(failed, client.IgnoreNotFound(c.o.Client.Delete(ctx, g)))
 		}
 	}
 	for _, name := range names {
@@ -78,23 +77,6 @@ func (c *Controller) create(ctx context.Context, name string) error {
 	}
 	if err := c.o.Client.Create(ctx, g); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create a NodeGroup for Auto Scaling group %s: %w", name, err)
-	}
-	return nil
-}
-
-// remove removes a NodeGroup that was discovered, and the NodePool that was created for it.
-func (c *Controller) remove(ctx context.Context, g *v1alpha1.NodeGroup) error {
-	for _, p := range c.o.Cluster.NodePools() {
-		if p.Labels[v1alpha1.LabelNodeGroup] != g.Name {
-			continue
-		}
-		err := c.o.Client.Delete(ctx, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: p.Name}})
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete NodePool %s, whose group is no longer discovered: %w", p.Name, err)
-		}
-	}
-	if err := c.o.Client.Delete(ctx, g); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete NodeGroup %s, which is no longer discovered: %w", g.Name, err)
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ import (
 const (
 	discoverEvery = time.Minute
 	adoptEvery    = 15 * time.Second
+	releaseAgain  = time.Second // what was read from the cache may have changed
+	poolShown     = time.Second // until the cache has a NodePool that was created
 )
 
 // maxName is the maximum length of the name of a NodeClaim, which is a label of its Node too.
@@ -46,6 +48,8 @@ type Cloud interface {
 	DiscoverGroups(ctx context.Context, tags []string) ([]string, error)
 	// UnclaimedInstances returns the instances of the group of a NodeGroup that no NodeClaim has, by ID.
 	UnclaimedInstances(ctx context.Context, class cloud.ClassRef) ([]cloud.Instance, error)
+	// ReleaseInstance takes the marks off an instance by which its NodeClaim is known.
+	ReleaseInstance(ctx context.Context, id string) error
 }
 
 // Options are what a Controller needs. All fields but Tags are required.
@@ -102,12 +106,15 @@ func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 	if err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, group); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	if group.DeletionTimestamp != nil || !isReady(group) {
+	switch {
+	case group.DeletionTimestamp != nil:
+		return releaseAgain, c.release(ctx, group)
+	case !isReady(group):
 		return 0, nil // its next state is an event
 	}
 	pool, err := c.pool(ctx, group)
 	if pool == nil || err != nil {
-		return adoptEvery, err
+		return poolShown, err
 	}
 	return adoptEvery, c.adopt(ctx, group, pool)
 }

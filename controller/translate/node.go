@@ -24,7 +24,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	out := model.Node{
 		Name: node.Name, Pool: node.Labels[karpv1.NodePoolLabelKey], Created: node.CreationTimestamp.Time,
 		Cordoned: node.Spec.Unschedulable && !Reserved(node), Deleting: node.DeletionTimestamp != nil,
-		DoNotDisrupt: node.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
+		DoNotDisrupt: NodeHeldBy(node) != "",
 	}
 	labels := node.Labels
 	var startup []corev1.Taint

@@ -151,9 +151,12 @@ func lastEvent(pod *corev1.Pod, terminal bool) time.Time {
 }
 
 // heldUntil reads karpenter.sh/do-not-disrupt: "true", or a duration since the pod's start; any other value is ignored
-// (karpenter.sh/docs/concepts/disruption).
+// (karpenter.sh/docs/concepts/disruption). A pod without it is held by Cluster Autoscaler's annotation.
 func heldUntil(pod *corev1.Pod) time.Time {
 	value, ok := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
+	if !ok && HeldBy(pod) != "" {
+		return Forever
+	}
 	if !ok {
 		return time.Time{}
 	}

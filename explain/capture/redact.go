@@ -17,7 +17,7 @@ import (
 // may contain anything.
 var allowedAnnotations = []string{
 	"karpenter.sh/", "karpenter.k8s.aws/", "eks.amazonaws.com/nodeclass-hash", "nodeless.sh/",
-	"controller.kubernetes.io/pod-deletion-cost",
+	"controller.kubernetes.io/pod-deletion-cost", translate.AnnotationSafeToEvict, translate.AnnotationScaleDownDisabled,
 	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class",
 	"deployment.kubernetes.io/revision",
 }

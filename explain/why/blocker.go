@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -21,9 +23,11 @@ func (q *nodeQuestion) blocker(r *model.Reason) Blocker {
 	q.clearsAt(&b, r.Until)
 	switch r.Rule {
 	case model.RuleDoNotDisrupt:
-		b.Clears = fmt.Sprintf("when annotation %s is removed or the pod ends", karpv1.DoNotDisruptAnnotationKey)
+		by := q.heldBy(r.Object)
+		b.Text = strings.ReplaceAll(b.Text, karpv1.DoNotDisruptAnnotationKey, by)
+		b.Clears = fmt.Sprintf("when annotation %s is removed or the pod ends", by)
 		if q.n.DoNotDisrupt {
-			b.Clears = fmt.Sprintf("when annotation %s is removed from the node", karpv1.DoNotDisruptAnnotationKey)
+			b.Clears = fmt.Sprintf("when annotation %s is removed from the node", by)
 		} else if until := q.heldUntil(r.Object); until.Before(translate.Forever) {
 			q.clearsAt(&b, until)
 		}
@@ -126,10 +130,29 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 
 // heldUntil is until when a pod, named as in reasons, must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
-	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
-		if "pod "+pod.Namespace+"/"+pod.Name == named {
-			return translate.ReadPod(pod).HeldUntil
-		}
+	if pod := q.podNamed(named); pod != nil {
+		return translate.ReadPod(pod).HeldUntil
 	}
 	return translate.Forever
+}
+
+// heldBy returns the annotation by which a pod, named as in reasons, or the node itself must not be disrupted.
+func (q *nodeQuestion) heldBy(named string) string {
+	by := ""
+	if pod := q.podNamed(named); pod != nil {
+		by = translate.HeldBy(pod)
+	} else if node := q.c.State.Node(q.n.Name); node != nil {
+		by = translate.NodeHeldBy(node)
+	}
+	return cmp.Or(by, karpv1.DoNotDisruptAnnotationKey) // of the NodeClaim
+}
+
+// podNamed returns a pod of the node by its name in reasons, or nil.
+func (q *nodeQuestion) podNamed(named string) *corev1.Pod {
+	for _, pod := range q.c.State.PodsOnNode(q.n.Name) {
+		if "pod "+pod.Namespace+"/"+pod.Name == named {
+			return pod
+		}
+	}
+	return nil
 }

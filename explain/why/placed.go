@@ -179,7 +179,7 @@ func (q *podQuestion) evictable(n *model.Node) {
 		q.say("evictable", "no: its node runs no other pod and is removed when the pod ends or is deleted")
 		return
 	case info.HeldUntil.Equal(translate.Forever):
-		q.sayf("evictable", "no: annotation %s forbids it", karpv1.DoNotDisruptAnnotationKey)
+		q.sayf("evictable", "no: annotation %s forbids it", translate.HeldBy(q.pod))
 		return
 	case info.HeldUntil.After(q.s.Now):
 		q.sayf("evictable", "not before %s: annotation %s forbids it", stamp(info.HeldUntil),

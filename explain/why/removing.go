@@ -86,7 +86,7 @@ func (q *nodeQuestion) podsLeft() {
 		}
 		pods = append(pods, pod.Namespace+"/"+pod.Name)
 		if info.HeldUntil.After(q.s.Now) {
-			kept = append(kept, fmt.Sprintf("%s/%s by %s", pod.Namespace, pod.Name, karpv1.DoNotDisruptAnnotationKey))
+			kept = append(kept, fmt.Sprintf("%s/%s by %s", pod.Namespace, pod.Name, translate.HeldBy(pod)))
 		}
 	}
 	for i := range n.Pods {

@@ -3,6 +3,7 @@ package stories
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -189,4 +190,125 @@ func (c *cluster) poolsOfClaims() string {
 	}
 	slices.Sort(out)
 	return strings.Join(out, " ")
+}
+
+// Groups with Cluster Autoscaler's tags are found, the nodes that they have are adopted as they are, the minimum is kept,
+// and Cluster Autoscaler's annotations hold.
+func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
+	t.Parallel()
+	c := up(t, "--boot-time", "1s", "--microvms=false", "--controller=false", "--page", "")
+	tags := "k8s.io/cluster-autoscaler/enabled=true,k8s.io/cluster-autoscaler/nodeless=owned," +
+		"k8s.io/cluster-autoscaler/node-template/label/team=Web," +
+		"k8s.io/cluster-autoscaler/node-template/taint/team=web:NoSchedule"
+	c.createScaledGroup(scaledGroup{
+		name: "Web_Nodes", instanceType: "m5.large", min: 1, max: 4, desired: 3, tagged: tags,
+		labels: "team=Web", taints: "{key: team, value: web, effect: NoSchedule}",
+	})
+	c.createScaledGroup(scaledGroup{name: "untagged", instanceType: "m5.large", max: 4, desired: 1})
+	c.wantNodes(4)
+	before := c.nodeUIDs()
+	c.replica("one", "--node-group-auto-discovery",
+		"asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/nodeless", "--priority-cutoff", "-10")
+
+	c.eventually(time.Minute, func() error {
+		out := c.kubectl("get", "nodeclaims", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Initialized")].status} {end}`)
+		if out != "True True True " {
+			return fmt.Errorf("NodeClaims initialized: %q", out)
+		}
+		return nil
+	})
+	if after := c.nodeUIDs(); after != before {
+		t.Errorf("nodes before\n%s\nand after they were adopted\n%s", before, after)
+	}
+	group := c.kubectl("get", "nodegroups", "-o", "jsonpath={.items[*].metadata.name}")
+	if !strings.HasPrefix(group, "web-nodes-") || strings.Contains(group, " ") {
+		t.Fatalf("node groups %q", group)
+	}
+
+	// A pod that was never to be evicted stays where it is, and its node too; the minimum keeps none else.
+	c.apply(strings.NewReplacer(
+		"labels: {app: held}}", `labels: {app: held}, annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}}`,
+		"terminationGracePeriodSeconds: 1",
+		"nodeSelector: {team: Web}\n      tolerations: [{key: team, operator: Exists}]").Replace(podsOf("held", 1, "100m")))
+	c.wantPods(time.Minute, "default", "held", 1)
+	c.kubectl("patch", "nodepool", group, "--type=merge", "-p",
+		`{"spec":{"disruption":{"consolidateAfter":"0s","budgets":[{"nodes":"100%"}]}}}`)
+	c.wantDesired(time.Minute, "Web_Nodes=1 untagged=1")
+	held := c.kubectl("get", "pods", "-l", "app=held", "-o", "jsonpath={.items[*].spec.nodeName}")
+	if out, _ := c.run("why", "node", held); !strings.Contains(out, "safe-to-evict") {
+		t.Errorf("why of the node of a pod that is not safe to evict:\n%s", out)
+	}
+	c.kubectl("delete", "deployment", "held")
+	c.eventually(time.Minute, func() error {
+		if out, _ := c.run("why", "node", held); !strings.Contains(out, "keeps at least 1 node") {
+			return fmt.Errorf("why of the last node:\n%s", out)
+		}
+		return nil
+	})
+
+	// An expendable pod uses what is there and brings no node; another one does, up to the maximum.
+	c.apply(`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: expendable}, value: -20}`)
+	tolerant := func(name string, replicas int, more string) string {
+		return strings.NewReplacer("terminationGracePeriodSeconds: 1",
+			"nodeSelector: {team: Web}\n      tolerations: [{key: team, operator: Exists}]\n      "+more).
+			Replace(podsOf(name, replicas, "1500m"))
+	}
+	c.apply(tolerant("cheap", 2, "priorityClassName: expendable"))
+	c.eventually(time.Minute, func() error {
+		if got := c.phases("default", "cheap"); got["Running"] != 1 || got["Pending"] != 1 {
+			return fmt.Errorf("expendable pods %v", got)
+		}
+		return nil
+	})
+	c.wantDesired(10*time.Second, "Web_Nodes=1 untagged=1")
+	c.apply(tolerant("web", 5, "terminationGracePeriodSeconds: 1"))
+	c.eventually(time.Minute, func() error {
+		if got := c.phases("default", "web"); got["Running"] != 4 || got["Pending"] != 1 {
+			return fmt.Errorf("pods of a group of four nodes: %v", got)
+		}
+		return nil
+	})
+	c.wantDesired(time.Minute, "Web_Nodes=4 untagged=1")
+	c.kubectl("delete", "deployment", "web", "cheap")
+	c.wantDesired(time.Minute, "Web_Nodes=1 untagged=1")
+	c.wantNodes(2)
+
+	// A group that is let go keeps its nodes.
+	before = c.nodeUIDs()
+	c.kubectl("delete", "nodegroup", group, "--wait=false")
+	_, err := c.scaling().DeleteTags(context.Background(), &autoscaling.DeleteTagsInput{Tags: []scalingtypes.Tag{{
+		Key: aws.String("k8s.io/cluster-autoscaler/enabled"), ResourceId: aws.String("Web_Nodes"),
+		ResourceType: aws.String("auto-scaling-group"),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.eventually(time.Minute, func() error {
+		if out := c.kubectl("get", "nodegroups,nodeclaims", "-o", "name"); out != "" {
+			return errors.New("still there: " + out)
+		}
+		return nil
+	})
+	c.wantDesired(time.Minute, "Web_Nodes=1 untagged=1")
+	if after := c.nodeUIDs(); after != before {
+		t.Errorf("nodes before\n%s\nand after their group was let go\n%s", before, after)
+	}
+}
+
+// wantNodes waits until there are so many nodes, all of them ready.
+func (c *cluster) wantNodes(n int) {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		out := c.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
+		if want := strings.Repeat("True ", n); out != want {
+			return fmt.Errorf("nodes ready: %q, want %d", out, n)
+		}
+		return nil
+	})
+}
+
+// nodeUIDs names all nodes with their UIDs.
+func (c *cluster) nodeUIDs() string {
+	c.t.Helper()
+	return c.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}`)
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 )
 
 // operation answers one API call with the output that is to be encoded.
@@ -200,7 +202,7 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 	t := v.Type()
 	for _, name := range slices.Sorted(maps.Keys(p.below)) {
 		field, ok := t.FieldByName(name)
-		if other := inputNames[t.Name()+"."+name]; other != "" {
+		if other := inputNames[inputName(t)+"."+name]; other != "" {
 			field, ok = t.FieldByName(other)
 		} else if !ok {
 			field, ok = t.FieldByName(name + "s")
@@ -212,12 +214,20 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 			return err
 		}
 	}
-	for _, name := range required[t.Name()] {
+	for _, name := range required[inputName(t)] {
 		if p.below[name] == nil {
 			return missing(t, strings.TrimPrefix(p.path+"."+name, "."))
 		}
 	}
 	return nil
+}
+
+// inputName returns the name of a type of the SDK. One input of EC2 Auto Scaling has the name of one of EC2.
+func inputName(t reflect.Type) string {
+	if t == reflect.TypeFor[autoscaling.DeleteTagsInput]() {
+		return serviceScaling + "." + t.Name()
+	}
+	return t.Name()
 }
 
 // missing is the error of a service, which the input's type tells, about a parameter that is required.

@@ -22,6 +22,7 @@ import (
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/admission"
 	"github.com/nodeless/nodeless/controller/automode"
+	"github.com/nodeless/nodeless/controller/nodegroup"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -176,10 +177,19 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		return controller.Options{}, err
 	}
 	auto, err := s.autoModeSettings()
+	if err != nil {
+		return controller.Options{}, err
+	}
+	var groups []string
+	if s.discovery != "" {
+		if groups, err = nodegroup.ParseDiscovery(s.discovery); err != nil {
+			return controller.Options{}, fmt.Errorf("--node-group-auto-discovery: %w", err)
+		}
+	}
 	host, _ := os.Hostname()
 	return controller.Options{
-		AutoMode: auto,
-		Policy:   policy, Scheduler: scheduler, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
+		AutoMode: auto, NodeGroupTags: groups,
+		Policy: policy, Scheduler: scheduler, Gates: on, Clock: clock.Real{}, DataDir: s.stateDir, Version: program.Version,
 		MetricsAddress: listen(f, "metrics-port", s.metricsPort, s.metricsAddress),
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
@@ -187,7 +197,7 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
 		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
 		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
-	}, err
+	}, nil
 }
 
 // autoModeSettings are those of EKS Auto Mode; nil if it is off.

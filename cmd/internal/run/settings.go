@@ -33,6 +33,7 @@ type settings struct {
 	isolatedVPC, eksControlPlane            bool
 	reservedENIs                            int
 	autoMode, autoModeRole                  string
+	discovery                               string
 	vmMemoryOverhead                        float64
 	amiRefresh, subnetRefresh               time.Duration
 
@@ -137,6 +138,10 @@ func (s *settings) addCluster(f *pflag.FlagSet) {
 	f.StringVar(&s.autoModeRole, "auto-mode-role", "",
 		"IAM role of the nodes of the NodeClass default, with --auto-mode; its subnets and security groups are those "+
 			"with the tag karpenter.sh/discovery: CLUSTER_NAME")
+	f.StringVar(&s.discovery, "node-group-auto-discovery", "",
+		"size the Auto Scaling groups with these tags, as Cluster Autoscaler does: asg:tag=KEY,KEY, such as "+
+			"asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod. Each gets a NodeGroup and a NodePool "+
+			"(default: only groups that a NodeGroup names)")
 	f.DurationVar(&s.amiRefresh, "ami-refresh-interval", time.Minute,
 		"how often images are looked up again, at least 1m; images and subnets are looked up together, at the"+
 			" shorter interval")
