@@ -199,6 +199,7 @@ func TestEachValueOfTheChart(t *testing.T) {
 		"page: {enabled: true, tlsSecretName: cert}":                           {"0.0.0.0:8082", "/etc/nodeless/page/tls.crt", "tokenreviews"},
 		"fargate: {enabled: true}":                                             {"https://nodeless.kube-system.svc", "kubernetes.io/kubelet-serving"},
 		"rbac: {surge: true}":                                                  {"deployments"},
+		"rbac: {nodeGroups: true}":                                             {"nodegroups"},
 		"serviceMonitor: {enabled: true, additionalLabels: {release: p}, sampleLimit: 9, endpointConfig: {interval: 5s}}": {
 			"kind: ServiceMonitor", "release: p", "sampleLimit: 9", "interval: 5s",
 		},

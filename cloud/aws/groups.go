@@ -242,6 +242,9 @@ func (s *groups) free(ctx context.Context, g *group, of *astypes.AutoScalingGrou
 		return nil, err
 	}
 	return slices.DeleteFunc(found, func(i cloud.Instance) bool {
+		if i.Claim != "" {
+			delete(g.taken, i.ID) // EC2 shows it
+		}
 		return !slices.Contains(ids, i.ID) || i.Claim != "" || g.taken[i.ID] != "" ||
 			i.State != cloud.Pending && i.State != cloud.Running
 	}), nil

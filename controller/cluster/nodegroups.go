@@ -12,8 +12,9 @@ import (
 
 // imposed is what an Auto Scaling group imposes on the NodePools whose nodes are its instances.
 type imposed struct {
-	min, max int64 // nodes
-	taints   []model.Taint
+	min, max  int64 // nodes
+	taints    []model.Taint
+	resources model.Resources // of each node, beside what its type has; those that are 0 are the type's
 }
 
 // SetGroup says which NodeGroup a node class is, by whose status its NodePools are limited; nil if it is none.
@@ -26,8 +27,10 @@ func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 	now := imposed{
 		min: int64(group.Status.MinSize), max: int64(group.Status.MaxSize), taints: translate.Taints(group.Status.Taints),
 	}
+	now.resources, _ = pl.names.Resources(group.Status.Resources) // what cannot be represented is of no use to pods
 	old, known := pl.groups[class]
-	if known && old.min == now.min && old.max == now.max && slices.Equal(old.taints, now.taints) {
+	if known && old.min == now.min && old.max == now.max && slices.Equal(old.taints, now.taints) &&
+		old.resources == now.resources {
 		return
 	}
 	pl.groups[class] = now
@@ -51,4 +54,35 @@ func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 				"spec.template.spec.taints", class.Name, t)
 		}
 	}
+}
+
+// equip returns the types with the resources that the tags of a group give its nodes.
+func (pl *pools) equip(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
+	more := pl.groups[class].resources
+	if more == (model.Resources{}) {
+		return types
+	}
+	out := slices.Clone(types)
+	for i := range out {
+		equip(&out[i].Capacity, more)
+		equip(&out[i].Allocatable, more)
+	}
+	return out
+}
+
+func equip(r *model.Resources, more model.Resources) {
+	for i, n := range more {
+		if n > 0 {
+			r[i] = n
+		}
+	}
+}
+
+// Equip gives an instance of a node class the resources that the tags of its group give its nodes.
+func (pl *pools) Equip(class cloud.ClassRef, i *cloud.Instance) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	more := pl.groups[class].resources
+	equip(&i.Capacity, more)
+	equip(&i.Allocatable, more)
 }

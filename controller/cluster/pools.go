@@ -140,7 +140,7 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 	if known && !old.stale && old.notReady == notReady && sameSlice(old.given, types) {
 		return
 	}
-	pl.catalogs[class] = catalog{given: types, types: pl.subnets.address(class, types), notReady: notReady}
+	pl.catalogs[class] = catalog{given: types, types: pl.subnets.address(class, pl.equip(class, types)), notReady: notReady}
 	pl.nodes.touchAll()
 	pl.overlaid.invalidate()
 }
@@ -148,7 +148,7 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 // readdress finds out again what types take from subnets.
 func (pl *pools) readdress() {
 	for class, c := range pl.catalogs {
-		c.types, c.marked = pl.subnets.address(class, c.given), nil
+		c.types, c.marked = pl.subnets.address(class, pl.equip(class, c.given)), nil
 		pl.catalogs[class] = c
 	}
 	pl.overlaid.invalidate()

@@ -199,6 +199,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	switch {
 	case err == nil:
 		l.addOverlayCapacity(req.Pool, &got.Instance)
+		l.cluster.Equip(req.Class, &got.Instance)
 		l.state.claims.update(claim.UID, func(s *claimState) { s.launched = &got })
 		l.cluster.MarkAvailable(model.OfferingKey{
 			Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType,

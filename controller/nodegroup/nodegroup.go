@@ -36,7 +36,6 @@ const (
 	discoverEvery = time.Minute
 	adoptEvery    = 15 * time.Second
 	releaseAgain  = time.Second // what was read from the cache may have changed
-	poolShown     = time.Second // until the cache has a NodePool that was created
 )
 
 // maxName is the maximum length of the name of a NodeClaim, which is a label of its Node too.
@@ -114,7 +113,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 	}
 	pool, err := c.pool(ctx, group)
 	if pool == nil || err != nil {
-		return poolShown, err
+		return adoptEvery, err
 	}
 	return adoptEvery, c.adopt(ctx, group, pool)
 }

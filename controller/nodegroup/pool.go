@@ -21,7 +21,7 @@ import (
 const unneeded = "10m"
 
 // pool returns the NodePool of a group. If no NodePool refers to the group, one is created. Of one that was created here,
-// labels and taints follow the group's tags; all else is whoever's who changes it. nil means that the name is taken.
+// labels and taints follow the group's tags; all else is whoever's who changes it. nil means that there is none and that an event says why.
 func (c *Controller) pool(ctx context.Context, group *v1alpha1.NodeGroup) (*karpv1.NodePool, error) {
 	var taken *karpv1.NodePool
 	for _, p := range c.o.Cluster.NodePools() {
@@ -38,10 +38,16 @@ func (c *Controller) pool(ctx context.Context, group *v1alpha1.NodeGroup) (*karp
 		return nil, nil
 	}
 	p := newPool(group)
-	if err := c.o.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
+	err := c.o.Client.Create(ctx, p)
+	if apierrors.IsForbidden(err) {
+		c.o.Recorder.Eventf(group, corev1.EventTypeWarning, "NoNodePool", "no NodePool refers to it, and the controller may "+
+			"create none: create one whose nodeClassRef is this NodeGroup, or allow it (nodeless rbac --node-groups)")
+		return nil, nil
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return nil, fmt.Errorf("create the NodePool of NodeGroup %s: %w", group.Name, err)
 	}
-	return nil, nil // it is adopted for when the cluster state knows it
+	return p, nil
 }
 
 // newPool returns the NodePool of a group.

@@ -46,10 +46,9 @@ func Rules() []rbacv1.PolicyRule {
 		rule("karpenter.sh", []string{"nodepools", "nodepools/status", "nodeclaims/status", "nodeoverlays/status"}, write),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses", "ec2nodeclasses/status"}, write),
-		// Auto Scaling groups: a NodePool for each, NodeClaims of their instances. Those that are discovered come and go.
-		rule("nodeless.sh", []string{"nodegroups"}, append([]string{"create", "delete", "patch"}, read...)),
-		rule("nodeless.sh", []string{"nodegroups/status"}, write),
-		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "delete"}),
+		// Auto Scaling groups as node classes.
+		rule("nodeless.sh", []string{"nodegroups"}, read),
+		rule("nodeless.sh", []string{"nodegroups", "nodegroups/status"}, write),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
 		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
@@ -102,6 +101,15 @@ func ownRules(lease string) []rbacv1.PolicyRule {
 // wanted.
 func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
+}
+
+// NodeGroupRules are what it needs besides to create a NodePool for each NodeGroup that none refers to, and a NodeGroup
+// for each Auto Scaling group that is discovered.
+func NodeGroupRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "delete"}),
+		rule("nodeless.sh", []string{"nodegroups"}, []string{"create", "delete"}),
+	}
 }
 
 // AutoModeRules are what it needs besides to accept the NodeClasses of EKS Auto Mode and to keep the mode's built-in

@@ -47,12 +47,20 @@ func TestEveryWriteIsAllowed(t *testing.T) {
 		{"microvm/scheduler: conditions of profiles", "nodeless.sh", "fargateprofiles/status", "patch"},
 		{"microvm/remote: what hosts are to run", "nodeless.sh", "microvms", "create patch delete"},
 		{"microvm/remote: hosts of which nothing is heard", "nodeless.sh", "microvmhosts/status", "patch"},
+		{"status: what AWS says about groups", "nodeless.sh", "nodegroups/status", "patch"},
+		{"status: finalizers of groups", "nodeless.sh", "nodegroups", "get list watch patch"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create get update"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create get update"},
 		{"everybody: events", "", "events", "create patch"},
 	} {
 		if !may(rbac.Rules(), w.group, w.resource, w.verbs) {
 			t.Errorf("%s: %s on %s of group %q is not allowed", w.who, w.verbs, w.resource, w.group)
+		}
+	}
+	for _, resource := range [][2]string{{"karpenter.sh", "nodepools"}, {"nodeless.sh", "nodegroups"}} {
+		if may(rbac.Rules(), resource[0], resource[1], "create") || !may(rbac.NodeGroupRules(), resource[0], resource[1],
+			"create delete") {
+			t.Errorf("%s are to be created with the rules for node groups alone", resource[1])
 		}
 	}
 	for _, kind := range []string{"podtemplates", "limitranges", "pods", "nodes"} {

@@ -24,7 +24,7 @@ func newCRDs() *cobra.Command {
 		Example: "  nodeless crds | kubectl apply --server-side -f -",
 		Long: `Prints the definitions of NodePool, NodeClaim, NodeOverlay and CapacityBuffer of
 Karpenter and EC2NodeClass of its AWS provider, unchanged, and FargateProfile,
-MicroVMHost, MicroVM and DecisionLog of Nodeless.
+MicroVMHost, MicroVM, NodeGroup and DecisionLog of Nodeless.
 
 A cluster with Karpenter's definitions of the same version needs only those of
 Nodeless. "nodeless up" installs all of them.
@@ -52,7 +52,7 @@ own definitions: do not replace them.`,
 // newRBAC prints what the controller may do.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
-	var surge, view, hosts, page, auto bool
+	var surge, view, hosts, page, auto, groups bool
 	var user, account string
 	c := &cobra.Command{
 		Use:   "rbac",
@@ -84,6 +84,7 @@ service account if one is named.`,
 				rules  func() []rbacv1.PolicyRule
 			}{
 				{surge, rbac.SurgeRules}, {hosts, rbac.HostRules}, {page, rbac.PageRules}, {auto, rbac.AutoModeRules},
+				{groups, rbac.NodeGroupRules},
 			} {
 				if part.wanted {
 					more = append(more, part.rules()...)
@@ -102,6 +103,9 @@ service account if one is named.`,
 			"reading what the page shows")
 	c.Flags().BoolVar(&auto, "auto-mode", false,
 		"also allow keeping the objects of EKS Auto Mode (nodeless run --auto-mode)")
+	c.Flags().BoolVar(&groups, "node-groups", false,
+		"also allow creating a NodePool for each NodeGroup without one, and NodeGroups "+
+			"(nodeless run --node-group-auto-discovery)")
 	c.Flags().BoolVar(&view, "view", false, "print the role for read-only commands instead")
 	c.Flags().StringVar(&user, "user", "", "with --view: the user to bind the role to")
 	c.Flags().StringVar(&account, "service-account", "",
