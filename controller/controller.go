@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/apply"
@@ -27,7 +26,6 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/controller/nodeclaim"
-	"github.com/nodeless/nodeless/controller/nodegroup"
 	"github.com/nodeless/nodeless/controller/status"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/record/store"
@@ -119,25 +117,16 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 			return nil, fmt.Errorf("controller: %w", err)
 		}
 	}
-	groups, err := serves(kube.Discovery(), v1alpha1.GroupVersion.String(), "nodegroups")
+	groups, err := addNodeGroup(kube.Discovery(), classes)
 	if err != nil {
 		return nil, err
-	}
-	if groups {
-		classes.AddNodeGroup()
 	}
 	provider, err := r.newProvider(ctx, o, classes, version)
 	if err != nil {
 		return nil, err
 	}
-	if c, ok := provider.(nodegroup.Cloud); ok && groups {
-		r.nodeGroups, err = nodegroup.New(ctx, nodegroup.Options{
-			Cloud: c, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
-			Tags: o.NodeGroupTags,
-		})
-		if err != nil {
-			return nil, fmt.Errorf("controller: %w", err)
-		}
+	if err := r.buildNodeGroups(ctx, o, groups, provider, api, recorder); err != nil {
+		return nil, err
 	}
 	instances := provider
 	if o.Fargate != nil {

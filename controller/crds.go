@@ -118,12 +118,3 @@ func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]s
 	}
 	return served, nil
 }
-
-// serves reports whether the API server serves a resource.
-func serves(d discovery.ServerResourcesInterface, groupVersion, plural string) (bool, error) {
-	missing, err := missingCRDs(d, []crd{{groupVersion, plural}})
-	if err != nil {
-		return false, fmt.Errorf("controller: whether %s of %s exist: %w", plural, groupVersion, err)
-	}
-	return len(missing) == 0, nil
-}

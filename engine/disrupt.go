@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -119,7 +118,6 @@ func newRun(s *model.Snapshot, policy model.Policy, w *projection) *run {
 	for i := range s.Pools {
 		r.pools[s.Pools[i].Name] = shutNow(s, &s.Pools[i])
 	}
-	keepMinimum(s, r.pools)
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if n.Claim == "" || n.Deleting {
@@ -211,10 +209,7 @@ func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if allowed == shut {
 		return whyShut(r.pools[n.Pool])
 	}
-	if p := r.pools[n.Pool]; p.MinNodes > 0 && int64(r.gone[n.Pool]) >= beyondMinimum(r.s, p) {
-		return model.Reason{Rule: model.RuleMinNodes, Object: p.Name, Detail: strconv.FormatInt(p.MinNodes, 10)}
-	}
-	return model.Reason{Rule: model.RuleBudget, Object: n.Pool, Detail: strconv.Itoa(max(allowed, 0))}
+	return r.usedUp(n.Pool, allowed)
 }
 
 // keep records why a node stays.

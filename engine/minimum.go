@@ -1,18 +1,20 @@
 package engine
 
-import "github.com/nodeless/nodeless/engine/model"
+import (
+	"strconv"
 
-// keepMinimum limits what the pools allow to remove to the nodes that they need not keep. A node that another one of
-// its pool replaces counts too: the two are not exchanged at the same moment.
-func keepMinimum(s *model.Snapshot, pools map[string]*model.Pool) {
-	for _, p := range pools {
-		if p.MinNodes <= 0 {
-			continue
-		}
-		d := &p.Disruption
-		for _, allowed := range []*int{&d.AllowedEmpty, &d.AllowedDrifted, &d.AllowedUnderused} {
-			*allowed = min(*allowed, int(beyondMinimum(s, p))) // shut remains shut
-		}
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// keepMinimum limits what a pool's budgets allow to the nodes that it need not keep. A node that another one of its
+// pool replaces counts too: the two are not exchanged at the same moment.
+func keepMinimum(s *model.Snapshot, p *model.Pool) {
+	if p.MinNodes <= 0 {
+		return
+	}
+	d := &p.Disruption
+	for _, allowed := range []*int{&d.AllowedEmpty, &d.AllowedDrifted, &d.AllowedUnderused} {
+		*allowed = min(*allowed, int(beyondMinimum(s, p))) // shut remains shut
 	}
 }
 
@@ -25,4 +27,12 @@ func beyondMinimum(s *model.Snapshot, p *model.Pool) int64 {
 		}
 	}
 	return max(running-p.MinNodes, 0)
+}
+
+// usedUp returns why a pool may lose no further node: it must keep those that it has, or its budget allows so many.
+func (r *run) usedUp(pool string, allowed int) model.Reason {
+	if p := r.pools[pool]; p.MinNodes > 0 && int64(r.gone[pool]) >= beyondMinimum(r.s, p) {
+		return model.Reason{Rule: model.RuleMinNodes, Object: pool, Detail: strconv.FormatInt(p.MinNodes, 10)}
+	}
+	return model.Reason{Rule: model.RuleBudget, Object: pool, Detail: strconv.Itoa(max(allowed, 0))}
 }

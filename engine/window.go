@@ -13,7 +13,8 @@ const closing = 5 * time.Minute
 // shut replaces the budget of a method that may remove no node now.
 const shut = -1
 
-// shutNow returns the pool with shut for each method that may remove no node now.
+// shutNow returns the pool with shut for each method that may remove no node now, and with what its minimum leaves of
+// its budgets.
 func shutNow(s *model.Snapshot, p *model.Pool) *model.Pool {
 	out := *p
 	d := &out.Disruption
@@ -26,6 +27,7 @@ func shutNow(s *model.Snapshot, p *model.Pool) *model.Pool {
 			*by.allowed = shut
 		}
 	}
+	keepMinimum(s, &out)
 	return &out
 }
 

@@ -101,8 +101,8 @@ const leaseName = "LEASE"
 func permissions() map[string][]rbacv1.PolicyRule {
 	const own = "own"
 	out := map[string][]rbacv1.PolicyRule{
-		"cluster": rbac.Rules(), "surge": rbac.SurgeRules(), "nodeGroups": rbac.NodeGroupRules(), "hosts": rbac.HostRules(), "page": rbac.PageRules(),
-		"view": rbac.ViewRules(),
+		"cluster": rbac.Rules(), "surge": rbac.SurgeRules(), "nodeGroups": rbac.NodeGroupRules(), "hosts": rbac.HostRules(),
+		"page": rbac.PageRules(), "view": rbac.ViewRules(),
 	}
 	for _, object := range rbac.Objects(own, leaseName) {
 		role, ok := object.(*rbacv1.Role)

@@ -107,7 +107,8 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	text, err := json.Marshal([]any{
 		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
-		class.AMIFamily(), groupCapacity(class), class.Status.Subnets, class.Status.AMIs, class.Spec.AssociatePublicIPAddress, public,
+		class.AMIFamily(), groupCapacity(class), class.Status.Subnets, class.Status.AMIs,
+		class.Spec.AssociatePublicIPAddress, public,
 	})
 	if err != nil { // these types always have a JSON form
 		return ""

@@ -28,8 +28,8 @@ const (
 
 // launchInGroup gives a claim an instance of its group: one that no claim has, else a new one.
 //
-// A group has a size and no tokens. A launch raises the size only if the instances that were ordered before, and have not
-// come yet, are fewer than the launches that wait. So a process that ended between raising the size and marking the
+// A group has a size and no tokens. A launch raises the size only if the instances that were ordered before, and have
+// not come yet, are fewer than the launches that wait. So a process that ended between raising the size and marking the
 // instance raises it once: the next one finds the instance, or finds it ordered.
 func (s *groups) launchInGroup(ctx context.Context, class *ec2v1.EC2NodeClass, catalog *classCatalog,
 	req *cloud.LaunchRequest,
@@ -95,8 +95,8 @@ func (l *groupLaunch) step(ctx context.Context) (cloud.Instance, error) {
 	if id := l.req.Instance; id != "" {
 		at := slices.IndexFunc(free, func(i cloud.Instance) bool { return i.ID == id })
 		if at < 0 {
-			return cloud.Instance{}, fmt.Errorf("instance %s of Auto Scaling group %s has ended or has another NodeClaim: %w", id,
-				l.name, cloud.ErrNoCapacity)
+			return cloud.Instance{}, fmt.Errorf("instance %s of Auto Scaling group %s has ended or has another NodeClaim: %w",
+				id, l.name, cloud.ErrNoCapacity)
 		}
 		return l.take(ctx, g, free[at])
 	}
@@ -170,8 +170,8 @@ func (l *groupLaunch) order(ctx context.Context, g *group, of *astypes.AutoScali
 	}
 	if most := awssdk.ToInt32(of.MaxSize); desired >= most {
 		delete(g.ordered, l.req.Token)
-		return fmt.Errorf("Auto Scaling group %s has %d instances, its maximum; raise the maximum: %w", //nolint:staticcheck // a name
-			l.name, most, cloud.ErrRefused)
+		return fmt.Errorf("the size of Auto Scaling group %s is %d, its maximum; raise the maximum: %w", l.name, most,
+			cloud.ErrRefused)
 	}
 	err := l.resize(ctx, desired+1)
 	if err != nil {
@@ -197,7 +197,8 @@ func (l *groupLaunch) failure(ctx context.Context, g *group, since time.Time) (*
 	}
 	for i := range out.Activities {
 		a := &out.Activities[i]
-		if a.StatusCode == astypes.ScalingActivityStatusCodeFailed && !awssdk.ToTime(a.StartTime).Before(since.Truncate(time.Second)) &&
+		later := !awssdk.ToTime(a.StartTime).Before(since.Truncate(time.Second)) // AWS tells whole seconds
+		if a.StatusCode == astypes.ScalingActivityStatusCodeFailed && later &&
 			strings.HasPrefix(awssdk.ToString(a.Description), "Launching") {
 			return a, nil
 		}
@@ -206,13 +207,15 @@ func (l *groupLaunch) failure(ctx context.Context, g *group, since time.Time) (*
 }
 
 // withdraw takes back the order of a launch whose activity failed, and says why.
-func (l *groupLaunch) withdraw(ctx context.Context, g *group, of *astypes.AutoScalingGroup, failed *astypes.Activity) error {
+func (l *groupLaunch) withdraw(ctx context.Context, g *group, of *astypes.AutoScalingGroup,
+	failed *astypes.Activity,
+) error {
 	if err := l.takeBack(ctx, g, of); err != nil {
 		return err
 	}
 	message := awssdk.ToString(failed.StatusMessage)
 	if !lacksCapacity(message) {
-		return fmt.Errorf("Auto Scaling group %s: %s: %w", l.name, message, cloud.ErrRefused) //nolint:staticcheck // a name
+		return fmt.Errorf("launch in Auto Scaling group %s: %s: %w", l.name, message, cloud.ErrRefused)
 	}
 	for i := range l.catalog.types {
 		for _, o := range l.catalog.types[i].Offerings {
@@ -221,13 +224,15 @@ func (l *groupLaunch) withdraw(ctx context.Context, g *group, of *astypes.AutoSc
 			})
 		}
 	}
-	return fmt.Errorf("Auto Scaling group %s: %s: %w", l.name, message, cloud.ErrNoCapacity) //nolint:staticcheck // a name
+	return fmt.Errorf("launch in Auto Scaling group %s: %s: %w", l.name, message, cloud.ErrNoCapacity)
 }
 
 // lacksCapacity reports whether the message of a failed activity says that EC2 has none of the instances now (EC2 Auto
 // Scaling user guide, "Troubleshoot instance launch failures").
 func lacksCapacity(message string) bool {
-	for _, words := range []string{"sufficient", "InsufficientInstanceCapacity", "no Spot capacity", "UnfulfillableCapacity"} {
+	for _, words := range []string{
+		"sufficient", "InsufficientInstanceCapacity", "no Spot capacity", "UnfulfillableCapacity",
+	} {
 		if strings.Contains(message, words) {
 			return true
 		}

@@ -94,8 +94,8 @@ func fault(condition, reason, format string, args ...any) *groupFault {
 	return &groupFault{condition, reason, fmt.Sprintf(format, args...)}
 }
 
-// resolve fills in what AWS says about the group of a class that stands for a NodeGroup. What the user has to fix becomes
-// a condition, as with Resolve; what was known of the group before stays.
+// resolve fills in what AWS says about the group of a class that stands for a NodeGroup. What the user has to fix
+// becomes a condition, as with Resolve; what was known of the group before stays.
 func (s *groups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	n := NodeGroupOf(class)
 	before := n.Status.Conditions
@@ -145,8 +145,9 @@ func (s *groups) read(ctx context.Context, spec *v1alpha1.NodeGroupSpec, into *v
 	g, err := s.describe(ctx, spec.AutoScalingGroupName)
 	switch {
 	case errors.Is(err, errNoGroup):
-		return fault(found, "GroupNotFound", "%s: region %s has no Auto Scaling group %q; create it, or delete this NodeGroup",
-			field, s.o.AWS.Region, spec.AutoScalingGroupName)
+		return fault(found, "GroupNotFound",
+			"%s: region %s has no Auto Scaling group %q; create it, or delete this NodeGroup", field,
+			s.o.AWS.Region, spec.AutoScalingGroupName)
 	case err != nil:
 		return err
 	case awssdk.ToString(g.Status) != "":

@@ -119,11 +119,12 @@ func (s *groups) shapeOf(ctx context.Context, g *astypes.AutoScalingGroup) (grou
 	switch {
 	case byAttributes:
 		return out, fault(v1alpha1.ConditionTemplateFound, "InstanceRequirements",
-			"Auto Scaling group %s selects instance types by attributes, which is not supported; name the types as overrides of "+
-				"its mixed instances policy", name)
+			"Auto Scaling group %s selects instance types by attributes, which is not supported; name the types as overrides "+
+				"of its mixed instances policy", name)
 	case len(out.types) == 0:
 		return out, fault(v1alpha1.ConditionTemplateFound, "NoInstanceType",
-			"the launch template of Auto Scaling group %s names no instance type; add one to it, or overrides to the group", name)
+			"the launch template of Auto Scaling group %s names no instance type; add one to it, or overrides to the group",
+			name)
 	}
 	return out, nil
 }
@@ -182,8 +183,8 @@ func overriddenTypes(group string, mixed *astypes.MixedInstancesPolicy) (types [
 	for _, o := range mixed.LaunchTemplate.Overrides {
 		if w := awssdk.ToString(o.WeightedCapacity); w != "" && w != "1" {
 			return nil, false, fault(v1alpha1.ConditionTemplateFound, "WeightedCapacity",
-				"Auto Scaling group %s counts an instance of %s as %s: its sizes have to be numbers of instances; remove the weights",
-				group, awssdk.ToString(o.InstanceType), w)
+				"Auto Scaling group %s counts an instance of %s as %s: its sizes have to be numbers of instances; remove "+
+					"the weights", group, awssdk.ToString(o.InstanceType), w)
 		}
 		byAttributes = byAttributes || o.InstanceRequirements != nil
 		if t := awssdk.ToString(o.InstanceType); t != "" && !slices.Contains(types, t) {
@@ -193,8 +194,8 @@ func overriddenTypes(group string, mixed *astypes.MixedInstancesPolicy) (types [
 	return types, byAttributes, nil
 }
 
-// mixedCapacity returns the capacity types of a distribution. Without one, all instances are on-demand (EC2 Auto Scaling
-// API reference, InstancesDistribution).
+// mixedCapacity returns the capacity types of a distribution. Without one, all instances are on-demand (EC2 Auto
+// Scaling API reference, InstancesDistribution).
 func mixedCapacity(d *astypes.InstancesDistribution) []string {
 	share, base := int32(100), int32(0)
 	if d != nil {

@@ -16,9 +16,9 @@ import (
 // annotationNodeGroup is on the EC2NodeClass that a NodeGroup stands for, in memory only: the NodeGroup itself.
 const annotationNodeGroup = "nodeless.sh/node-group-object"
 
-// FromNodeGroup returns the EC2NodeClass that a NodeGroup stands for: the subnets, the image and the instance types that
-// its status names. Its kind remains NodeGroup, by which everything that groups do differently is recognized. The result
-// shares nothing with the object.
+// FromNodeGroup returns the EC2NodeClass that a NodeGroup stands for: the subnets, the image and the instance types
+// that its status names. Its kind remains NodeGroup, by which everything that groups do differently is recognized. The
+// result shares nothing with the object.
 func FromNodeGroup(n *v1alpha1.NodeGroup) *ec2v1.EC2NodeClass {
 	n = n.DeepCopy()
 	family := ec2v1.AMIFamilyAL2023 // whose reserved resources are assumed until the first node says its own
@@ -58,8 +58,8 @@ func setNodeGroup(class *ec2v1.EC2NodeClass, n *v1alpha1.NodeGroup) {
 	}
 }
 
-// NodeGroupOf returns spec and status of the NodeGroup that a class stands for, with the conditions of the class; nil if
-// it stands for none.
+// NodeGroupOf returns spec and status of the NodeGroup that a class stands for, with the conditions of the class; nil
+// if it stands for none.
 func NodeGroupOf(class *ec2v1.EC2NodeClass) *v1alpha1.NodeGroup {
 	if !isNodeGroup(class) {
 		return nil

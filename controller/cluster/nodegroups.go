@@ -33,6 +33,9 @@ func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 		old.resources == now.resources {
 		return
 	}
+	if pl.groups == nil {
+		pl.groups = map[cloud.ClassRef]imposed{}
+	}
 	pl.groups[class] = now
 	pl.poke()
 }
@@ -50,8 +53,8 @@ func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 	p.MinNodes = g.min
 	for _, t := range g.taints {
 		if p.NotReady == "" && !slices.Contains(p.Taints, t) {
-			p.NotReady = fmt.Sprintf("nodes of NodeGroup %s have the taint %s, the NodePool's have not: add it to "+
-				"spec.template.spec.taints", class.Name, t)
+			p.NotReady = fmt.Sprintf("nodes of NodeGroup %s have the taint %s=%s:%s, which the NodePool lacks: add it to "+
+				"spec.template.spec.taints", class.Name, t.Key, t.Value, t.Effect)
 		}
 	}
 }

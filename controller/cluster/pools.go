@@ -140,7 +140,9 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 	if known && !old.stale && old.notReady == notReady && sameSlice(old.given, types) {
 		return
 	}
-	pl.catalogs[class] = catalog{given: types, types: pl.subnets.address(class, pl.equip(class, types)), notReady: notReady}
+	pl.catalogs[class] = catalog{
+		given: types, types: pl.subnets.address(class, pl.equip(class, types)), notReady: notReady,
+	}
 	pl.nodes.touchAll()
 	pl.overlaid.invalidate()
 }

@@ -124,7 +124,6 @@ func New(o Options) *State {
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 			failures: failures, pauses: pauses, overlaid: overlaid, subnets: subnets, noStatic: o.NoStatic,
-			groups: map[cloud.ClassRef]imposed{},
 		},
 		nominations:  nominations,
 		placeholders: newPlaceholders(h, pods),

@@ -94,8 +94,11 @@ func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, erro
 	return true, nil
 }
 
-// ofGroup reports whether a claim's instance is an Auto Scaling group's. It never drifts: another one of the group would
-// be no different, and an instance refresh is the group's own.
+// adopted returns the ID of the instance that a claim was created for; "" if it gets another one.
+func adopted(claim *karpv1.NodeClaim) string { return claim.Annotations[v1alpha1.AnnotationInstance] }
+
+// ofGroup reports whether a claim's instance is an Auto Scaling group's. It never drifts: another one of the group
+// would be no different, and an instance refresh is the group's own.
 func ofGroup(claim *karpv1.NodeClaim) bool {
 	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
 	return ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -216,7 +215,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 func launchRequest(n *translate.Names, claim *karpv1.NodeClaim) (cloud.LaunchRequest, error) {
 	req := cloud.LaunchRequest{
 		Token: string(claim.UID), Claim: claim.Name, Pool: claim.Labels[karpv1.NodePoolLabelKey],
-		Class: cluster.ClassRef(claim.Spec.NodeClassRef), Instance: claim.Annotations[v1alpha1.AnnotationInstance],
+		Class: cluster.ClassRef(claim.Spec.NodeClassRef), Instance: adopted(claim),
 		Labels: maps.Clone(claim.Labels),
 		Taints: translate.Taints(claim.Spec.Taints), StartupTaints: translate.Taints(claim.Spec.StartupTaints),
 	}

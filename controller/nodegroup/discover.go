@@ -83,8 +83,8 @@ func (c *Controller) create(ctx context.Context, name string) error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// objectName returns the name of the NodeGroup of an Auto Scaling group: the group's own if it can be, else one that ends
-// with a digest of it.
+// objectName returns the name of the NodeGroup of an Auto Scaling group: the group's own if it can be, else one that
+// ends with a digest of it.
 func objectName(group string) string {
 	const longest = 40 // of which the names of NodeClaims are made
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(group), "-"), "-")

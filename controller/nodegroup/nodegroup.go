@@ -1,6 +1,6 @@
-// Package nodegroup keeps what belongs to NodeGroups: a NodePool for each one that no NodePool refers to, a NodeClaim for
-// each instance that an Auto Scaling group has already, and a NodeGroup for each Auto Scaling group with the tags by
-// which Cluster Autoscaler discovers its groups.
+// Package nodegroup keeps what belongs to NodeGroups: a NodePool for each one that no NodePool refers to, a NodeClaim
+// for each instance that an Auto Scaling group has already, and a NodeGroup for each Auto Scaling group with the tags
+// by which Cluster Autoscaler discovers its groups.
 package nodegroup
 
 import (

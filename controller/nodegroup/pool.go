@@ -20,8 +20,9 @@ import (
 // Autoscaler (--scale-down-unneeded-time).
 const unneeded = "10m"
 
-// pool returns the NodePool of a group. If no NodePool refers to the group, one is created. Of one that was created here,
-// labels and taints follow the group's tags; all else is whoever's who changes it. nil means that there is none and that an event says why.
+// pool returns the NodePool of a group. If no NodePool refers to the group, one is created. Of one that was created
+// here, labels and taints follow the group's tags; all else may be changed by others. It returns nil if there is none,
+// and an event says why.
 func (c *Controller) pool(ctx context.Context, group *v1alpha1.NodeGroup) (*karpv1.NodePool, error) {
 	var taken *karpv1.NodePool
 	for _, p := range c.o.Cluster.NodePools() {
@@ -82,7 +83,9 @@ func labelsOf(group *v1alpha1.NodeGroup) map[string]string {
 }
 
 // follow gives a NodePool that was created here the labels and taints of its group's tags.
-func (c *Controller) follow(ctx context.Context, group *v1alpha1.NodeGroup, p *karpv1.NodePool) (*karpv1.NodePool, error) {
+func (c *Controller) follow(ctx context.Context, group *v1alpha1.NodeGroup,
+	p *karpv1.NodePool,
+) (*karpv1.NodePool, error) {
 	want := newPool(group).Spec.Template
 	if p.Labels[v1alpha1.LabelNodeGroup] != group.Name || p.DeletionTimestamp != nil ||
 		equality.Semantic.DeepEqual(p.Spec.Template.Labels, want.Labels) &&

@@ -52,6 +52,13 @@ func ofCommand(how model.Method, launches bool, f func(*plan, *model.Command) bo
 }
 
 var commandMutations = []mutation{
+	{"a pool loses nodes that it must keep", "minimum", func(p *plan) bool {
+		c := p.command()
+		if c != nil {
+			p.Snapshot.Pool(p.victim(c).Pool).MinNodes = 1 << 20
+		}
+		return c != nil
+	}},
 	{"a command without identity", "identity", func(p *plan) bool {
 		if c := p.command(); c != nil {
 			c.ID = ""

@@ -210,12 +210,10 @@ type Pool struct {
 	Limits        Limits
 	Usage         Resources // capacity of all its nodes, including those in flight and being removed
 	NodeCount     int64
-	// MinNodes is how many nodes the pool keeps, whatever they run: fewer are not possible, since they are an Auto Scaling
-	// group's. Nodes that are launched for pods do not depend on it.
-	MinNodes   int64          `json:",omitempty"`
-	Types      []InstanceType // what its node class offers, by Name; shared
-	NotReady   string         // why it may not launch now, "" if it may
-	Disruption DisruptionPolicy
+	MinNodes      int64          `json:",omitempty"` // which it keeps: an Auto Scaling group has no fewer
+	Types         []InstanceType // what its node class offers, by Name; shared
+	NotReady      string         // why it may not launch now, "" if it may
+	Disruption    DisruptionPolicy
 	// Static pools keep Replicas nodes, whatever the pods; no pod causes a launch in them.
 	Static   bool
 	Replicas int64

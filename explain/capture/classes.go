@@ -127,7 +127,8 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 ) {
 	if !understood(ref) {
 		return nil, "", fmt.Errorf("node classes of kind %s of group %q are not understood here, only %s of group %q "+
-			"and %s of group %q, and NodeGroup", ref.Kind, ref.Group, classKind, classGroup, eksv1.Kind, eksv1.GroupVersion.Group)
+			"and %s of group %q, and NodeGroup", ref.Kind, ref.Group, classKind, classGroup, eksv1.Kind,
+			eksv1.GroupVersion.Group)
 	}
 	class := c.Class(ref)
 	if class == nil {

@@ -26,11 +26,10 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// NodeClass of EKS Auto Mode is our own; the others register themselves.
-func init() {
-	utilruntime.Must(eksv1.AddToScheme(scheme.Scheme))
-	utilruntime.Must(v1alpha1.AddToScheme(scheme.Scheme))
-}
+// NodeClass of EKS Auto Mode and NodeGroup are our own; the others register themselves.
+func init() { utilruntime.Must(eksv1.AddToScheme(scheme.Scheme)) }
+
+func init() { utilruntime.Must(v1alpha1.AddToScheme(scheme.Scheme)) }
 
 // page is how many objects are asked for at once; several kinds are read at the same time.
 const (

@@ -78,18 +78,10 @@ service account if one is named.`,
 				}
 				return printManifest(cmd.OutOrStdout(), rbac.ViewObjects(subjects...))
 			}
-			var more []rbacv1.PolicyRule
-			for _, part := range []struct {
-				wanted bool
-				rules  func() []rbacv1.PolicyRule
-			}{
+			more := wantedRules([]optionalRules{
 				{surge, rbac.SurgeRules}, {hosts, rbac.HostRules}, {page, rbac.PageRules}, {auto, rbac.AutoModeRules},
 				{groups, rbac.NodeGroupRules},
-			} {
-				if part.wanted {
-					more = append(more, part.rules()...)
-				}
-			}
+			})
 			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, more...))
 		},
 	}
@@ -113,6 +105,21 @@ service account if one is named.`,
 	c.Flags().StringVar(&lease, "leader-election-name", controller.DefaultLease,
 		`name of the lease, as for "nodeless run"`)
 	return c
+}
+
+// optionalRules are what one part of the controller needs, if it is wanted.
+type optionalRules struct {
+	wanted bool
+	rules  func() []rbacv1.PolicyRule
+}
+
+func wantedRules(parts []optionalRules) (out []rbacv1.PolicyRule) {
+	for _, part := range parts {
+		if part.wanted {
+			out = append(out, part.rules()...)
+		}
+	}
+	return out
 }
 
 // viewers are who is to get the role of those who only look.
