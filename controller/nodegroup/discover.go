@@ -92,5 +92,9 @@ func objectName(group string) string {
 		return name
 	}
 	sum := sha256.Sum256([]byte(group))
-	return strings.Trim(name[:min(len(name), longest-9)], "-") + "-" + hex.EncodeToString(sum[:4])
+	digest := hex.EncodeToString(sum[:4])
+	if name = strings.Trim(name[:min(len(name), longest-9)], "-"); name == "" {
+		return "group-" + digest
+	}
+	return name + "-" + digest
 }

@@ -3,6 +3,7 @@ package wiretest
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -167,24 +168,47 @@ func TestAGroupGrowsAndShrinksByItsClaims(t *testing.T) {
 // A process that ends between raising the size and marking the instance raises it once.
 func TestAnInterruptedLaunchOrdersOnce(t *testing.T) {
 	p := newGrouped(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
 	req := requestFor("one", "workers")
 	req.Class = workers
-	ended := make(chan error)
-	go func() {
-		_, err := p.connect(t).Launch(ctx, req)
-		ended <- err
-	}()
+	begin := func(ctx context.Context) chan error {
+		ended := make(chan error, 1)
+		provider := p.connect(t)
+		go func() {
+			_, err := provider.Launch(ctx, req)
+			ended <- err
+		}()
+		return ended
+	}
+	looks := func() (n int) {
+		for _, c := range p.region.Calls() {
+			if c.API == "DescribeAutoScalingGroups" {
+				n++
+			}
+		}
+		return n
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := begin(ctx)
 	for p.desired() == 0 { // time stands still: no instance comes
+		runtime.Gosched()
 	}
 	cancel()
-	if err := <-ended; err == nil {
+	if err := <-first; err == nil {
 		t.Fatal("the interrupted launch succeeded")
 	}
-	got, err := p.launch(t.Context(), p.connect(t), "one")
-	if err != nil || got.Instance.ID == "" || p.desired() != 1 {
-		t.Errorf("%+v, %v, desired %d", got, err, p.desired())
+	before := looks()
+	second := begin(t.Context())
+	for looks() < before+2 { // it has seen that an instance is on the way
+		runtime.Gosched()
 	}
+	if p.desired() != 1 {
+		t.Errorf("%d instances were ordered for one claim", p.desired())
+	}
+	p.during(func() {
+		if err := <-second; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Instances that are there already are adopted, each by its claim, and let go again.
