@@ -39,10 +39,12 @@ func (c *Controller) release(ctx context.Context, group *v1alpha1.NodeGroup) err
 }
 
 // letGo removes a claim and leaves its Node and its instance alone. The order matters: a Node whose owner is gone would
-// be collected, and so would an instance that is marked as the claim's.
+// be collected, an instance that is marked as the claim's terminated, and a Node without labels taken up again.
 func (c *Controller) letGo(ctx context.Context, claim *karpv1.NodeClaim) error {
-	for _, node := range c.o.Cluster.NodesByProviderID(claim.Status.ProviderID) {
-		if err := c.o.Client.Patch(ctx, disowned(node), client.MergeFrom(node)); client.IgnoreNotFound(err) != nil {
+	nodes := c.o.Cluster.NodesByProviderID(claim.Status.ProviderID)
+	for i, node := range nodes {
+		nodes[i] = disowned(node)
+		if err := c.o.Client.Patch(ctx, nodes[i], client.MergeFrom(node)); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -57,15 +59,29 @@ func (c *Controller) letGo(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if err == nil {
 		err = c.o.Client.Delete(ctx, free)
 	}
-	return client.IgnoreNotFound(err)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if err := c.o.Client.Patch(ctx, unlabelled(node), client.MergeFrom(node)); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// disowned returns a Node as it was before a NodeClaim had it.
+// disowned returns a Node that no claim owns and that ends without being drained.
 func disowned(node *corev1.Node) *corev1.Node {
 	out := node.DeepCopy()
 	out.Finalizers = slices.DeleteFunc(out.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
 	out.OwnerReferences = slices.DeleteFunc(out.OwnerReferences,
 		func(o metav1.OwnerReference) bool { return o.Kind == "NodeClaim" })
+	return out
+}
+
+// unlabelled returns a Node without the labels that name its claim's pool and state.
+func unlabelled(node *corev1.Node) *corev1.Node {
+	out := node.DeepCopy()
 	for key := range out.Labels {
 		if strings.HasPrefix(key, "karpenter.sh/") || strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/") {
 			delete(out.Labels, key)
