@@ -104,7 +104,7 @@ func (l *groupLaunch) step(ctx context.Context) (cloud.Instance, error) {
 		return l.take(ctx, g, free[at])
 	}
 	if since, waits := g.ordered[l.req.Token]; waits {
-		if failed, err := l.failure(ctx, g, since); failed != nil || err != nil {
+		if failed, err := l.failure(ctx, since); failed != nil || err != nil {
 			if err == nil {
 				err = l.withdraw(ctx, g, of, failed)
 			}
@@ -189,7 +189,7 @@ func (l *groupLaunch) resize(ctx context.Context, desired int32) error {
 }
 
 // failure returns the activity that failed since the launch was ordered; nil if none has.
-func (l *groupLaunch) failure(ctx context.Context, g *group, since time.Time) (*astypes.Activity, error) {
+func (l *groupLaunch) failure(ctx context.Context, since time.Time) (*astypes.Activity, error) {
 	out, err := l.autoscaling.DescribeScalingActivities(ctx,
 		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &l.name, MaxRecords: awssdk.Int32(20)})
 	if err != nil {

@@ -79,7 +79,10 @@ service account if one is named.`,
 				return printManifest(cmd.OutOrStdout(), rbac.ViewObjects(subjects...))
 			}
 			more := wantedRules([]optionalRules{
-				{surge, rbac.SurgeRules}, {hosts, rbac.HostRules}, {page, rbac.PageRules}, {auto, rbac.AutoModeRules},
+				{surge, rbac.SurgeRules},
+				{hosts, rbac.HostRules},
+				{page, rbac.PageRules},
+				{auto, rbac.AutoModeRules},
 				{groups, rbac.NodeGroupRules},
 			})
 			return printManifest(cmd.OutOrStdout(), rbac.Objects(namespace, lease, more...))
