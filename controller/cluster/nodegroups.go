@@ -48,7 +48,7 @@ func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 		return
 	}
 	if !p.Limits.NodesSet || p.Limits.Nodes > g.max {
-		p.Limits.NodesSet, p.Limits.Nodes = true, g.max
+		p.Limits.NodesSet, p.Limits.Nodes, p.Limits.OfGroup = true, g.max, true
 	}
 	p.MinNodes = g.min
 	for _, t := range g.taints {

@@ -197,8 +197,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	l.metrics.Launched(l.now().Sub(start))
 	switch {
 	case err == nil:
-		l.addOverlayCapacity(req.Pool, &got.Instance)
-		l.cluster.Equip(req.Class, &got.Instance)
+		l.addCapacity(&req, &got.Instance)
 		l.state.claims.update(claim.UID, func(s *claimState) { s.launched = &got })
 		l.cluster.MarkAvailable(model.OfferingKey{
 			Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType,
@@ -245,20 +244,6 @@ func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 			if n > 0 {
 				req.Requests[i] = 0
 			}
-		}
-	}
-}
-
-// addOverlayCapacity adds to an instance the resources that NodeOverlays give its type: until its Node shows them,
-// pods that wait for the Node must count on them.
-func (l *launcher) addOverlayCapacity(pool string, i *cloud.Instance) {
-	f := l.cluster.Overlaid(pool)
-	if f == nil {
-		return
-	}
-	for k, n := range f.Capacity[i.Type] {
-		if n > 0 {
-			i.Capacity[k], i.Allocatable[k] = n, n
 		}
 	}
 }

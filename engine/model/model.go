@@ -198,6 +198,7 @@ type Limits struct {
 	Max      Resources `json:"Most"`
 	NodesSet bool
 	Nodes    int64
+	OfGroup  bool `json:",omitempty"` // Nodes is the maximum of an Auto Scaling group
 }
 
 // Pool is a NodePool that may launch nodes.

@@ -104,6 +104,9 @@ type Change struct {
 	Arch string
 }
 
+// GroupMaximum is the Object of a RuleLimit that no change of the pool lifts: its Auto Scaling group's maximum.
+const GroupMaximum = "maximum"
+
 // PoolVerdict is one pool's answer to one pod: a funnel of how many of its types each rule left.
 type PoolVerdict struct {
 	Pool   string

@@ -135,6 +135,9 @@ func unaddressed(v model.PoolVerdict) string {
 }
 
 func limit(v model.PoolVerdict, pool string) string {
+	if v.Object == model.GroupMaximum {
+		return fmt.Sprintf("the node group of %s has its maximum of %s", pool, plural(v.Detail, "node"))
+	}
 	text := fmt.Sprintf("limit %s %s of %s is reached (%s used", v.Object, v.Detail, pool, or(v.Best, "0"))
 	if v.BestOf != "" {
 		text += "; the smallest type that fits is " + v.BestOf

@@ -202,6 +202,9 @@ func (v *View) blameLimit(types []int, room Headroom, names []string, out *model
 	l := &v.Pool.Limits
 	if room.Nodes <= 0 {
 		out.Object, out.Detail = "nodes", model.Quantity("", l.Nodes)
+		if l.OfGroup {
+			out.Object = model.GroupMaximum
+		}
 		out.Best = model.Quantity("", max(l.Nodes-room.Nodes, 0))
 		return
 	}

@@ -13,7 +13,7 @@ import (
 func (c *search) raiseLimit() model.Change {
 	for i, v := range c.views {
 		l, room := &v.Pool.Limits, c.rooms[i]
-		if l.NodesSet && room.Nodes <= 0 {
+		if l.NodesSet && !l.OfGroup && room.Nodes <= 0 {
 			raised := room
 			raised.Nodes = 1
 			if c.fits(c.shape, v, raised, false) {

@@ -63,6 +63,8 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 		}
 	case model.RuleStatic:
 		return "when spec.replicas of NodePool " + r.Object + " is lowered"
+	case model.RuleMinNodes:
+		return "when the minimum of its Auto Scaling group is lowered, or the pool has more nodes"
 	case model.RuleLimit:
 		return "when limit nodes of NodePool " + r.Object + " is raised"
 	case model.RuleNeeded:

@@ -14,6 +14,7 @@ func (p *parser) addPool(l *line) {
 	p.once(l, "pool", pool.Name)
 	_, pool.Static = l.value("replicas")
 	l.fields(2, number("weight", &pool.Weight), number("replicas", &pool.Replicas), number("min-nodes", &pool.MinNodes))
+	pool.Limits.OfGroup = l.has("of-group")
 	pool.Requirements = l.requirements(lists(l.group("require")))
 	if !l.has("bare") {
 		pool.Requirements = pool.Requirements.And(model.Requirements{model.OneOf(model.LabelPool, pool.Name)})

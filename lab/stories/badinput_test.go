@@ -68,6 +68,7 @@ func TestBadInput(t *testing.T) {
 		for flag, value := range map[string]string{
 			"--preference-policy": "Sometimes", "--node-fee": "-1",
 			"--move-price": "1e9", "--wait-price": "NaN", "--preference-price": "-0.01",
+			"--node-group-auto-discovery": "mig:namePrefix=web",
 		} {
 			if out, err := c.run("run", "--cluster-name", "x", flag, value); err == nil || !strings.Contains(out, flag) {
 				t.Errorf("%s %s: error %v, output %q", flag, value, err, out)

@@ -90,6 +90,13 @@ func (c *cluster) wantDesired(within time.Duration, want string) {
 	})
 }
 
+// hasOrdered reports whether a group is to have an instance.
+func (c *cluster) hasOrdered(name string) bool {
+	out, err := c.scaling().DescribeAutoScalingGroups(context.Background(),
+		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
+	return err == nil && len(out.AutoScalingGroups) == 1 && *out.AutoScalingGroups[0].DesiredCapacity > 0
+}
+
 // poolOfGroup is a NodeGroup with a NodePool whose nodes are removed as soon as they are not needed.
 func poolOfGroup(name string) string {
 	return fmt.Sprintf(`---
@@ -161,8 +168,18 @@ func TestGroupsAndAPoolAreChosenByPrice(t *testing.T) {
 		return nil
 	})
 
+	begun := time.Now()
 	c.apply(podsOf("web", 1, "1500m")) // fits anywhere; t3a.large is the cheapest
+	c.eventually(time.Minute, func() error {
+		if !c.hasOrdered("cheap") {
+			return errors.New("no instance of the group cheap is ordered")
+		}
+		return nil
+	})
+	ordered := time.Since(begun)
 	c.wantPods(time.Minute, "default", "web", 1)
+	t.Logf("from zero: an instance ordered %s after the pod was applied, the pod running after %s",
+		ordered.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 	c.wantDesired(time.Minute, "cheap=1 dear=0")
 
 	c.apply(podsOf("large", 1, "6500m")) // fits on m5.2xlarge alone
@@ -177,7 +194,9 @@ func TestGroupsAndAPoolAreChosenByPrice(t *testing.T) {
 	}
 
 	c.kubectl("delete", "deployment", "web", "large")
+	begun = time.Now()
 	c.wantDesired(time.Minute, "cheap=0 dear=0")
+	t.Logf("to zero: %s after the pods were deleted, with consolidateAfter 1s", time.Since(begun).Round(time.Millisecond))
 	c.eventually(time.Minute, c.nothingLeft)
 }
 
@@ -269,6 +288,12 @@ func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 		return nil
 	})
 	c.wantDesired(time.Minute, "Web_Nodes=4 untagged=1")
+	waits := c.kubectl("get", "pods", "-l", "app=web", "--field-selector", "status.phase=Pending", "-o",
+		"jsonpath={.items[*].metadata.name}")
+	if out, _ := c.run("why", "pod", waits); !strings.Contains(out, "has its maximum of 4 nodes") ||
+		strings.Contains(out, "limits") {
+		t.Errorf("why of a pod beyond the maximum:\n%s", out)
+	}
 	c.kubectl("delete", "deployment", "web", "cheap")
 	c.wantDesired(time.Minute, "Web_Nodes=1 untagged=1")
 	c.wantNodes(2)

@@ -1,0 +1,18 @@
+package nodeclaim
+
+import "github.com/nodeless/nodeless/cloud"
+
+// addCapacity adds to an instance the resources that NodeOverlays give its type, and those that its Auto Scaling
+// group's tags give its nodes: until its Node shows them, pods that wait for the Node must count on them.
+func (l *launcher) addCapacity(req *cloud.LaunchRequest, i *cloud.Instance) {
+	l.cluster.Equip(req.Class, i)
+	f := l.cluster.Overlaid(req.Pool)
+	if f == nil {
+		return
+	}
+	for k, n := range f.Capacity[i.Type] {
+		if n > 0 {
+			i.Capacity[k], i.Allocatable[k] = n, n
+		}
+	}
+}
