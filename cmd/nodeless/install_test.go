@@ -48,7 +48,7 @@ func TestCRDsArePrintedForKubectl(t *testing.T) {
 	slices.Sort(kinds)
 	if want := []string{
 		"CapacityBuffer", "DecisionLog", "EC2NodeClass", "FargateProfile", "MicroVM", "MicroVMHost",
-		"NodeClaim", "NodeOverlay", "NodePool",
+		"NodeClaim", "NodeGroup", "NodeOverlay", "NodePool",
 	}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v", kinds, want)
 	}
