@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
@@ -100,7 +101,7 @@ func (p *Pool) Row() Row {
 		switch why := p.Outdated(c); {
 		case why != "":
 			r.Status = NeedsUpdate
-			r.Outdated = append(r.Outdated, Outdated{c.Status.NodeName, lastPart(c.Status.ProviderID), why})
+			r.Outdated = append(r.Outdated, Outdated{c.Status.NodeName, catalog.InstanceID(c.Status.ProviderID), why})
 		case conditions.IsTrue(c, karpv1.ConditionTypeInitialized) && c.DeletionTimestamp == nil:
 			r.Ready++
 		}
@@ -121,5 +122,3 @@ func (p *Pool) problem() string {
 	}
 	return ""
 }
-
-func lastPart(providerID string) string { return providerID[strings.LastIndexByte(providerID, '/')+1:] }

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
 // join makes the first Node and the first NodeClaim with a provider ID one record, and every other one a record of
@@ -75,15 +76,12 @@ func setID(ids map[string]string, of map[string]map[string]bool, name, id string
 // setInstance indexes a claim by its instance ID; providerID is "" for a claim that is gone.
 func (ns *nodes) setInstance(before, providerID string) {
 	if before != providerID && before != "" && len(ns.claimsOf[before]) == 0 {
-		delete(ns.byInstance, instanceID(before))
+		delete(ns.byInstance, catalog.InstanceID(before))
 	}
 	if providerID != "" {
-		ns.byInstance[instanceID(providerID)] = providerID
+		ns.byInstance[catalog.InstanceID(providerID)] = providerID
 	}
 }
-
-// instanceID is the last part of a provider ID.
-func instanceID(providerID string) string { return providerID[strings.LastIndex(providerID, "/")+1:] }
 
 // ofClaim returns the record of a claim, nil if the claim is not known.
 func (ns *nodes) ofClaim(claim string) *node {

@@ -11,6 +11,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
 // objects are what stacks are built from.
@@ -131,7 +133,7 @@ func instanceOf(n *corev1.Node) string {
 	if excluded || !ready || removed || !strings.HasPrefix(n.Spec.ProviderID, "aws:///") {
 		return ""
 	}
-	id := n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+	id := catalog.InstanceID(n.Spec.ProviderID)
 	if !strings.HasPrefix(id, "i-") {
 		return ""
 	}

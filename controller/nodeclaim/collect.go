@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
@@ -113,12 +114,12 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 
 // namesAnother reports whether a claim is known to have another instance.
 func namesAnother(claim *karpv1.NodeClaim, i cloud.Instance) bool {
-	return claim.Status.ProviderID != "" && instanceID(claim.Status.ProviderID) != i.ID
+	return claim.Status.ProviderID != "" && catalog.InstanceID(claim.Status.ProviderID) != i.ID
 }
 
 // collectClaim deletes a claim whose instance is gone. A claim that was never launched is left to its launch.
 func (g *collector) collectClaim(ctx context.Context, claim *karpv1.NodeClaim, there map[string]bool) error {
-	id := instanceID(claim.Status.ProviderID)
+	id := catalog.InstanceID(claim.Status.ProviderID)
 	if id == "" || there[id] || claim.DeletionTimestamp != nil || g.isYoung(launchedAt(claim)) {
 		return nil
 	}
@@ -144,7 +145,7 @@ func launchedAt(claim *karpv1.NodeClaim) time.Time {
 
 // collectNode deletes a Node of ours that has neither a claim nor an instance.
 func (g *collector) collectNode(ctx context.Context, node *corev1.Node, there map[string]bool) error {
-	id := instanceID(node.Spec.ProviderID)
+	id := catalog.InstanceID(node.Spec.ProviderID)
 	if id == "" || there[id] || conditions.NodeReady(node) || node.DeletionTimestamp != nil ||
 		g.isYoung(node.CreationTimestamp.Time) || g.cluster.ClaimByProviderID(node.Spec.ProviderID) != nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
@@ -179,7 +180,7 @@ func (d *driftDetector) ask(ctx context.Context, name string) (time.Duration, er
 	// Noted before the answer: a change that comes meanwhile has the cloud asked again.
 	before := d.state.claims.update(claim.UID, func(s *claimState) { s.drift.asked = d.now() }).drift
 	reason, err := d.drifter.Drifted(ctx, cloud.Launched{
-		InstanceID: instanceID(claim.Status.ProviderID), Class: cluster.ClassRef(claim.Spec.NodeClassRef),
+		InstanceID: catalog.InstanceID(claim.Status.ProviderID), Class: cluster.ClassRef(claim.Spec.NodeClassRef),
 		Type: claim.Labels[model.LabelInstanceType], ImageID: claim.Status.ImageID, Annotations: claim.Annotations,
 	})
 	switch {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
@@ -54,7 +55,7 @@ func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Durat
 			return 0, err
 		}
 	}
-	id := instanceID(node.Spec.ProviderID)
+	id := catalog.InstanceID(node.Spec.ProviderID)
 	gone, err := t.instanceGone(ctx, node, id)
 	if err != nil {
 		return 0, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/metrics"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -124,9 +124,6 @@ func (o *objects) nodesOf(ctx context.Context, providerID string) ([]*corev1.Nod
 	}
 	return out, nil
 }
-
-// instanceID returns the cloud's ID in a provider ID: its last part.
-func instanceID(providerID string) string { return providerID[strings.LastIndex(providerID, "/")+1:] }
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
@@ -248,7 +245,7 @@ func (o *objects) releaseClaim(ctx context.Context, claim *karpv1.NodeClaim) err
 		o.observe(claim)
 	}
 	o.metrics.ClaimTerminated(before, o.now())
-	o.state.forgetClaim(before.UID, instanceID(before.Status.ProviderID))
+	o.state.forgetClaim(before.UID, catalog.InstanceID(before.Status.ProviderID))
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
@@ -99,7 +100,7 @@ func (o *launchOutcomes) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditions.IsTrue(claim, karpv1.ConditionTypeRegistered) {
 		return
 	}
-	why, err := source.Ended(ctx, instanceID(claim.Status.ProviderID))
+	why, err := source.Ended(ctx, catalog.InstanceID(claim.Status.ProviderID))
 	if err != nil {
 		o.log.Warn("cannot find out why an instance ended", "nodeclaim", claim.Name, "error", err)
 		return

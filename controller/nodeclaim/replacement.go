@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
@@ -63,7 +64,7 @@ func (p *replacements) note(ctx context.Context, claim *karpv1.NodeClaim, kind c
 		p.now())); err != nil {
 		return err
 	}
-	p.log.Info("instance is interrupted", "nodeclaim", claim.Name, "instance", instanceID(claim.Status.ProviderID),
+	p.log.Info("instance is interrupted", "nodeclaim", claim.Name, "instance", catalog.InstanceID(claim.Status.ProviderID),
 		"reason", kind)
 	p.claims.Add(claim.Name)
 	return nil

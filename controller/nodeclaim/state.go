@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 )
 
@@ -164,11 +165,11 @@ func (o *objects) living(ctx context.Context) (living, error) {
 	}
 	for i := range claims.Items {
 		l.claims[claims.Items[i].UID] = true
-		l.instances[instanceID(claims.Items[i].Status.ProviderID)] = true
+		l.instances[catalog.InstanceID(claims.Items[i].Status.ProviderID)] = true
 	}
 	for i := range nodes.Items {
 		l.nodes[nodes.Items[i].Name] = true
-		l.instances[instanceID(nodes.Items[i].Spec.ProviderID)] = true
+		l.instances[catalog.InstanceID(nodes.Items[i].Spec.ProviderID)] = true
 	}
 	for i := range pools.Items {
 		l.pools[pools.Items[i].UID] = true

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/kit/coalesce"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
@@ -73,7 +74,7 @@ func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (tim
 // again then. An instance that nobody recorded, since the process ended or the answer was lost, is found by its tag;
 // that there is none is believed only when the cloud's lists had time to settle.
 func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (string, time.Duration, error) {
-	if id := instanceID(claim.Status.ProviderID); id != "" {
+	if id := catalog.InstanceID(claim.Status.ProviderID); id != "" {
 		return id, 0, nil
 	}
 	s := t.state.claims.get(claim.UID)

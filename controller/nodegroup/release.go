@@ -12,6 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/controller/cluster"
 )
 
@@ -48,8 +49,8 @@ func (c *Controller) letGo(ctx context.Context, claim *karpv1.NodeClaim) error {
 			return err
 		}
 	}
-	if at := strings.LastIndexByte(claim.Status.ProviderID, '/'); at >= 0 {
-		if err := c.o.Cloud.ReleaseInstance(ctx, claim.Status.ProviderID[at+1:]); err != nil {
+	if id := catalog.InstanceID(claim.Status.ProviderID); id != "" {
+		if err := c.o.Cloud.ReleaseInstance(ctx, id); err != nil {
 			return err
 		}
 	}

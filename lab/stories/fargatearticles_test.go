@@ -276,32 +276,23 @@ func (c *cluster) awsCLI(args ...string) string {
 // buildArticleImages makes images of the names in the articles' manifests, of a busybox that also answers to curl.
 func (c *cluster) buildArticleImages() {
 	c.t.Helper()
-	dns := exec.Command(filepath.Join(root, "examples", "kube-dns-image"), absolute(c.t, binary))
-	dns.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
-	if out, err := dns.CombinedOutput(); err != nil {
-		c.t.Fatalf("examples/kube-dns-image: %v\n%s", err, out)
-	}
 	dir := c.t.TempDir()
-	page, err := os.ReadFile(filepath.Join(root, "examples", "2048", "index.html"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	install := exec.Command("sh", "-c", `mkdir -p bin www tmp && cp "$(command -v busybox)" bin/busybox && bin/busybox --install bin &&
+	install := exec.Command("sh", "-c", `mkdir -p bin www tmp && cp "$(command -v busybox)" bin/busybox &&
+		bin/busybox --install bin && echo '<title>Welcome to nginx!</title>' >www/index.html &&
 		printf '#!/bin/sh\nexec wget -q -O - "http://$1/"\n' >bin/curl && chmod +x bin/curl`)
 	install.Dir = dir
-	if out, err := install.CombinedOutput(); err != nil {
-		c.t.Fatalf("%v\n%s", err, out)
-	}
-	for tag, index := range map[string]string{
-		"nicolaka/netshoot": "", "nginx:latest": "<title>Welcome to nginx!</title>\n",
-		"public.ecr.aws/l6m2t8p7/docker-2048:latest": string(page),
+	httpd := []string{"--", "httpd", "-f", "-vv", "-p", "80", "-h", "/www"}
+	examples, program := filepath.Join(root, "examples"), absolute(c.t, binary)
+	for _, build := range []*exec.Cmd{
+		install,
+		exec.Command(filepath.Join(examples, "kube-dns-image"), program),
+		exec.Command(filepath.Join(examples, "2048-image"), program, "public.ecr.aws/l6m2t8p7/docker-2048:latest", "80"),
+		exec.Command(program, append([]string{"image", "build", dir, "--tag", "nicolaka/netshoot"}, httpd...)...),
+		exec.Command(program, append([]string{"image", "build", dir, "--tag", "nginx:latest"}, httpd...)...),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "www", "index.html"), []byte(index), 0o644); err != nil {
-			c.t.Fatal(err)
-		}
-		out, err := c.run("image", "build", dir, "--tag", tag, "--", "httpd", "-f", "-vv", "-p", "80", "-h", "/www")
-		if err != nil {
-			c.t.Fatalf("image build %s: %v\n%s", tag, err, out)
+		build.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
+		if out, err := build.CombinedOutput(); err != nil {
+			c.t.Fatalf("%s: %v\n%s", build, err, out)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	astypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
 // OfCluster reports whether the tags of an Auto Scaling group say that its instances are a cluster's.
@@ -50,9 +52,9 @@ func RoleOf(tags []astypes.TagDescription) Role {
 	return role
 }
 
-// InstanceID returns the ID in a provider ID such as aws:///us-west-2a/i-0123; "" if there is none.
+// InstanceID returns the ID of a node's EC2 instance; "" if it is on none.
 func InstanceID(n *corev1.Node) string {
-	if id := n.Spec.ProviderID[strings.LastIndex(n.Spec.ProviderID, "/")+1:]; strings.HasPrefix(id, "i-") {
+	if id := catalog.InstanceID(n.Spec.ProviderID); strings.HasPrefix(id, "i-") {
 		return id
 	}
 	return ""

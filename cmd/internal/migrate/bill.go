@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
@@ -96,7 +97,7 @@ func launched(c *capture.Cluster, sets []migrate.Nodes) []*corev1.Node {
 		if !ok {
 			continue
 		}
-		instance := n.Spec.ProviderID[strings.LastIndexByte(n.Spec.ProviderID, '/')+1:]
+		instance := catalog.InstanceID(n.Spec.ProviderID)
 		if slices.ContainsFunc(sets, func(s migrate.Nodes) bool {
 			return s.Label != "" && n.Labels[s.Label] == s.Value || instance != "" && slices.Contains(s.Instances, instance)
 		}) {
