@@ -1,6 +1,9 @@
 package catalog
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Kubelet is what a node class says about its kubelets. The zero value is the default of EKS.
 type Kubelet struct {
@@ -169,4 +172,6 @@ func KubeReservedMemoryMiB(maxPods int64) int64 { return 11*maxPods + 255 }
 
 // InstanceID returns the cloud's ID of an instance in a provider ID, such as i-0123 in aws:///us-west-2a/i-0123: its last
 // part.
-func InstanceID(providerID string) string { return providerID[strings.LastIndexByte(providerID, '/')+1:] }
+func InstanceID(providerID string) string {
+	return providerID[strings.LastIndexByte(providerID, '/')+1:]
+}

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/catalog"
+	facts "github.com/nodeless/nodeless/catalog"
 )
 
 // join makes the first Node and the first NodeClaim with a provider ID one record, and every other one a record of
@@ -76,10 +76,10 @@ func setID(ids map[string]string, of map[string]map[string]bool, name, id string
 // setInstance indexes a claim by its instance ID; providerID is "" for a claim that is gone.
 func (ns *nodes) setInstance(before, providerID string) {
 	if before != providerID && before != "" && len(ns.claimsOf[before]) == 0 {
-		delete(ns.byInstance, catalog.InstanceID(before))
+		delete(ns.byInstance, facts.InstanceID(before))
 	}
 	if providerID != "" {
-		ns.byInstance[catalog.InstanceID(providerID)] = providerID
+		ns.byInstance[facts.InstanceID(providerID)] = providerID
 	}
 }
 

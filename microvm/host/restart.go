@@ -43,6 +43,7 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	m.mu.Unlock()
 	m.endRoute()
 	m.release()
+	m.h.o.Log.Warn("a microVM has ended; its pod gets a new one", "pod", pod.Namespace+"/"+pod.Name, "error", s.Failure)
 	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted",
 		"The microVM has ended; the pod's containers are started again in a new one")
 	if wait > 0 {

@@ -12,7 +12,9 @@ import (
 
 // Limits of a session.
 const (
-	bootLimit  = 5 * time.Minute // for an emulated guest to boot on a busy host
+	// bootLimit is for an emulated guest to boot on a busy host: six at a time took 10 s at most on two busy cores. Of
+	// one that hangs the pod gets another.
+	bootLimit  = 2 * time.Minute
 	pingPeriod = 5 * time.Second
 	maxEvents  = 256 // that nobody has taken; the oldest are dropped
 )
@@ -29,6 +31,9 @@ func (vm *VM) serveSession(ctx context.Context) error {
 	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
 	defer cancel()
 	conn, err := vm.process.Dial(dialing)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the guest's agent does not answer: %w; the end of its console: %q", err, vm.process.LastWords())
+	}
 	if err != nil {
 		return fmt.Errorf("the guest's agent does not answer: %w", err)
 	}
