@@ -170,8 +170,8 @@ func KubeReservedCPU(cores int) int64 {
 // KubeReservedMemoryMiB is 255 MiB and 11 MiB for each pod that the node may run. Source: as KubeReservedCPU.
 func KubeReservedMemoryMiB(maxPods int64) int64 { return 11*maxPods + 255 }
 
-// InstanceID returns the cloud's ID of an instance in a provider ID, such as i-0123 in aws:///us-west-2a/i-0123: its last
-// part.
+// InstanceID returns the cloud's ID of an instance in a provider ID, such as i-0123 in aws:///us-west-2a/i-0123: its
+// last part.
 func InstanceID(providerID string) string {
 	return providerID[strings.LastIndexByte(providerID, '/')+1:]
 }
