@@ -13,9 +13,9 @@ var renamed = map[string]string{
 	"karpenter.sh/do-not-consolidate": "karpenter.sh/do-not-disrupt",
 }
 
-// safeToEvict is Cluster Autoscaler's annotation of pods that it must not evict (its FAQ, "What types of pods can
+// SafeToEvict is Cluster Autoscaler's annotation of pods that it must not evict (its FAQ, "What types of pods can
 // prevent CA from removing a node?").
-const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+const SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // workloads are the kinds whose pods may name Karpenter's labels.
 var workloads = []string{
@@ -66,7 +66,7 @@ func (r *renamer) object(v map[string]any, path string) any {
 		case old:
 			r.fields.note(Mapped, at, now, "")
 			out[now] = v[k]
-		case k == safeToEvict && text(v[k]) == "false" && v["karpenter.sh/do-not-disrupt"] == nil:
+		case k == SafeToEvict && text(v[k]) == "false" && v["karpenter.sh/do-not-disrupt"] == nil:
 			r.fields.note(Mapped, at, "karpenter.sh/do-not-disrupt", "")
 			out[k], out["karpenter.sh/do-not-disrupt"] = v[k], "true"
 		case (k == "key" || k == "topologyKey") && renamed[text(v[k])] != "":

@@ -15,6 +15,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
@@ -98,7 +99,6 @@ func fault(condition, reason, format string, args ...any) *groupFault {
 // becomes a condition, as with Resolve; what was known of the group before stays.
 func (s *groups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	n := NodeGroupOf(class)
-	before := n.Status.Conditions
 	err := s.read(ctx, &n.Spec, &n.Status)
 	broken, known := errors.AsType[*groupFault](err)
 	switch {
@@ -108,15 +108,13 @@ func (s *groups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	case err != nil:
 		return fmt.Errorf("resolve %s: %w", title(class), err)
 	}
-	n.Status.Conditions = s.conditions(before, broken, class.Generation)
+	s.setConditions(n, broken, class.Generation)
 	setNodeGroup(class, n)
 	return nil
 }
 
-// conditions returns the conditions of a NodeGroup, of which a fault makes one False and Ready with it. The time of one
-// whose status is as before stays.
-func (s *groups) conditions(before []metav1.Condition, broken *groupFault, generation int64) []metav1.Condition {
-	var out []metav1.Condition
+// setConditions sets the conditions of a NodeGroup, of which a fault makes one False and Ready with it.
+func (s *groups) setConditions(n *v1alpha1.NodeGroup, broken *groupFault, generation int64) {
 	for _, kind := range []string{v1alpha1.ConditionGroupFound, v1alpha1.ConditionTemplateFound, status.ConditionReady} {
 		c := metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: generation,
@@ -125,18 +123,8 @@ func (s *groups) conditions(before []metav1.Condition, broken *groupFault, gener
 		if broken != nil && (kind == broken.condition || kind == status.ConditionReady) {
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, broken.reason, broken.message
 		}
-		at := slices.IndexFunc(before, func(b metav1.Condition) bool { return b.Type == kind })
-		if at >= 0 && before[at].Status == c.Status {
-			c.LastTransitionTime = before[at].LastTransitionTime
-		}
-		out = append(out, c)
+		meta.SetStatusCondition(&n.Status.Conditions, c)
 	}
-	for _, c := range before { // of others
-		if !slices.ContainsFunc(out, func(o metav1.Condition) bool { return o.Type == c.Type }) {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // read asks AWS for the group that a spec names, and what it launches.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -24,7 +25,7 @@ type instances struct {
 	terminate *batcher[struct{}]
 
 	mu sync.Mutex
-	// groupsOf are the Auto Scaling groups of the instances that this process has seen; "" = of none.
+	// groupsOf are the Auto Scaling groups of the instances that this process has seen lately; "" = of none.
 	groupsOf map[string]string
 }
 
@@ -72,6 +73,7 @@ func (p *Provider) List(ctx context.Context) (_ []cloud.Instance, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("list instances of cluster %s: %w", p.o.ClusterName, err)
 	}
+	p.instances.forgetOthers(instances)
 	return instances, nil
 }
 
@@ -114,6 +116,17 @@ func (s *instances) noteGroup(id, group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groupsOf[id] = group
+}
+
+// forgetOthers forgets the groups of instances that are not among those that exist.
+func (s *instances) forgetOthers(exist []cloud.Instance) {
+	ids := make(map[string]bool, len(exist))
+	for i := range exist {
+		ids[exist[i].ID] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.groupsOf, func(id, _ string) bool { return !ids[id] })
 }
 
 // groupOf returns the Auto Scaling group of an instance, "" if it is of none or gone.

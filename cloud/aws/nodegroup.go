@@ -2,6 +2,7 @@ package aws
 
 import (
 	"encoding/json"
+	"slices"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
@@ -85,15 +86,9 @@ func offeredAs(group *v1alpha1.NodeGroup, offerings []model.Offering) []model.Of
 	if group == nil {
 		return offerings
 	}
-	var out []model.Offering
-	for _, o := range offerings {
-		for _, capacityType := range group.Status.CapacityTypes {
-			if o.CapacityType == capacityType {
-				out = append(out, o)
-			}
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(offerings), func(o model.Offering) bool {
+		return !slices.Contains(group.Status.CapacityTypes, o.CapacityType)
+	})
 }
 
 // shareSmallest gives all types of a catalog the resources of the smallest: of several, Auto Scaling chooses.

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/kubectl/pkg/drain"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/migrate"
 )
 
 // Drainer drains nodes of a cluster. Its methods may be called by several goroutines at once, and so may Say.
@@ -77,7 +79,7 @@ func Objection(p *corev1.Pod) string {
 		return "has no controller and would be lost"
 	case p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true":
 		return "has " + karpv1.DoNotDisruptAnnotationKey
-	case p.Annotations["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false":
+	case p.Annotations[migrate.SafeToEvict] == "false":
 		return "is not safe-to-evict"
 	}
 	return ""
