@@ -43,10 +43,11 @@ SOURCES := go.mod go.sum $(shell find api catalog cloud cmd controller engine ex
 $(BIN): $(SOURCES) $(PAGE)
 	@scripts/build $(BIN) '$(LDFLAGS)'
 
-# The same program without the embedded control plane, a fifth of the size: what a cluster's controller runs (ADR 9).
+# The same program without the embedded control plane, a fifth of the size: what a cluster's controller runs (ADR 9). It is
+# compiled as its image is (release/image.go), so that the image comes from the same build cache.
 bin/nodeless-controller: $(SOURCES) $(PAGE)
 	@scripts/guest-agent
-	$(GO) build -tags noplane -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
+	CGO_ENABLED=0 $(GO) build -tags noplane -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/nodeless
 
 # release is a module of its own: it compiles Helm.
 bin/release: FORCE

@@ -28,34 +28,30 @@ import (
 
 const namespace = "nodeless-system"
 
-// localCluster is one of `nodeless up` without its controller.
+// localCluster is one of `nodeless up`.
 type localCluster struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Region     string `json:"regionEndpoint"`
 	kube       *kubernetes.Clientset
+
+	program, dir string // of bin/nodeless and its data
 }
 
 func startCluster(t *testing.T) localCluster {
 	t.Helper()
-	program := os.Getenv("NODELESS_BINARY")
-	if program == "" {
+	return startClusterWith(t, "--controller=false", "--boot-time", "1s")
+}
+
+func startClusterWith(t *testing.T, flags ...string) localCluster {
+	t.Helper()
+	c := localCluster{program: os.Getenv("NODELESS_BINARY"), dir: t.TempDir()}
+	if c.program == "" {
 		t.Skip("NODELESS_BINARY is not set: make test sets it")
 	}
-	dir := t.TempDir()
-	run := func(args ...string) []byte {
-		var out, errors bytes.Buffer
-		c := exec.Command(program, append(args, "--data-dir", dir)...) // outlives the test's context: it cleans up
-		c.Stdout, c.Stderr = &out, &errors
-		if err := c.Run(); err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, errors.String())
-		}
-		return out.Bytes()
-	}
-	t.Cleanup(func() { run("down") })
-	run("up", "--detach", "--controller=false", "--boot-time", "1s", "--merge-kubeconfig=false")
-	var c localCluster
+	t.Cleanup(func() { c.run(t, "down") })
+	c.run(t, append([]string{"up", "--detach", "--merge-kubeconfig=false"}, flags...)...)
 	status := struct{ Session *localCluster }{&c}
-	if err := json.Unmarshal(run("status", "-o", "json"), &status); err != nil {
+	if err := json.Unmarshal(c.run(t, "status", "-o", "json"), &status); err != nil {
 		t.Fatal(err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
@@ -66,6 +62,18 @@ func startCluster(t *testing.T) localCluster {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// run runs a command of the program on the cluster's data.
+func (c localCluster) run(t *testing.T, args ...string) []byte {
+	t.Helper()
+	var out, errors bytes.Buffer
+	p := exec.Command(c.program, append(args, "--data-dir", c.dir)...) // outlives the test's context: it cleans up
+	p.Stdout, p.Stderr = &out, &errors
+	if err := p.Run(); err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, errors.String())
+	}
+	return out.Bytes()
 }
 
 func (c localCluster) helm(t *testing.T) *action.Configuration {

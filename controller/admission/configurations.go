@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,8 +41,8 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 		{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"nodeless"}},
 	}}
-	create := []admissionv1.OperationType{admissionv1.Create}
 	write := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
+	create := []admissionv1.OperationType{admissionv1.Create}
 	rule := func(group, version string, ops []admissionv1.OperationType,
 		resources ...string,
 	) admissionv1.RuleWithOperations {
@@ -64,7 +65,8 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			ObjectSelector:     others, MatchConditions: condition,
 		}
 	}
-	mutating := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.MutatingWebhooks}}
+	mutating := &admissionv1.MutatingWebhookConfiguration{}
+	mutating.Name = cmp.Or(s.o.At.mutating, fargate.MutatingWebhooks)
 	mutating.Webhooks = []admissionv1.MutatingWebhook{
 		pods("profiles.pods.nodeless.sh", &fail, when("a-profile-names-the-namespace", selected)),
 		pods("others.pods.nodeless.sh", &ignore, when("no-profile-names-the-namespace", "!("+selected+")")),
@@ -77,9 +79,8 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			AdmissionReviewVersions: versions, TimeoutSeconds: &timeout, MatchConditions: condition,
 		}
 	}
-	validating := &admissionv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks},
-	}
+	validating := &admissionv1.ValidatingWebhookConfiguration{}
+	validating.Name = fargate.ValidatingWebhooks
 	validating.Webhooks = []admissionv1.ValidatingWebhook{
 		judge("workloads.nodeless.sh", workloadsPath, when("a-profile-names-the-namespace", selected),
 			rule("apps", "v1", write, "deployments", "statefulsets"), rule("batch", "v1", write, "jobs", "cronjobs")),
@@ -138,6 +139,9 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 		haveV.Webhooks = validating.Webhooks
 		return same
 	})
+	if err == nil && mutating.Name != fargate.MutatingWebhooks { // that of an earlier release
+		err = remove(ctx, s.o.Client, &admissionv1.MutatingWebhookConfiguration{}, fargate.MutatingWebhooks)
+	}
 	return confirmedM && confirmedV, err
 }
 
@@ -192,15 +196,20 @@ func (s *Server) put(ctx context.Context, want, have client.Object, take func() 
 	return false, nil
 }
 
-// Uninstall deletes the configurations: pods are no longer changed.
-func Uninstall(ctx context.Context, c client.Client) error {
-	for _, o := range []client.Object{
-		&admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.MutatingWebhooks}},
-		&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: fargate.ValidatingWebhooks}},
-	} {
-		if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete webhook configuration %s: %w", o.GetName(), err)
+// Uninstall deletes the configurations, and the one with another name: pods are no longer changed.
+func Uninstall(ctx context.Context, c client.Client, named string) error {
+	for _, name := range []string{fargate.MutatingWebhooks, named} {
+		if err := remove(ctx, c, &admissionv1.MutatingWebhookConfiguration{}, name); err != nil {
+			return err
 		}
+	}
+	return remove(ctx, c, &admissionv1.ValidatingWebhookConfiguration{}, fargate.ValidatingWebhooks)
+}
+
+func remove(ctx context.Context, c client.Client, o client.Object, name string) error {
+	o.SetName(name)
+	if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete webhook configuration %s: %w", name, err)
 	}
 	return nil
 }

@@ -14,6 +14,13 @@ type Place struct {
 	url                *url.URL
 	namespace, service string // of a Service of the cluster, "" if it is reached by the URL
 	secret             string // the first part of every path; "" = none
+	mutating           string // the name of the configuration that changes pods
+}
+
+// Named returns the place with another name of the configuration that changes pods than fargate.MutatingWebhooks.
+func (p Place) Named(mutating string) Place {
+	p.mutating = mutating
+	return p
 }
 
 // WithSecret returns the place with a secret in its paths: where several users or guests share a machine, only the API

@@ -114,7 +114,7 @@ func start(t *testing.T) *webhook {
 	})
 	t.Cleanup(func() {
 		w.stop()
-		if err := admission.Uninstall(context.Background(), w.Client); err != nil {
+		if err := admission.Uninstall(context.Background(), w.Client, fargate.MutatingWebhooks); err != nil {
 			t.Error(err)
 		}
 	})

@@ -247,6 +247,8 @@ func TestTheArticlesAboutFargate(t *testing.T) {
 	c.awsCLI("eks", "create-fargate-profile", "--cluster-name", "nodeless", "--fargate-profile-name", "study_wildcard",
 		"--selectors", "namespace=study-*", "--pod-execution-role-arn", podExecutionRole)
 	c.awsCLI("eks", "wait", "fargate-profile-active", "--cluster-name", "nodeless", "--fargate-profile-name", "study_wildcard")
+	c.controlPlaneIsEKSs()
+	c.kubeOpsViewIsForwarded()
 	c.kubectl("create", "ns", "study-aews")
 	c.netshootIsSized()
 	c.rootShellIsRefused()
@@ -289,6 +291,8 @@ func (c *cluster) buildArticleImages() {
 		exec.Command(filepath.Join(examples, "2048-image"), program, "public.ecr.aws/l6m2t8p7/docker-2048:latest", "80"),
 		exec.Command(program, append([]string{"image", "build", dir, "--tag", "nicolaka/netshoot"}, httpd...)...),
 		exec.Command(program, append([]string{"image", "build", dir, "--tag", "nginx:latest"}, httpd...)...),
+		exec.Command(program, "image", "build", dir, "--tag", "hjacobs/kube-ops-view:20.4.0", "--", "httpd", "-f", "-p", "8080",
+			"-h", "/www"),
 	} {
 		build.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
 		if out, err := build.CombinedOutput(); err != nil {
@@ -366,8 +370,7 @@ func (c *cluster) netshootIsSized() {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		c.t.Errorf("the pod is %v\nwant %v", got, want)
 	}
-	// On EKS the name is 0500-amazon-eks-fargate-mutation.amazonaws.com, which is EKS's own.
-	c.kubectl("describe", "mutatingwebhookconfigurations", "0500-nodeless-fargate-mutation")
+	c.kubectl("describe", "mutatingwebhookconfigurations", "0500-amazon-eks-fargate-mutation.amazonaws.com")
 	if out := c.kubectl("describe", "node", p.Spec.NodeName); !strings.Contains(out, "eks.amazonaws.com/compute-type=fargate") {
 		c.t.Errorf("the node's labels:\n%s", out)
 	}

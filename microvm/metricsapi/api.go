@@ -5,7 +5,6 @@ package metricsapi
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
@@ -34,37 +34,15 @@ type Source interface {
 
 const root = "/apis/metrics.k8s.io/v1beta1"
 
-var version = metav1.GroupVersionForDiscovery{
-	GroupVersion: metrics.SchemeGroupVersion.String(),
-	Version:      metrics.SchemeGroupVersion.Version,
+// Resources are the API's, for discovery.
+var Resources = []metav1.APIResource{
+	{Name: "nodes", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}},
+	{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
 }
 
-// newHandler serves the API's discovery, lists and single objects.
-func newHandler(s Source) http.Handler {
+// Handler serves lists and single objects of the API, to whoever asks.
+func Handler(s Source) http.Handler {
 	mux := http.NewServeMux()
-	group := metav1.APIGroup{
-		TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: metrics.GroupName,
-		Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version,
-	}
-	verbs := metav1.Verbs{"get", "list"}
-	documents := map[string]any{
-		"/apis": metav1.APIGroupList{
-			TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
-			Groups:   []metav1.APIGroup{group},
-		},
-		"/apis/" + metrics.GroupName: group,
-		root: metav1.APIResourceList{
-			TypeMeta:     metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"},
-			GroupVersion: version.GroupVersion,
-			APIResources: []metav1.APIResource{
-				{Name: "nodes", Kind: "NodeMetrics", Verbs: verbs},
-				{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: verbs},
-			},
-		},
-	}
-	for path, document := range documents {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, document) })
-	}
 	a := api{s}
 	for path, serve := range map[string]func(http.ResponseWriter, *http.Request, query){
 		"/nodes": a.nodes, "/nodes/{name}": a.nodes, "/pods": a.pods, "/namespaces/{namespace}/pods": a.pods,
@@ -184,7 +162,7 @@ func usageOf(cpu *stats.CPUStats, memory *stats.MemoryStats) (corev1.ResourceLis
 }
 
 func kind(name string) metav1.TypeMeta {
-	return metav1.TypeMeta{Kind: name, APIVersion: version.GroupVersion}
+	return metav1.TypeMeta{Kind: name, APIVersion: metrics.SchemeGroupVersion.String()}
 }
 
 // oneOrAll answers with the single object that the path names, or with the list.
@@ -192,9 +170,9 @@ func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T
 	name := r.PathValue("name")
 	switch {
 	case name == "":
-		answer(w, http.StatusOK, list)
+		responsewriters.WriteRawJSON(http.StatusOK, list, w)
 	case len(items) == 1:
-		answer(w, http.StatusOK, items[0])
+		responsewriters.WriteRawJSON(http.StatusOK, items[0], w)
 	default:
 		what := strings.Split(strings.TrimPrefix(r.URL.Path, root+"/"), "/")[0]
 		missing := apierrors.NewNotFound(metrics.Resource(what), name)
@@ -207,16 +185,5 @@ func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T
 func fail(w http.ResponseWriter, err *apierrors.StatusError) {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	answer(w, int(status.Code), status)
-}
-
-func answer(w http.ResponseWriter, code int, value any) {
-	data, err := json.Marshal(value)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(data)
+	responsewriters.WriteRawJSON(int(status.Code), status, w)
 }

@@ -18,10 +18,21 @@ import (
 	registration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	aggregator "k8s.io/kube-aggregator/pkg/client/clientset_generated/clientset"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
+	"github.com/nodeless/nodeless/plane/extension"
 	"github.com/nodeless/nodeless/plane/kubectl"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
+
+const apiService = "v1beta1.metrics.k8s.io"
+
+// served is the API as a cluster has it.
+func served(s Source) extension.API {
+	return extension.API{
+		GroupVersion: metrics.SchemeGroupVersion, Service: "nodeless-metrics", Resources: Resources, Handler: Handler(s),
+	}
+}
 
 // kubeconfigVariable makes this test binary a kubectl.
 const kubeconfigVariable = "PODMETRICS_KUBECTL"
@@ -99,7 +110,7 @@ func TestKubectlTop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, p.Kubeconfig(), fixed{namespace}) }()
+	go func() { ended <- served(fixed{namespace}).Run(ctx, p.Kubeconfig()) }()
 	planetest.Eventually(t, "the aggregator finds the API", func(ctx context.Context) error {
 		s, err := a.ApiregistrationV1().APIServices().Get(ctx, apiService, metav1.GetOptions{})
 		if err != nil {
@@ -171,7 +182,7 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: apiService},
 		Spec: registration.APIServiceSpec{
 			Service: &registration.ServiceReference{
-				Namespace: namespace,
+				Namespace: metav1.NamespaceSystem,
 				Name:      "metrics-server",
 			},
 			Group: "metrics.k8s.io", Version: "v1beta1", InsecureSkipTLSVerify: true, GroupPriorityMinimum: 100,
@@ -184,7 +195,7 @@ func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 	defer func() {
 		_ = a.ApiregistrationV1().APIServices().Delete(context.Background(), apiService, metav1.DeleteOptions{})
 	}()
-	if err := Run(t.Context(), p.Kubeconfig(), fixed{}); err != nil {
+	if err := served(fixed{}).Run(t.Context(), p.Kubeconfig()); err != nil {
 		t.Fatal(err)
 	}
 	there, err := a.ApiregistrationV1().APIServices().Get(t.Context(), apiService, metav1.GetOptions{})

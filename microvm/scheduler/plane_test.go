@@ -57,7 +57,7 @@ func start(t *testing.T) *state {
 	w.profile.Spec.Selectors = []v1alpha1.FargateProfileSelector{{Namespace: w.namespace}}
 	w.create(t, w.profile)
 	t.Cleanup(func() {
-		if err := admission.Uninstall(context.Background(), w.Client); err != nil {
+		if err := admission.Uninstall(context.Background(), w.Client, fargate.MutatingWebhooks); err != nil {
 			t.Error(err)
 		}
 	})

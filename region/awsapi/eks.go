@@ -24,6 +24,9 @@ type Kubernetes interface {
 	DeleteFargateProfile(ctx context.Context, name string) error
 	// TagFargateProfile replaces a profile's tags.
 	TagFargateProfile(ctx context.Context, name string, tags map[string]string) error
+	// MapRole lets the nodes of a role join, in the cluster's ConfigMap aws-auth; UnmapRole takes that back.
+	MapRole(context.Context, NodeRole) error
+	UnmapRole(context.Context, NodeRole) error
 	// Addons returns the add-ons that are installed.
 	Addons(context.Context) ([]Addon, error)
 }
@@ -85,7 +88,7 @@ func describeCluster(c *call, in *eks.DescribeClusterInput) (*eks.DescribeCluste
 			EndpointPublicAccess:   true, PublicAccessCidrs: []string{"127.0.0.0/8"},
 		},
 		RoleArn:      new(iamARN("role", "/", k.Name+"-cluster")),
-		AccessConfig: &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApi},
+		AccessConfig: &types.AccessConfigResponse{AuthenticationMode: types.AuthenticationModeApiAndConfigMap},
 		Tags:         map[string]string{},
 	}}, nil
 }

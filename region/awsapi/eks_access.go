@@ -18,6 +18,25 @@ const accountRoot = "arn:aws:iam::" + region.AccountID + ":root"
 // clusterAdmin is the access policy of a cluster's creator (EKS User Guide, Review access policy permissions).
 const clusterAdmin = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
+// NodeRole is an IAM role whose sessions are nodes: of instances, or of a Fargate profile.
+type NodeRole struct {
+	ARN, Username string
+	Groups        []string // in Kubernetes
+	Fargate       bool
+}
+
+func instanceRole(arn string) NodeRole {
+	return NodeRole{ARN: arn, Username: "system:node:{{EC2PrivateDNSName}}", Groups: []string{"system:nodes"}}
+}
+
+// fargateRole is a pod execution role. kube-proxy of a microVM runs as its node.
+func fargateRole(arn string) NodeRole {
+	return NodeRole{
+		ARN: arn, Username: "system:node:{{SessionName}}", Fargate: true,
+		Groups: []string{"system:node-proxier", "system:nodes"},
+	}
+}
+
 // accessEntries returns who may use a cluster, as its API server has it: its creator; the roles of instance profiles,
 // whose nodes join; and the pod execution roles of Fargate profiles, for which EKS adds entries by itself.
 func (c *call) accessEntries(cluster *string) ([]types.AccessEntry, error) {
@@ -26,15 +45,15 @@ func (c *call) accessEntries(cluster *string) ([]types.AccessEntry, error) {
 	}
 	entries := []types.AccessEntry{c.accessEntry(*cluster, accountRoot, "STANDARD", accountRoot)}
 	seen := map[string]bool{}
-	add := func(role, kind, username string, groups ...string) {
-		if !seen[role] {
-			seen[role] = true
-			entries = append(entries, c.accessEntry(*cluster, role, kind, username, groups...))
+	add := func(kind string, r NodeRole) {
+		if !seen[r.ARN] {
+			seen[r.ARN] = true
+			entries = append(entries, c.accessEntry(*cluster, r.ARN, kind, r.Username, r.Groups...))
 		}
 	}
 	for _, p := range c.region.InstanceProfiles("") {
 		for _, role := range p.Roles {
-			add(iamARN("role", "/", role), "EC2_LINUX", "system:node:{{EC2PrivateDNSName}}", "system:nodes")
+			add("EC2_LINUX", instanceRole(iamARN("role", "/", role)))
 		}
 	}
 	if c.kubernetes.Kubernetes == nil {
@@ -46,7 +65,7 @@ func (c *call) accessEntries(cluster *string) ([]types.AccessEntry, error) {
 	}
 	for i := range profiles {
 		p := c.completeProfile(&profiles[i], *cluster)
-		add(*p.PodExecutionRoleArn, "FARGATE_LINUX", "system:node:{{SessionName}}", "system:node-proxier", "system:nodes")
+		add("FARGATE_LINUX", fargateRole(*p.PodExecutionRoleArn))
 	}
 	return entries, nil
 }

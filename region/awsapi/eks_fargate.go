@@ -68,6 +68,9 @@ func createFargateProfile(c *call, in *eks.CreateFargateProfileInput) (*eks.Crea
 	case err != nil:
 		return nil, fmt.Errorf("create FargateProfile %s: %w", name, err)
 	}
+	if err := k.MapRole(c.ctx, fargateRole(*in.PodExecutionRoleArn)); err != nil {
+		return nil, err
+	}
 	made, err := c.fargateProfile(in.ClusterName, &name)
 	if err != nil {
 		return nil, err
@@ -256,6 +259,11 @@ func deleteFargateProfile(c *call, in *eks.DeleteFargateProfileInput) (*eks.Dele
 	if p.Status != types.FargateProfileStatusDeleting {
 		if err := k.DeleteFargateProfile(c.ctx, name); err != nil {
 			return nil, fmt.Errorf("delete FargateProfile %s: %w", name, err)
+		}
+		if role := findProfile(all, name).PodExecutionRoleArn; role != nil { // kubectl's have none
+			if err := k.UnmapRole(c.ctx, fargateRole(*role)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	p.Status = types.FargateProfileStatusDeleting

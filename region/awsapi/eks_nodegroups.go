@@ -57,6 +57,11 @@ func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegrou
 	if err != nil {
 		return nil, err
 	}
+	if k := c.kubernetes.Kubernetes; k != nil {
+		if err := k.MapRole(c.ctx, instanceRole(want.Role)); err != nil {
+			return nil, err
+		}
+	}
 	return &eks.CreateNodegroupOutput{Nodegroup: nodegroupOf(n)}, nil
 }
 
@@ -168,6 +173,16 @@ func deleteNodegroup(c *call, in *eks.DeleteNodegroupInput) (*eks.DeleteNodegrou
 	n, err := c.region.DeleteNodegroup(aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName))
 	if err != nil {
 		return nil, err
+	}
+	all, err := c.region.Nodegroups(n.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	shared := slices.ContainsFunc(all, func(o region.NodegroupState) bool { return o.Name != n.Name && o.Role == n.Role })
+	if k := c.kubernetes.Kubernetes; k != nil && !shared {
+		if err := k.UnmapRole(c.ctx, instanceRole(n.Role)); err != nil {
+			return nil, err
+		}
 	}
 	return &eks.DeleteNodegroupOutput{Nodegroup: nodegroupOf(n)}, nil
 }

@@ -24,6 +24,7 @@ type memoryKubernetes struct {
 	mu       sync.Mutex
 	profiles []FargateProfile
 	due      map[string]time.Time // of the change under way
+	roles    []string             // that may join
 }
 
 func (k *memoryKubernetes) FargateProfiles(context.Context) ([]FargateProfile, error) {
@@ -234,4 +235,19 @@ func TestAccessEntriesAreTheCreatorNodesAndPodExecutionRoles(t *testing.T) {
 	if len(policies.AssociatedAccessPolicies) != 1 || *policies.AssociatedAccessPolicies[0].PolicyArn != clusterAdmin {
 		t.Errorf("policies %+v", policies.AssociatedAccessPolicies)
 	}
+}
+
+func (k *memoryKubernetes) MapRole(_ context.Context, r NodeRole) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.roles = append(k.roles, r.ARN+" "+r.Username)
+	return nil
+}
+
+func (k *memoryKubernetes) UnmapRole(_ context.Context, r NodeRole) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.Index(k.roles, r.ARN+" "+r.Username)
+	k.roles = slices.Delete(k.roles, i, i+1)
+	return nil
 }

@@ -22,10 +22,13 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
+// eksWebhooks is the name under which EKS registers the webhook of Fargate's pods.
+const eksWebhooks = "0500-amazon-eks-fargate-mutation.amazonaws.com"
+
 func (l *local) startController(run, start context.Context) error {
 	if !l.o.controller || !l.o.fargate {
 		// An earlier run may have left them: nobody answers, and no pod could be created.
-		if err := admission.Uninstall(start, l.client); err != nil {
+		if err := admission.Uninstall(start, l.client, eksWebhooks); err != nil {
 			return err
 		}
 	}
@@ -68,7 +71,7 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &controller.Fargate{At: at.WithSecret(httpguard.NewToken()), Listener: listener}
+	f := &controller.Fargate{At: at.Named(eksWebhooks).WithSecret(httpguard.NewToken()), Listener: listener}
 	if l.microVMs != nil {
 		f.Hosts = []microvm.Host{l.microVMs}
 	}

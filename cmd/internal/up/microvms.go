@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
+	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -25,13 +26,14 @@ import (
 	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/metricsapi"
 	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/plane/extension"
 )
 
 // startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile
 // wants it.
 func (l *local) startMicroVMs(run, start context.Context) error {
 	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
-		return metricsapi.Unregister(start, l.restConfig("nodeless-setup"))
+		return podMetrics(nil).Unregister(start, l.restConfig("nodeless-setup"))
 	}
 	cfg := l.restConfig("nodeless-microvms")
 	wanted, err := host.UntilProfiles(cfg)
@@ -69,13 +71,21 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 		if err := wanted(ctx); err != nil {
 			return err
 		}
-		if err := metricsapi.Run(ctx, l.plane.Kubeconfig(), l.microVMs.Kubelet()); err != nil {
+		if err := podMetrics(l.microVMs.Kubelet()).Run(ctx, l.plane.Kubeconfig()); err != nil {
 			l.log.Warn("there is no kubectl top", "error", err)
 		}
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	return nil
+}
+
+// podMetrics is what kubectl top reads.
+func podMetrics(s metricsapi.Source) extension.API {
+	return extension.API{
+		GroupVersion: metrics.SchemeGroupVersion, Service: "nodeless-metrics", Resources: metricsapi.Resources,
+		Handler: metricsapi.Handler(s),
+	}
 }
 
 // microVMOptions are the host's: this machine stands in the region's first zone.

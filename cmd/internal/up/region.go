@@ -11,9 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"k8s.io/component-base/metrics/legacyregistry"
+
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/plane/eksmetrics"
+	"github.com/nodeless/nodeless/plane/extension"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/awsapi"
 	"github.com/nodeless/nodeless/region/incluster"
@@ -70,6 +74,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
 	}
 	l.spawn(run, "EKS", eks.Run)
+	l.serveAPI(run, "metrics of the control plane", eksmetrics.API(legacyregistry.DefaultGatherer))
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
 		return awsapi.Serve(ctx, addr, l.region,
@@ -84,6 +89,17 @@ func (l *local) serveRegion(run, start context.Context) error {
 	case <-start.Done():
 		return context.Cause(start)
 	}
+}
+
+// serveAPI serves an API beside the API server's own. The cluster lives without it.
+func (l *local) serveAPI(run context.Context, part string, api extension.API) {
+	l.spawn(run, part, func(ctx context.Context) error {
+		if err := api.Run(ctx, l.plane.Kubeconfig()); err != nil {
+			l.log.Warn("there are no "+part, "error", err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
 }
 
 // minor is "1.36" of "v1.36.2", as EKS writes versions.

@@ -1,0 +1,88 @@
+package stories
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// controlPlaneIsEKSs asks for what EKS adds to a control plane.
+func (c *cluster) controlPlaneIsEKSs() {
+	c.t.Helper()
+	has := func(want string, args ...string) {
+		c.t.Helper()
+		if out := c.kubectl(args...); !strings.Contains(out, want) {
+			c.t.Errorf("kubectl %s has no %q:\n%s", strings.Join(args, " "), want, out)
+		}
+	}
+	if out := strings.Join(strings.Fields(c.kubectl("get", "apiservices.apiregistration.k8s.io")), " "); !strings.Contains(out,
+		"v1.metrics.eks.amazonaws.com kube-system/eks-extension-metrics-api True") {
+		c.t.Errorf("apiservices: %s", out)
+	}
+	has("eks-extension-metrics-api", "get", "svc", "-n", "kube-system")
+	has(`"name":"metrics.eks.amazonaws.com"`, "get", "--raw", "/apis/metrics.eks.amazonaws.com")
+	has("ksh/metrics", "get", "--raw", "/apis/metrics.eks.amazonaws.com/v1")
+	has("\nscheduler_pending_pods{", "get", "--raw", "/apis/metrics.eks.amazonaws.com/v1/ksh/container/metrics")
+	has("client-ca-file", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml")
+	// Two profiles, two entries.
+	auth := c.kubectl("get", "cm", "-n", "kube-system", "aws-auth", "-o", "yaml")
+	entry := "- system:node-proxier\n      - system:nodes\n      rolearn: " + podExecutionRole +
+		"\n      username: system:node:{{SessionName}}"
+	if strings.Count(auth, entry) != 2 {
+		c.t.Errorf("aws-auth has not twice\n%s\n%s", entry, auth)
+	}
+}
+
+// kubeOpsViewChart is what "helm install kube-ops-view geek-cookbook/kube-ops-view --version 1.2.2 --set env.TZ=Asia/Seoul"
+// makes, as far as the article looks at it.
+const kubeOpsViewChart = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: kube-ops-view
+  namespace: kube-system
+  labels: {app.kubernetes.io/instance: kube-ops-view, app.kubernetes.io/name: kube-ops-view}
+spec:
+  replicas: 1
+  strategy: {type: Recreate}
+  selector:
+    matchLabels: {app.kubernetes.io/instance: kube-ops-view, app.kubernetes.io/name: kube-ops-view}
+  template:
+    metadata:
+      labels: {app.kubernetes.io/instance: kube-ops-view, app.kubernetes.io/name: kube-ops-view}
+    spec:
+      containers:
+      - name: kube-ops-view
+        image: hjacobs/kube-ops-view:20.4.0
+        env: [{name: TZ, value: Asia/Seoul}]
+        ports: [{name: http, containerPort: 8080}]
+        readinessProbe: {tcpSocket: {port: 8080}}
+`
+
+// kubeOpsViewIsForwarded opens what stands in for kube-ops-view, whose image cannot be had here, by port-forward.
+func (c *cluster) kubeOpsViewIsForwarded() {
+	c.t.Helper()
+	c.apply(kubeOpsViewChart)
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "kube-ops-view", "--timeout=240s")
+	forward := c.line(c.streaming("port-forward", "deployment/kube-ops-view", "-n", "kube-system", ":8080"),
+		`^Forwarding from 127\.0\.0\.1:\d+ -> 8080$`)
+	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(forward)
+	if page := get(c.t, "http://"+address+"/"); !strings.Contains(page, "nginx") {
+		c.t.Errorf("the page is %q", page)
+	}
+	described := c.kubectl("describe", "pod", "-n", "kube-system", "-l", "app.kubernetes.io/instance=kube-ops-view")
+	for _, want := range []string{
+		"CapacityProvisioned: 0.25vCPU 0.5GB", "LoggingEnabled", "Successfully assigned kube-system/kube-ops-view",
+	} {
+		if !strings.Contains(described, want) {
+			c.t.Errorf("describe has no %q:\n%s", want, described)
+		}
+	}
+	c.kubectl("delete", "-n", "kube-system", "deployment", "kube-ops-view")
+	c.eventually(patience, func() error {
+		if n := len(c.nodes()); n != 2 {
+			return fmt.Errorf("%d nodes, want CoreDNS's two", n)
+		}
+		return nil
+	})
+}
