@@ -1,9 +1,11 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // CNI is how the VPC CNI provides a node with addresses for pods. The zero value is not a default: see DefaultCNI.
@@ -14,10 +16,20 @@ type CNI struct {
 	MinimumIP        int  // MINIMUM_IP_TARGET: addresses at least; 0 = not set
 	WarmPrefix       int  // WARM_PREFIX_TARGET: prefixes to spare; MinimumIP or WarmIP replace it
 	MaxENI           int  // MAX_ENI: interfaces at most; 0 = as many as the type has
-	// OtherSubnets is custom networking (AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG) or ENABLE_IPv6: pods take no IPv4 addresses
-	// from the subnet of their node.
-	OtherSubnets bool
+	// CustomNetwork is AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG: pods take their addresses from the subnet that the ENIConfig of
+	// their node names, and the first interface, which is in the node's own, holds none.
+	CustomNetwork bool
+	// ENIConfigLabel and ENIConfigAnnotation are the label and the annotation of a node that name its ENIConfig
+	// (ENI_CONFIG_LABEL_DEF, ENI_CONFIG_ANNOTATION_DEF); "" without CustomNetwork.
+	ENIConfigLabel, ENIConfigAnnotation string
+	IPv6                                bool // ENABLE_IPv6: pods take no IPv4 addresses
 }
+
+// eniConfigKey is the label and the annotation that name the ENIConfig of a node unless the CNI is told others.
+const eniConfigKey = "k8s.amazonaws.com/eniConfig"
+
+// DefaultENIConfig is the ENIConfig of nodes that name none.
+const DefaultENIConfig = "default"
 
 // DefaultCNI is what EKS's manifest of the VPC CNI sets.
 func DefaultCNI() CNI { return CNI{WarmENI: 1, WarmPrefix: 1} }
@@ -32,8 +44,6 @@ type cniNumber struct {
 	field     func(*CNI) *int
 }
 
-const prefixDelegation = "ENABLE_PREFIX_DELEGATION"
-
 // cniNumbers are the variables with a number, and their values where the variable is absent or not usable.
 var cniNumbers = []cniNumber{
 	{"WARM_ENI_TARGET", 0, 1, func(c *CNI) *int { return &c.WarmENI }},
@@ -43,13 +53,29 @@ var cniNumbers = []cniNumber{
 	{"MAX_ENI", 1, 0, func(c *CNI) *int { return &c.MaxENI }},
 }
 
-const (
-	customNetwork = "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG"
-	ipv6          = "ENABLE_IPv6"
-)
+// cniSwitches are the variables that are true or false, which is the default.
+var cniSwitches = []struct {
+	name  string
+	field func(*CNI) *bool
+}{
+	{"ENABLE_PREFIX_DELEGATION", func(c *CNI) *bool { return &c.PrefixDelegation }},
+	{"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", func(c *CNI) *bool { return &c.CustomNetwork }},
+	{ipv6, func(c *CNI) *bool { return &c.IPv6 }},
+}
+
+// cniKeys are the variables that name a label or an annotation.
+var cniKeys = []struct {
+	name  string
+	field func(*CNI) *string
+}{
+	{"ENI_CONFIG_LABEL_DEF", func(c *CNI) *string { return &c.ENIConfigLabel }},
+	{"ENI_CONFIG_ANNOTATION_DEF", func(c *CNI) *string { return &c.ENIConfigAnnotation }},
+}
+
+const ipv6 = "ENABLE_IPv6"
 
 // cniUnsupported are switches of the VPC CNI that have no effect on simulated nodes.
-var cniUnsupported = []string{customNetwork, "ENABLE_POD_ENI", ipv6}
+var cniUnsupported = []string{"ENABLE_POD_ENI", ipv6}
 
 // ReadCNI reads the environment of the container aws-node. Like the VPC CNI it takes the default instead of a value
 // that it cannot use; problems name these. Source: amazon-vpc-cni-k8s v1.23, README.md and pkg/ipamd/ipamd.go.
@@ -69,18 +95,22 @@ func ReadCNI(env map[string]string) (c CNI, problems []string) {
 		}
 		*into = v
 	}
-	if text := env[prefixDelegation]; text != "" {
-		on, err := strconv.ParseBool(text)
+	for _, w := range cniSwitches {
+		on, err := strconv.ParseBool(cmp.Or(env[w.name], "false"))
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s is %q: the VPC CNI takes true or false and uses false instead",
-				prefixDelegation, text))
+				w.name, env[w.name]))
 		}
-		c.PrefixDelegation = on
+		*w.field(&c) = on
+	}
+	for _, k := range cniKeys {
+		if c.CustomNetwork {
+			*k.field(&c) = cmp.Or(env[k.name], eniConfigKey)
+		}
 	}
 	for _, name := range cniUnsupported {
 		if on, err := strconv.ParseBool(env[name]); err == nil && on {
 			problems = append(problems, name+" is true: it has no effect on simulated nodes")
-			c.OtherSubnets = c.OtherSubnets || name == customNetwork || name == ipv6
 		}
 	}
 	return c, problems
@@ -91,8 +121,36 @@ const CNIContainer = "aws-node"
 
 // CNIVariable reports whether ReadCNI reads a variable.
 func CNIVariable(name string) bool {
-	known := slices.ContainsFunc(cniNumbers, func(n cniNumber) bool { return n.name == name })
-	return known || name == prefixDelegation || slices.Contains(cniUnsupported, name)
+	return cniVariables()[name]
+}
+
+var cniVariables = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for _, n := range cniNumbers {
+		out[n.name] = true
+	}
+	for _, w := range cniSwitches {
+		out[w.name] = true
+	}
+	for _, k := range cniKeys {
+		out[k.name] = true
+	}
+	for _, name := range cniUnsupported {
+		out[name] = true
+	}
+	return out
+})
+
+// ENIConfig returns the name of the ENIConfig of a node with these labels and annotations: the annotation comes before
+// the label. Source: amazon-vpc-cni-k8s v1.23, pkg/eniconfig.
+func (c CNI) ENIConfig(labels, annotations map[string]string) string {
+	if name, ok := annotations[c.ENIConfigAnnotation]; ok {
+		return name
+	}
+	if name, ok := labels[c.ENIConfigLabel]; ok {
+		return name
+	}
+	return DefaultENIConfig
 }
 
 // Prefixes reports whether nodes of the type get prefixes: a type on xen does not.
@@ -104,6 +162,17 @@ func (c CNI) ENIs(t *Type) int {
 		return min(c.MaxENI, t.MaxENIs)
 	}
 	return t.MaxENIs
+}
+
+// PodENIs returns how many interfaces of a node of the type may hold addresses of pods.
+func (c CNI) PodENIs(t *Type) int { return max(c.ENIs(t)-c.NoPods(t), 0) }
+
+// NoPods returns how many interfaces of a node of the type hold no addresses of pods.
+func (c CNI) NoPods(t *Type) int {
+	if c.CustomNetwork && !t.NoENIs() {
+		return 1
+	}
+	return 0
 }
 
 // NoENIs reports whether the interfaces of a type are not those of EC2. Such a node takes an address for each pod when
@@ -118,47 +187,53 @@ func (c CNI) PodAddresses(t *Type) int {
 	case t.NoENIs():
 		return int(MaxPods(t, 0, false))
 	case c.Prefixes(t):
-		return c.ENIs(t) * (t.IPv4PerENI - 1) * PrefixSize
+		return c.PodENIs(t) * (t.IPv4PerENI - 1) * PrefixSize
 	}
-	return c.ENIs(t) * (t.IPv4PerENI - 1)
+	return c.PodENIs(t) * (t.IPv4PerENI - 1)
 }
 
 // Unaddressed returns how many pods of a node of the type would have no address if its kubelet took so many, of which
 // host are on the host network.
 func (c CNI) Unaddressed(t *Type, takes, host int) int { return max(takes-host-c.PodAddresses(t), 0) }
 
-// Holding is what a node takes from its subnet.
+// Holding is what a node takes from subnets.
 type Holding struct {
 	ENIs      int // interfaces, the first one included; each has an address of its own
 	Addresses int // for pods; those of prefixes included
 	Prefixes  int
 }
 
-// Total returns the number of addresses that the subnet has to give.
+// Total returns the number of addresses that subnets have to give.
 func (h Holding) Total() int { return h.ENIs + h.Addresses }
 
-// Holding returns what a node of the type takes from its subnet for pods with addresses of their own, if its kubelet
+// FromPodSubnet returns how many addresses the subnet of the pods has to give: under custom networking that of the
+// first interface is from another.
+func (c CNI) FromPodSubnet(t *Type, h Holding) int { return h.Total() - c.NoPods(t) }
+
+// Holding returns what a node of the type takes from subnets for pods with addresses of their own, if its kubelet
 // takes maxPods pods: what the pods need and what the warm targets ask for. Source: amazon-vpc-cni-k8s v1.23,
 // pkg/ipamd/ipamd.go; where that project's documents on warm targets and the code differ, as the code does.
 func (c CNI) Holding(t *Type, pods, maxPods int) Holding {
-	perENI, enis := t.IPv4PerENI-1, c.ENIs(t)
+	perENI, enis, without := t.IPv4PerENI-1, c.PodENIs(t), c.NoPods(t)
 	switch {
 	case t.NoENIs():
 		return Holding{ENIs: 1, Addresses: min(pods, c.PodAddresses(t))}
+	case enis == 0:
+		return Holding{ENIs: without}
 	case c.Prefixes(t):
 		p := c.prefixes(pods)
 		p = min(max(p, 1), enis*perENI, max(ceilDiv(maxPods, PrefixSize), 1))
-		return Holding{ENIs: max(ceilDiv(p, perENI), 1), Addresses: p * PrefixSize, Prefixes: p}
+		return Holding{ENIs: without + max(ceilDiv(p, perENI), 1), Addresses: p * PrefixSize, Prefixes: p}
 	case c.WarmIP > 0 || c.MinimumIP > 0:
 		n := min(max(pods+c.WarmIP, c.MinimumIP), enis*perENI)
-		return Holding{ENIs: max(ceilDiv(n, perENI), 1), Addresses: n}
+		return Holding{ENIs: without + max(ceilDiv(n, perENI), 1), Addresses: n}
 	}
 	n := ceilDiv(pods, perENI) + c.WarmENI
 	if c.WarmENI == 0 {
 		n = pods/perENI + 1
 	}
 	n = max(min(n, enis, max(ceilDiv(maxPods, perENI), 1)), 1)
-	return Holding{ENIs: n, Addresses: n * perENI}
+	return Holding{ENIs: without + n, Addresses: n * perENI}
 }
 
 // prefixes returns how many prefixes the targets ask for.
@@ -171,15 +246,15 @@ func (c CNI) prefixes(pods int) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// AddressStep says what nodes with up to so many pods take from their subnet.
+// AddressStep says what nodes with up to so many pods take from the subnet of their pods.
 type AddressStep struct{ Pods, Total int }
 
-// Steps returns what nodes of the type take from their subnet by their pods, up to the pods that their kubelets take:
+// Steps returns what nodes of the type take from the subnet of their pods, up to as many as their kubelets take:
 // ascending, a step for each total.
 func (c CNI) Steps(t *Type, maxPods int) []AddressStep {
 	var out []AddressStep
 	for n := range max(min(maxPods, c.PodAddresses(t)), 0) + 1 {
-		total := c.Holding(t, n, maxPods).Total()
+		total := c.FromPodSubnet(t, c.Holding(t, n, maxPods))
 		if last := len(out) - 1; last >= 0 && out[last].Total == total {
 			out[last].Pods = n
 			continue

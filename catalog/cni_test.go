@@ -110,3 +110,52 @@ func TestTheEnvironmentOfAWSNode(t *testing.T) {
 		t.Errorf("of unusable values it read %+v and says %q", got, problems)
 	}
 }
+
+// Under custom networking the first interface of a node holds no pods (Amazon EKS user guide, "Deploy Pods in alternate
+// subnets with custom networking"): (3 − 1) × (10 − 1) + 2 pods on an m5.large.
+func TestCustomNetworking(t *testing.T) {
+	c, problems := catalog.ReadCNI(map[string]string{"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true", "WARM_PREFIX_TARGET": "1"})
+	typ, _ := catalog.Lookup("m5.large")
+	if len(problems) > 0 || c.PodAddresses(typ) != 18 || catalog.MaxPods(typ, c.NoPods(typ), false) != 20 {
+		t.Errorf("%v, %d addresses, %d pods; want 18 and 20", problems, c.PodAddresses(typ),
+			catalog.MaxPods(typ, c.NoPods(typ), false))
+	}
+	want := []catalog.AddressStep{{Pods: 0, Total: 10}, {Pods: 18, Total: 20}}
+	if got := c.Steps(typ, 20); !slices.Equal(got, want) {
+		t.Errorf("from the subnet of the pods it takes %v, want %v", got, want)
+	}
+	if got := c.Holding(typ, 10, 20); got != (catalog.Holding{ENIs: 3, Addresses: 18}) {
+		t.Errorf("with 10 pods it holds %+v", got)
+	}
+	c.PrefixDelegation = true
+	if got := c.Holding(typ, 10, 110); got.ENIs != 2 || got.Prefixes != 2 || c.PodAddresses(typ) != 18*16 {
+		t.Errorf("with prefixes it holds %+v of %d", got, c.PodAddresses(typ))
+	}
+	if c.MaxENI = 1; c.PodAddresses(typ) != 0 || c.Holding(typ, 3, 20).Total() != 1 {
+		t.Errorf("with MAX_ENI=1 it holds %+v", c.Holding(typ, 3, 20))
+	}
+	if own := (&catalog.Type{Pods: 110, MaxENIs: 1, IPv4PerENI: 109}); c.PodAddresses(own) != 110 {
+		t.Errorf("a type of one's own has %d addresses", c.PodAddresses(own))
+	}
+}
+
+func TestTheENIConfigOfANode(t *testing.T) {
+	named := func(env map[string]string, labels, annotations map[string]string) string {
+		env["AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG"] = "true"
+		c, _ := catalog.ReadCNI(env)
+		return c.ENIConfig(labels, annotations)
+	}
+	const key, zone = "k8s.amazonaws.com/eniConfig", "topology.kubernetes.io/zone"
+	none, byZone := map[string]string{}, map[string]string{"ENI_CONFIG_LABEL_DEF": zone}
+	for _, x := range []struct{ got, want string }{
+		{named(none, map[string]string{zone: "a"}, nil), "default"},
+		{named(none, map[string]string{zone: "a", key: "b"}, nil), "b"},
+		{named(none, map[string]string{key: "b"}, map[string]string{key: "c"}), "c"},
+		{named(byZone, map[string]string{zone: "a", key: "b"}, nil), "a"},
+		{named(map[string]string{"ENI_CONFIG_ANNOTATION_DEF": "eni"}, nil, map[string]string{"eni": "d"}), "d"},
+	} {
+		if x.got != x.want {
+			t.Errorf("it is %q, want %q", x.got, x.want)
+		}
+	}
+}

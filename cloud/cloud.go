@@ -220,6 +220,14 @@ type Addresser interface {
 	Subnets(class ClassRef) []Subnet
 }
 
+// PodNetworker is an Addresser under which pods may take addresses of other subnets than their nodes.
+type PodNetworker interface {
+	// SubnetsByID returns those of the subnets that exist, with their free addresses, by ID.
+	SubnetsByID(ctx context.Context, ids []string) ([]Subnet, error)
+	// ReserveENIs says how many interfaces of each node pods cannot use.
+	ReserveENIs(n int)
+}
+
 // Subnet is a subnet and the number of its addresses that were free at a time.
 type Subnet struct {
 	ID, Zone string

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/api/vpccni"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
@@ -43,7 +44,9 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	buffers := schema.GroupVersion{Group: autoscaling.Group, Version: "v1beta1"}
 	s.AddKnownTypes(buffers, &autoscaling.CapacityBuffer{}, &autoscaling.CapacityBufferList{})
 	metav1.AddToGroupVersion(s, buffers)
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, eksv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		v1alpha1.AddToScheme, eksv1.AddToScheme, vpccni.AddToScheme,
+	} {
 		if err := add(s); err != nil {
 			panic(err) // so do our own
 		}

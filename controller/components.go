@@ -33,6 +33,7 @@ type components struct {
 	applier    *apply.Applier
 	nodeClaims *nodeclaim.Controller
 	gates      gates.Gates
+	networks   bool // the cluster has ENIConfigs
 	status     *status.Controller
 	registry   *prometheus.Registry
 	counters   *metrics.Counters

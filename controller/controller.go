@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/vpccni"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/controller/apply"
@@ -83,8 +84,8 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		return nil, err
 	}
 	r := &components{registry: newRegistry(o.Version), events: events.Broadcast(ctx, kube), gates: supported(o, version)}
-	if r.cache, err = newCache(o.REST); err != nil {
-		return nil, fmt.Errorf("controller: cache: %w", err)
+	if err := r.openCache(o, kube); err != nil {
+		return nil, err
 	}
 	api, err := client.New(o.REST, client.Options{Scheme: scheme()}) // built-in kinds go as protobuf by default
 	if err != nil {
@@ -93,7 +94,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.state = cluster.New(cluster.Options{
 		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay,
-		NoStatic: !r.gates.StaticCapacity, Readable: readable(api, o.Log),
+		NoStatic: !r.gates.StaticCapacity, Readable: readable(api, o.Log), Networks: r.networks,
 	})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
@@ -138,6 +139,15 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	return r, r.buildControllers(ctx, o, api, recorder, classes, provider, instances)
 }
 
+// openCache makes the cache, and finds out whether there are ENIConfigs to watch.
+func (r *components) openCache(o Options, kube kubernetes.Interface) (err error) {
+	if r.cache, err = newCache(o.REST); err != nil {
+		return fmt.Errorf("controller: cache: %w", err)
+	}
+	r.networks, err = serves(kube.Discovery(), vpccni.GroupVersion.String(), "ENIConfig")
+	return err
+}
+
 // buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches instances
 // alone, instances microVMs too.
 func (r *components) buildControllers(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder,
@@ -156,7 +166,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 	r.status, err = status.New(ctx, status.Options{
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
 		Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
-		Overlays: r.gates.NodeOverlay, Preflight: o.Policy.Preflight, Clock: o.Clock, Log: o.Log,
+		Overlays: r.gates.NodeOverlay, Networks: r.networks, Preflight: o.Policy.Preflight, Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return fmt.Errorf("controller: status: %w", err)

@@ -105,16 +105,27 @@ func missingCRDs(d discovery.ServerResourcesInterface, needed []crd) ([]string, 
 
 // servedKinds are those of the kinds that the API server serves.
 func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]status.Kind, error) {
-	var served []status.Kind
+	var out []status.Kind
 	for _, k := range kinds {
-		list, err := d.ServerResourcesForGroupVersion(k.GroupVersion().String())
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return nil, fmt.Errorf("controller: whether %s exists: %w", k.GroupVersionKind, err)
-		case slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == k.Kind }):
-			served = append(served, k)
+		yes, err := serves(d, k.GroupVersion().String(), k.Kind)
+		if err != nil {
+			return nil, err
+		}
+		if yes {
+			out = append(out, k)
 		}
 	}
-	return served, nil
+	return out, nil
+}
+
+// serves reports whether the API server serves a kind.
+func serves(d discovery.ServerResourcesInterface, groupVersion, kind string) (bool, error) {
+	list, err := d.ServerResourcesForGroupVersion(groupVersion)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("controller: whether %s of %s exists: %w", kind, groupVersion, err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind }), nil
 }

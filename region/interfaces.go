@@ -230,8 +230,7 @@ func (s *interfaces) attach(e *NetworkInterface, i *instance, device int) *APIEr
 	case e.InstanceID != "":
 		return apiError("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", e.ID)
 	case n.Zone != i.Zone:
-		return apiError("InvalidParameterValue", "You may not attach a network interface to an instance if they are not "+
-			"in the same availability zone")
+		return otherZone()
 	case slices.ContainsFunc(s.byInstance[i.ID], func(o *NetworkInterface) bool { return o.DeviceIndex == device }):
 		return apiError("InvalidParameterValue", "Instance '%s' already has an interface attached at device index '%d'.",
 			i.ID, device)
@@ -245,6 +244,11 @@ func (s *interfaces) attach(e *NetworkInterface, i *instance, device int) *APIEr
 	s.keep(e)
 	s.save(e)
 	return nil
+}
+
+func otherZone() *APIError {
+	return apiError("InvalidParameterValue",
+		"You may not attach a network interface to an instance if they are not in the same availability zone")
 }
 
 func addressLimit() *APIError {

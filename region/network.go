@@ -25,7 +25,8 @@ type Subnet struct {
 // network hands out the addresses of the subnets.
 type network struct {
 	*core
-	subnets []*subnet // one in each zone
+	subnets []*subnet // one in each zone, and those that were created
+	own     int       // how many the region begins with
 }
 
 // subnet is a subnet and its addresses.
@@ -45,6 +46,7 @@ func newNetwork(c *core, zones []catalog.Zone) *network {
 		}}
 		n.subnets = append(n.subnets, s)
 	}
+	n.own = len(n.subnets)
 	return n
 }
 

@@ -40,10 +40,17 @@ type addressPool struct {
 	cni        catalog.CNI
 	told       bool // by SetCNI
 	maxPods    int  // 0 = it was not told: the default of the type
+	network    *PodNetwork
 	cooling    map[netip.Addr]time.Time
 	refusal    *APIError // of the subnet, when it was last asked for more
 	shortUntil time.Time // when it is asked again
 	timer      clock.Timer
+}
+
+// PodNetwork is where an instance's interfaces for pods are under custom networking.
+type PodNetwork struct {
+	SubnetID       string
+	SecurityGroups []string // nil = those of the instance
 }
 
 func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddresses {
@@ -67,6 +74,25 @@ func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
 	_ = s.balance(i, 0)
 	s.rest(i)
 	s.commitBackground("instance", instanceID)
+}
+
+// SetPodNetwork says what the ENIConfig of an instance says. Under custom networking its pods get no address before.
+func (s *podAddresses) SetPodNetwork(instanceID string, w PodNetwork) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.instances.byID[instanceID]
+	if i == nil {
+		return noInstance(instanceID)
+	}
+	switch n := s.interfaces.network.subnet(w.SubnetID); {
+	case n == nil:
+		return apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", w.SubnetID)
+	case n.Zone != i.Zone:
+		return otherZone()
+	}
+	p := s.pool(i)
+	p.network, p.shortUntil = &w, time.Time{}
+	return nil
 }
 
 func (s *podAddresses) pool(i *instance) *addressPool {
@@ -108,6 +134,9 @@ func (s *podAddresses) noAddress(i *instance, failure *APIError) *APIError {
 	if failure != nil {
 		return failure
 	}
+	if p := s.pool(i); p.custom(s.market.Type(i.Type)) && p.network == nil {
+		return apiError("InvalidSubnetID.NotFound", "Instance %s has no ENIConfig", i.ID)
+	}
 	if n := len(s.pool(i).cooling); n > 0 {
 		return apiError("PrivateIpAddressLimitExceeded", "The network interfaces of instance %s have no address left: "+
 			"%d pods have one each, and %d rest for %s since their pods ended", i.ID, len(i.pods), n, ipCooldown)
@@ -119,7 +148,7 @@ func (s *podAddresses) noAddress(i *instance, failure *APIError) *APIError {
 // unassigned returns an address that no pod has or had lately, and its interface; nil if there is none.
 func (s *podAddresses) unassigned(i *instance) (netip.Addr, *NetworkInterface) {
 	busy := s.busy(i)
-	for _, e := range s.interfaces.byInstance[i.ID] {
+	for _, e := range s.forPods(i) {
 		for _, ip := range e.Addresses {
 			if !busy[ip] {
 				return ip, e

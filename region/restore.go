@@ -25,9 +25,10 @@ type bucketRestorer struct {
 
 // restorers returns the buckets in the order in which they are restored.
 func (r *Region) restorers() []bucketRestorer {
-	// In this order: user data before the instances that have it, instances before their interfaces,
-	// interfaces before pods, queues before messages.
+	// In this order: subnets before what is in them, user data before the instances that have it, instances before their
+	// interfaces, interfaces before pods, queues before messages.
 	return []bucketRestorer{
+		{bucketSubnets, r.network.restoreSubnet},
 		{bucketMeta, r.restoreMeta},
 		{bucketUserData, into(r.instances.userData)},
 		{bucketInstances, r.instances.restore},

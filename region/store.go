@@ -36,6 +36,7 @@ const (
 
 	bucketInterfaces   = "interfaces"
 	bucketReservations = "reservations"
+	bucketSubnets      = "subnets"
 	bucketLogGroups    = "log-groups"
 	bucketLogStreams   = "log-streams"
 	bucketLogBatches   = "log-batches"
@@ -50,7 +51,7 @@ var buckets = []string{
 	bucketMeta, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
 	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
-	bucketInterfaces, bucketReservations,
+	bucketInterfaces, bucketReservations, bucketSubnets,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
 	bucketGroups, bucketConfigurations, bucketActivities, bucketNodegroups,
 }

@@ -18,9 +18,21 @@ func (s *podAddresses) target(i *instance, more int) (want catalog.Holding, t *c
 	return p.cni.Holding(t, pods, maxPods), t
 }
 
+// custom reports whether custom networking applies to instances of the type.
+func (p *addressPool) custom(t *catalog.Type) bool { return p.cni.NoPods(t) > 0 }
+
+// forPods returns the interfaces of an instance that may hold addresses of pods.
+func (s *podAddresses) forPods(i *instance) []*NetworkInterface {
+	list := s.interfaces.byInstance[i.ID]
+	if len(list) > 0 && list[0].DeviceIndex == 0 && s.pool(i).custom(s.market.Type(i.Type)) {
+		return list[1:]
+	}
+	return list
+}
+
 // held returns how many addresses for pods the instance has.
 func (s *podAddresses) held(i *instance) (n int) {
-	for _, e := range s.interfaces.byInstance[i.ID] {
+	for _, e := range s.forPods(i) {
 		n += e.addresses()
 	}
 	return n
@@ -51,7 +63,7 @@ func (s *podAddresses) grow(i *instance, missing int, prefixes bool, enis int) *
 	if prefixes {
 		unit = blockSize
 	}
-	for _, e := range s.interfaces.byInstance[i.ID] {
+	for _, e := range s.forPods(i) {
 		n := min((missing+unit-1)/unit, s.interfaces.room(e))
 		if n <= 0 {
 			continue
@@ -80,15 +92,26 @@ func (s *podAddresses) grow(i *instance, missing int, prefixes bool, enis int) *
 	return nil
 }
 
-// addInterface makes an interface with addresses and attaches it at the first device index that is free.
+// addInterface makes an interface with addresses and attaches it at the first device index that is free. Under custom
+// networking it is where the ENIConfig says.
 func (s *podAddresses) addInterface(i *instance, g grant) *APIError {
 	list := s.interfaces.byInstance[i.ID]
 	device := 0
 	for slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.DeviceIndex == device }) {
 		device++
 	}
+	subnet, groups, p := i.SubnetID, i.SecurityGroups, s.pool(i)
+	if p.custom(s.market.Type(i.Type)) {
+		if p.network == nil {
+			return s.noAddress(i, nil)
+		}
+		subnet = p.network.SubnetID
+		if p.network.SecurityGroups != nil {
+			groups = p.network.SecurityGroups
+		}
+	}
 	e, failure := s.interfaces.create(NetworkInterface{
-		SubnetID: i.SubnetID, Description: "aws-K8S-" + i.ID, SecurityGroups: i.SecurityGroups,
+		SubnetID: subnet, Description: "aws-K8S-" + i.ID, SecurityGroups: groups,
 		Tags: map[string]string{"node.k8s.amazonaws.com/instance_id": i.ID},
 	}, g)
 	if failure != nil {
@@ -106,7 +129,7 @@ func (s *podAddresses) shrink(i *instance) {
 		return
 	}
 	busy := s.busy(i)
-	for _, e := range slices.Backward(slices.Clone(s.interfaces.byInstance[i.ID])) {
+	for _, e := range slices.Backward(slices.Clone(s.forPods(i))) {
 		if e.DeviceIndex > 0 && e.addresses() <= spare && !e.hasAny(busy) {
 			spare -= e.addresses()
 			s.interfaces.unlink(e)
@@ -117,7 +140,7 @@ func (s *podAddresses) shrink(i *instance) {
 	if !c.Prefixes(t) && c.WarmIP == 0 && c.MinimumIP == 0 {
 		return
 	}
-	for _, e := range slices.Backward(s.interfaces.byInstance[i.ID]) {
+	for _, e := range slices.Backward(s.forPods(i)) {
 		spare -= s.trim(e, spare, busy)
 	}
 }

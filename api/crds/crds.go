@@ -37,3 +37,8 @@ var NodeClass []byte
 //
 //go:embed eks.amazonaws.com_cninodes.yaml
 var CNINode []byte
+
+// ENIConfig is the definition of eniconfigs.crd.k8s.amazonaws.com, in YAML.
+//
+//go:embed crd.k8s.amazonaws.com_eniconfigs.yaml
+var ENIConfig []byte

@@ -28,7 +28,7 @@ func graviton(change func(*eksv1.NodeClassSpec)) *eksv1.NodeClass {
 
 func autoTypes(t *testing.T, n *eksv1.NodeClass) map[string]model.InstanceType {
 	t.Helper()
-	types, _, err := BuiltIn(FromNodeClass(n), "ap-northeast-2", catalog.Of("ap-northeast-2"))
+	types, _, err := BuiltIn(FromNodeClass(n), "ap-northeast-2", catalog.Of("ap-northeast-2"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

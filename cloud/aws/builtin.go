@@ -20,9 +20,11 @@ import (
 //
 // The subnets and images of an unresolved class are unknown: BuiltIn then assumes every zone of the region and an image
 // for each architecture, and assumed is true. It fails with cloud.ErrClassNotReady if the class itself is wrong.
-func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (types []model.InstanceType,
-	assumed bool, err error,
-) {
+//
+// reservedENIs is how many interfaces of each node pods cannot use.
+func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region,
+	reservedENIs int,
+) (types []model.InstanceType, assumed bool, err error) {
 	if problems := validate(class); len(problems) > 0 {
 		return nil, false, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
@@ -31,6 +33,7 @@ func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region) (
 	}
 	a := &account{o: Options{
 		AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemoryOverhead),
+		ReservedENIs: reservedENIs,
 	}}
 	return a.assemble(class, builtInOffers(offers), nil).types, assumed, nil
 }

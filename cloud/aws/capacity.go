@@ -24,7 +24,7 @@ func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
 	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), auto: isAuto(class)}
 	s.kubelet = catalog.Kubelet{
-		ReservedENIs: a.o.ReservedENIs, ReserveByPods: bottlerocket, RootVolumeBytes: &disk,
+		ReservedENIs: a.reservedENIs(), ReserveByPods: bottlerocket, RootVolumeBytes: &disk,
 		VMOverheadPercent: a.o.VMMemoryOverheadPercent,
 		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil &&
 			*class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,

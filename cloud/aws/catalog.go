@@ -76,7 +76,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	public := s.subnets.public(class.Status.Subnets)
 	version := ""
 	if class.ResourceVersion != "" {
-		version = fmt.Sprint(class.UID, class.ResourceVersion, public)
+		version = fmt.Sprint(class.UID, class.ResourceVersion, public, s.reservedENIs())
 	}
 	name := cloudName(class)
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if problems := validate(class); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
-	print := fingerprint(class, public)
+	print := fmt.Sprint(fingerprint(class, public), s.reservedENIs())
 	if have == nil || have.generation != offers.generation || have.fingerprint != print {
 		fresh := s.assemble(class, offers, public)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {

@@ -77,7 +77,7 @@ type templateGroup struct {
 func (l *launch) templateKey(name string) templateKey {
 	t := &l.catalog.types[l.catalog.index[name]]
 	key := templateKey{image: l.catalog.images[name]}
-	if l.p.o.ReservedENIs > 0 || isAuto(l.class) {
+	if l.p.reservedENIs() > 0 || isAuto(l.class) {
 		// The image does not know about reserved interfaces or Auto Mode's limit and would accept too many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
 	}

@@ -282,6 +282,23 @@ func TestLaunchGoesOnWhenTheEarlierInstanceEnds(t *testing.T) {
 
 func TestOneTemplatePerNumberOfPodsWithReservedInterfaces(t *testing.T) {
 	a, p, _ := stage(t, func(o *Options) { o.ReservedENIs = 1 })
+	oneTemplatePerNumberOfPods(t, a, p)
+}
+
+// Custom networking reserves the interface that RESERVED_ENIS=1 reserves, also where classes were resolved before.
+func TestCustomNetworkingReservesAnInterface(t *testing.T) {
+	for _, reserved := range []int{0, 1} {
+		a, p, _ := stage(t, func(o *Options) { o.ReservedENIs = reserved })
+		if _, err := p.Catalog(t.Context(), classRef); err != nil {
+			t.Fatal(err)
+		}
+		p.ReserveENIs(1)
+		oneTemplatePerNumberOfPods(t, a, p)
+	}
+}
+
+func oneTemplatePerNumberOfPods(t *testing.T, a *fakeAccount, p *Provider) {
+	t.Helper()
 	mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large", "t3.medium"),
 		model.OneOf(model.LabelCapacityType, model.OnDemand)))
 	var found []string

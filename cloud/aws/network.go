@@ -187,6 +187,22 @@ func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
 	return p.subnets.observed(class.Status.Subnets)
 }
 
+// SubnetsByID returns those of the subnets that exist, with their free addresses, by ID.
+func (p *Provider) SubnetsByID(ctx context.Context, ids []string) ([]cloud.Subnet, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	found, err := p.subnets.describe(ctx, []ec2types.Filter{filter("subnet-id", ids...)})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]ec2v1.Subnet, len(found))
+	for i, s := range found {
+		list[i] = ec2v1.Subnet{ID: awssdk.ToString(s.SubnetId), Zone: awssdk.ToString(s.AvailabilityZone)}
+	}
+	return p.subnets.observed(list), nil
+}
+
 // observed returns the subnets with their free addresses, none unless those of all are known.
 func (b *subnetTracker) observed(subnets []ec2v1.Subnet) []cloud.Subnet {
 	b.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -96,6 +97,7 @@ type account struct {
 	ctx      context.Context // ends background refreshes
 	log      *slog.Logger
 	observer cloud.Observer // nil means that nobody observes
+	custom   atomic.Int32   // interfaces that custom networking keeps from pods
 
 	ec2         *ec2.Client
 	ssm         *ssm.Client
@@ -106,8 +108,9 @@ type account struct {
 }
 
 var (
-	_ cloud.Provider    = (*Provider)(nil)
-	_ cloud.Interrupter = (*Provider)(nil)
+	_ cloud.Provider     = (*Provider)(nil)
+	_ cloud.Interrupter  = (*Provider)(nil)
+	_ cloud.PodNetworker = (*Provider)(nil)
 )
 
 // cached is a value and the time at which it was read.
@@ -167,6 +170,13 @@ func newProvider(a *account) *Provider {
 func (p *Provider) Name() string { return "aws" }
 
 // now returns the time of the provider's clock.
+// ReserveENIs says how many interfaces of each node custom networking keeps from pods. Options.ReservedENIs counts the
+// same ones.
+func (a *account) ReserveENIs(n int) { a.custom.Store(int32(n)) }
+
+// reservedENIs returns how many interfaces of each node pods cannot use.
+func (a *account) reservedENIs() int { return max(a.o.ReservedENIs, int(a.custom.Load())) }
+
 func (a *account) now() time.Time { return a.o.Clock.Now() }
 
 // ClassHash returns the value of the annotation karpenter.k8s.aws/ec2nodeclass-hash, which changes when existing

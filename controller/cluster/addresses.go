@@ -24,6 +24,7 @@ type subnets struct {
 	objects *objects
 	nodes   *nodes
 	byClass map[cloud.ClassRef][]cloud.Subnet
+	pods    podNetwork
 	cni     *facts.CNI // of all nodes; nil if it is not known what they take
 	host    int        // pods of DaemonSets on the host network of a node, at least those that types count with
 	rolled  int64      // the generation of the VPC CNI's DaemonSet that last ran on all nodes
@@ -96,6 +97,8 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		prefixes, none   bool
 		pods             int64
 	}
+	cni := *sn.cni
+	cni.CustomNetwork = sn.customized(class)
 	known := map[size][]model.AddressStep{}
 	out := slices.Clone(types)
 	for i := range out {
@@ -110,10 +113,10 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 			continue
 		}
 		at := size{
-			sn.cni.ENIs(t), t.IPv4PerENI, sn.cni.PodAddresses(t), sn.cni.Prefixes(t), t.NoENIs(), out[i].Capacity[model.Pods],
+			cni.ENIs(t), t.IPv4PerENI, cni.PodAddresses(t), cni.Prefixes(t), t.NoENIs(), out[i].Capacity[model.Pods],
 		}
 		if known[at] == nil {
-			for _, s := range sn.cni.Steps(t, int(at.pods)) {
+			for _, s := range cni.Steps(t, int(at.pods)) {
 				known[at] = append(known[at], model.AddressStep{Pods: int64(s.Pods), Addresses: int64(s.Total)})
 			}
 		}
@@ -134,6 +137,9 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 				seen[x.ID] = x
 			}
 		}
+	}
+	if sn.cni.CustomNetwork {
+		maps.Copy(seen, sn.pods.subnets)
 	}
 	var out []model.Subnet
 	oldest := seen[slices.Sorted(maps.Keys(seen))[0]].At
@@ -160,6 +166,10 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 ) {
 	class := ClassRef(m.claim.Spec.NodeClassRef)
 	pool := model.Pool{Subnets: sn.idsOf(class)}
+	if sn.customized(class) {
+		pool.Subnets, _ = sn.podSubnetsOf(class, m.claim.Labels, m.claim.Annotations,
+			func(string) bool { return true })
+	}
 	pods := m.claim.Spec.Resources.Requests.Pods().Value()
 	most := int64(0)
 	for _, name := range valuesOf(&m.base, m.base.Type, model.LabelInstanceType) {
@@ -183,7 +193,7 @@ func (sn *subnets) takes(it *model.InstanceType, pods int64) int64 {
 	most := it.AddressesFor(pods)
 	if t, ok := facts.Lookup(it.Name); ok {
 		for _, c := range sn.earlier {
-			most = max(most, int64(c.Holding(t, int(pods), int(it.Capacity[model.Pods])).Total()))
+			most = max(most, int64(c.FromPodSubnet(t, c.Holding(t, int(pods), int(it.Capacity[model.Pods])))))
 		}
 	}
 	return most

@@ -15,7 +15,7 @@ import (
 )
 
 // Where it is not known what nodes take, addresses limit nothing: without the VPC CNI, where its DaemonSet makes way for
-// another CNI, and where pods' addresses come from other subnets.
+// another CNI, and under IPv6.
 func TestUnknownAddressesLimitNothing(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))
@@ -37,8 +37,6 @@ func TestUnknownAddressesLimitNothing(t *testing.T) {
 	elsewhere.Spec.Template.Spec.NodeSelector = map[string]string{"io.cilium/aws-node-enabled": "true"}
 	w.Update(elsewhere)
 	unlimited("aws-node runs on some nodes")
-	w.Update(awsNode(4, corev1.EnvVar{Name: "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", Value: "true"}))
-	unlimited("custom networking")
 	w.Update(awsNode(5, corev1.EnvVar{Name: "ENABLE_IPv6", Value: "true"}))
 	unlimited("IPv6")
 

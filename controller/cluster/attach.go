@@ -22,6 +22,9 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	}
 	var synced []toolscache.InformerSynced
 	watched := slices.Clone(kinds)
+	if s.watchNetworks {
+		watched = append(watched, networks...)
+	}
 	optional := owning
 	if s.storage.spread.config.Spreads() {
 		optional = slices.Concat(owning, spreading)

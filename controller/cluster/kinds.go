@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/nodeless/nodeless/api/vpccni"
 )
 
 // kind is a kind of objects that a State takes in.
@@ -87,6 +89,12 @@ var spreading = []kind{
 		(*State).serviceChanged),
 }
 
+// networks are the kinds that say where pods get their addresses. They are watched only where the cluster has them.
+var networks = []kind{
+	tableOf(&vpccni.ENIConfig{}, func(s *State) *table[*vpccni.ENIConfig] { return &s.subnets.pods.configs },
+		otherGeneration, func(s *State, _ *vpccni.ENIConfig) { s.poke() }),
+}
+
 // otherQuota reports whether a quota allows something else: its status changes with every pod.
 func otherQuota(a, b *corev1.ResourceQuota) bool {
 	return a.UID != b.UID || !sameResources(a.Spec.Hard, b.Spec.Hard)
@@ -95,7 +103,7 @@ func otherQuota(a, b *corev1.ResourceQuota) bool {
 // kindByType finds the kind of an object.
 var kindByType = func() map[reflect.Type]kind {
 	out := map[reflect.Type]kind{}
-	for _, k := range slices.Concat(kinds, owning, spreading) {
+	for _, k := range slices.Concat(kinds, owning, spreading, networks) {
 		out[reflect.TypeOf(k.object)] = k
 	}
 	return out
@@ -149,8 +157,8 @@ func otherGeneration[T client.Object](a, b T) bool {
 
 // Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
 // LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass,
-// CSINode, Service, and what says how many pods are to come: ReplicaSet, StatefulSet, Job, ReplicationController and
-// ResourceQuota. The object is kept: do not change it.
+// CSINode, Service, ENIConfig, and what says how many pods are to come: ReplicaSet, StatefulSet, Job,
+// ReplicationController and ResourceQuota. The object is kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

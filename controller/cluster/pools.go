@@ -95,6 +95,8 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 		if notReady == "" && c.stale {
 			notReady = "its node class " + class.Name + " has changed, and what it offers now is not known yet"
 		}
+		network, lacks := pl.subnets.networkOf(np)
+		notReady = cmp.Or(notReady, lacks)
 		if notReady == "" {
 			notReady = pl.failures.backsOff(np, class, now)
 		}
@@ -111,7 +113,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
 		pl.impose(&p, class)
-		p.Subnets = pl.subnets.idsOf(class)
+		p.Subnets = network
 		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}

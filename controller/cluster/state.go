@@ -25,6 +25,8 @@ import (
 type Options struct {
 	Clock clock.Clock      // default the real one
 	Names *translate.Names // default an own table
+	// Networks has Attach watch ENIConfigs too.
+	Networks bool
 	// Overlays has Attach watch NodeOverlays too.
 	Overlays  bool
 	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
@@ -63,6 +65,7 @@ type State struct {
 
 	names         *translate.Names
 	watchOverlays bool
+	watchNetworks bool
 	noExpected    bool
 	readable      func(context.Context, client.Object) bool
 
@@ -120,7 +123,8 @@ func New(o Options) *State {
 		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets,
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
 		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
-		readable: o.Readable, noExpected: o.NoExpected,
+		watchNetworks: o.Networks,
+		readable:      o.Readable, noExpected: o.NoExpected,
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 			failures: failures, pauses: pauses, overlaid: overlaid, subnets: subnets, noStatic: o.NoStatic,

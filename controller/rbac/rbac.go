@@ -49,6 +49,8 @@ func Rules() []rbacv1.PolicyRule {
 		// Auto Scaling groups as node classes.
 		rule("nodeless.sh", []string{"nodegroups"}, read),
 		rule("nodeless.sh", []string{"nodegroups", "nodegroups/status"}, write),
+		// Where pods get their addresses under custom networking of the VPC CNI.
+		rule("crd.k8s.amazonaws.com", []string{"eniconfigs"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
 		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.

@@ -94,6 +94,10 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 		k.offerNothing(ref, why)
 		return k.oldIn(ref), resolveErr
 	}
+	podNetworker, _ := k.o.Provider.(cloud.PodNetworker)
+	if podNetworker != nil {
+		podNetworker.ReserveENIs(k.o.Cluster.ReservedENIs())
+	}
 	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
 	case errors.Is(err, cloud.ErrClassNotReady):
@@ -105,6 +109,13 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	k.o.Cluster.SetCatalog(ref, offered, "")
 	if p, ok := k.o.Provider.(cloud.Addresser); ok {
 		k.o.Cluster.SetSubnets(ref, p.Subnets(ref))
+	}
+	if ids := k.o.Cluster.PodSubnets(); podNetworker != nil && len(ids) > 0 {
+		found, err := podNetworker.SubnetsByID(ctx, ids)
+		if err != nil {
+			return 0, errors.Join(resolveErr, fmt.Errorf("subnets of ENIConfigs: %w", err))
+		}
+		k.o.Cluster.SetPodSubnets(ids, found)
 	}
 	k.touchPools(ref)
 	return k.oldIn(ref), resolveErr

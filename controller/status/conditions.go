@@ -21,6 +21,10 @@ const ConditionAnnotationsValid = "NodelessAnnotationsValid"
 // for; otherwise it is absent. Readiness does not depend on it.
 const ConditionPreflightPassed = "NodelessPreflightPassed"
 
+// ConditionPodNetworkReady is False on a NodePool some of whose nodes would have no ENIConfig that can be used, under
+// custom networking of the VPC CNI; otherwise it is absent. No node is launched in the zones that it names.
+const ConditionPodNetworkReady = "NodelessPodNetworkReady"
+
 // clearCondition removes a condition. There is an error only for conditions on which readiness depends.
 func clearCondition(pool *karpv1.NodePool, kind string) {
 	_ = pool.StatusConditions(opstatus.WithObservedOnly()).Clear(kind)
@@ -78,6 +82,17 @@ func (p *poolReconciler) judgePreflight(pool *karpv1.NodePool) {
 	}
 	p.setFalse(pool, ConditionPreflightPassed, "PodsWithoutAddress", found+"; "+what+". Let DaemonSet "+
 		"kube-system/aws-node give more (ENABLE_PREFIX_DELEGATION), or lower spec.kubelet.maxPods of the node class")
+}
+
+// judgePodNetwork sets the condition ConditionPodNetworkReady.
+func (p *poolReconciler) judgePodNetwork(pool *karpv1.NodePool) {
+	problems := p.o.Cluster.PodNetworkProblems(pool.Name)
+	if len(problems) == 0 {
+		clearCondition(pool, ConditionPodNetworkReady)
+		return
+	}
+	p.setFalse(pool, ConditionPodNetworkReady, "ENIConfigUnusable", "pods of its nodes get no addresses, and none is "+
+		"launched there: "+strings.Join(problems, ". "))
 }
 
 // judgeLaunches says on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.

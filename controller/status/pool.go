@@ -69,6 +69,7 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 	p.judgeHealth(pool)
 	p.judgeLaunches(pool)
 	p.judgePreflight(pool)
+	p.judgePodNetwork(pool)
 	p.sum(pool)
 	changed, err := p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
 	if changed {

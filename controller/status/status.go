@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/vpccni"
 	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
@@ -60,6 +61,8 @@ type Options struct {
 	OnClass func(cloud.ClassRef)
 	// Preflight says whether pools are told that nodes would take more pods than they have addresses for.
 	Preflight model.Preflight
+	// Networks says that the cluster has ENIConfigs.
+	Networks bool
 	// Overlays has the conditions of NodeOverlays maintained.
 	Overlays bool
 	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
@@ -100,6 +103,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 		{&karpv1.NodeClaim{}, c.claimChanged},
 		{&corev1.Node{}, c.nodeChanged},
 		{&appsv1.DaemonSet{}, c.daemonSetChanged},
+	}
+	if o.Networks {
+		watches = append(watches, watch{&vpccni.ENIConfig{}, func(client.Object) { c.networkChanged() }})
 	}
 	for kind, h := range o.Classes.handles {
 		watches = append(watches, watch{h.empty(), func(object client.Object) {
@@ -183,8 +189,17 @@ func (c *Controller) daemonSetChanged(o client.Object) {
 	if o.GetNamespace() != metav1.NamespaceSystem || o.GetName() != facts.CNIContainer {
 		return
 	}
+	c.networkChanged()
+}
+
+// networkChanged has the classes asked anew how many pods their nodes take and where these get addresses, and with them
+// their pools.
+func (c *Controller) networkChanged() {
 	for _, pool := range c.pools.o.Cluster.NodePools() {
-		c.pools.queue.After(pool.Name, time.Second) // the cluster state may hear of it later
+		if ref := cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef); ref.Name != "" {
+			c.classes.queue.After(keyOf(ref), time.Second) // the cluster state may hear of it later
+		}
+		c.pools.queue.After(pool.Name, time.Second)
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// CNI returns how the VPC CNI that a DaemonSet runs gives pods addresses of their node's subnet; nil if it does not run
-// the VPC CNI, if it need not run on all nodes, as where a nodeSelector makes way for another CNI, and if the addresses
-// come from elsewhere. Nothing is known of a node's addresses then.
+// CNI returns how the VPC CNI that a DaemonSet runs gives pods addresses of subnets; nil if it does not run the VPC
+// CNI, if it need not run on all nodes, as where a nodeSelector makes way for another CNI, and under IPv6. Nothing is
+// known of a node's addresses then.
 func CNI(ds *appsv1.DaemonSet) *catalog.CNI {
 	if ds.Namespace != metav1.NamespaceSystem || ds.Name != catalog.CNIContainer || ds.DeletionTimestamp != nil ||
 		len(ds.Spec.Template.Spec.NodeSelector) > 0 {
@@ -23,7 +23,7 @@ func CNI(ds *appsv1.DaemonSet) *catalog.CNI {
 		}
 	}
 	c, _ := catalog.ReadCNI(env) // the nodes' own CNI says what is wrong
-	if c.OtherSubnets {
+	if c.IPv6 {
 		return nil
 	}
 	return &c

@@ -156,8 +156,7 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}
-	if have, ok := c.built[name]; ok && class.ResourceVersion != "" && have.version == string(class.UID)+"/"+
-		class.ResourceVersion {
+	if have, ok := c.built[name]; ok && class.ResourceVersion != "" && have.version == c.versionOf(class) {
 		return have.types, have.assumed, nil
 	}
 	return c.build(name, class)
@@ -168,6 +167,11 @@ type built struct {
 	version string
 	types   []model.InstanceType
 	assumed string
+}
+
+// versionOf differs when what a class offers may.
+func (c *Cluster) versionOf(class *ec2v1.EC2NodeClass) string {
+	return fmt.Sprint(class.UID, "/", class.ResourceVersion, "/", c.State.ReservedENIs())
 }
 
 // build computes what the built-in catalogue offers for a class, and keeps it: equal offers must be the same slice.
@@ -181,11 +185,11 @@ func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.Instanc
 		return nil, "", fmt.Errorf("region %s is not in the built-in catalogue; there are %s", region,
 			strings.Join(catalog.Regions(), ", "))
 	}
-	types, guessed, err := aws.BuiltIn(class, region, offers)
+	types, guessed, err := aws.BuiltIn(class, region, offers, c.State.ReservedENIs())
 	if err != nil {
 		return nil, "", plain(err)
 	}
-	b := built{version: string(class.UID) + "/" + class.ResourceVersion, types: types}
+	b := built{version: c.versionOf(class), types: types}
 	if guessed {
 		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 "+
 			"are assumed", cmp.Or(class.Kind, classKind), class.Name, region)

@@ -46,11 +46,24 @@ func (q *podQuestion) address(ctx context.Context) {
 	if !ok || t.MaxENIs == 0 {
 		return
 	}
-	room := t.MaxENIs * (t.IPv4PerENI - 1)
+	cni := catalog.DefaultCNI()
+	if c := q.c.State.CNI(); c != nil {
+		cni = *c
+	}
+	enis, room := cni.PodENIs(t), cni.PodAddresses(t)
 	takes := int(node.Status.Allocatable.Pods().Value())
-	q.sayf("addresses", "%s has %s with %d pod addresses each, %d in all; %d in use",
-		n.Type, reason.Count(t.MaxENIs, "network interface"), t.IPv4PerENI-1, room, own)
+	custom := ""
+	if cni.NoPods(t) > 0 {
+		custom = " for pods (the first one holds none under custom networking)"
+	}
+	q.sayf("addresses", "%s has %s%s with %d pod addresses each, %d in all; %d in use",
+		n.Type, reason.Count(enis, "network interface"), custom, room/max(enis, 1), room, own)
 	q.sayf("kubelet allows", "%s; %d use the host network and need no address", reason.Count(takes, "pod"), host)
+	if own < room && custom != "" {
+		q.say("what helps", "the node has no ENIConfig that it can use, or its subnet has no free address: the condition "+
+			"NodelessPodNetworkReady of NodePool "+n.Pool+" and the events of the node's pod of aws-node say which")
+		return
+	}
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 

@@ -114,6 +114,8 @@ var required = map[string][]string{
 	"AssignPrivateIpAddressesInput":      {"NetworkInterfaceId"},
 	"AttachNetworkInterfaceInput":        {"NetworkInterfaceId", "InstanceId", "DeviceIndex"},
 	"CreateNetworkInterfaceInput":        {"SubnetId"},
+	"CreateSubnetInput":                  {"VpcId", "CidrBlock"},
+	"DeleteSubnetInput":                  {"SubnetId"},
 	"CreateSubnetCidrReservationInput":   {"SubnetId", "Cidr", "ReservationType"},
 	"DeleteNetworkInterfaceInput":        {"NetworkInterfaceId"},
 	"DetachNetworkInterfaceInput":        {"AttachmentId"},

@@ -107,3 +107,28 @@ func TestASubnetKeepsAPartForPrefixes(t *testing.T) {
 	})
 	wantCode(t, err, "InvalidParameterValue")
 }
+
+func TestASubnetOfOnesOwn(t *testing.T) {
+	b := newBuyer(t)
+	all := must[*ec2.DescribeSubnetsOutput](t)(b.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})).Subnets
+	made := must[*ec2.CreateSubnetOutput](t)(b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{
+		VpcId: all[0].VpcId, AvailabilityZone: all[1].AvailabilityZone, CidrBlock: aws.String("10.200.0.0/24"),
+		TagSpecifications: []ec2types.TagSpecification{{
+			ResourceType: ec2types.ResourceTypeSubnet, Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("pods")}},
+		}},
+	})).Subnet
+	found := must[*ec2.DescribeSubnetsOutput](t)(b.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{
+		Filters: []ec2types.Filter{{Name: aws.String("tag:Name"), Values: []string{"pods"}}},
+	})).Subnets
+	if len(found) != 1 || *found[0].SubnetId != *made.SubnetId || *found[0].AvailableIpAddressCount != 251 ||
+		*found[0].AvailabilityZone != *all[1].AvailabilityZone {
+		t.Errorf("found %+v of %+v", found, made)
+	}
+	_, err := b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: aws.String("vpc-1"), CidrBlock: made.CidrBlock})
+	wantCode(t, err, "InvalidVpcID.NotFound")
+	_, err = b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: made.VpcId, CidrBlock: aws.String("pods")})
+	wantCode(t, err, "InvalidParameterValue")
+	must[*ec2.DeleteSubnetOutput](t)(b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId}))
+	_, err = b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId})
+	wantCode(t, err, "InvalidSubnetID.NotFound")
+}

@@ -1,6 +1,10 @@
 package awsapi
 
 import (
+	"cmp"
+	"net/netip"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
@@ -20,15 +24,42 @@ var subnets = kind[types.Subnet]{
 func describeSubnets(c *call, in *ec2.DescribeSubnetsInput) (*ec2.DescribeSubnetsOutput, error) {
 	var all []types.Subnet
 	for _, s := range c.region.Subnets() {
-		all = append(all, types.Subnet{
-			SubnetId: &s.ID, SubnetArn: new("arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID),
-			State: types.SubnetStateAvailable, OwnerId: new(region.AccountID), VpcId: &s.VPC,
-			CidrBlock: new(s.CIDR.String()), AvailableIpAddressCount: new(int32(s.Free)), AvailabilityZone: &s.Zone,
-			AvailabilityZoneId: &s.ZoneID, DefaultForAz: new(false), MapPublicIpOnLaunch: new(false), Tags: tagsOf(s.Tags),
-		})
+		all = append(all, c.subnetOf(s))
 	}
 	found, next, err := subnets.answer(in, all)
 	return &ec2.DescribeSubnetsOutput{Subnets: found, NextToken: next}, err
+}
+
+func (c *call) subnetOf(s region.Subnet) types.Subnet {
+	return types.Subnet{
+		SubnetId: &s.ID, SubnetArn: new("arn:aws:ec2:" + c.region.Name() + ":" + region.AccountID + ":subnet/" + s.ID),
+		State: types.SubnetStateAvailable, OwnerId: new(region.AccountID), VpcId: &s.VPC,
+		CidrBlock: new(s.CIDR.String()), AvailableIpAddressCount: new(int32(s.Free)), AvailabilityZone: &s.Zone,
+		AvailabilityZoneId: &s.ZoneID, DefaultForAz: new(false), MapPublicIpOnLaunch: new(false), Tags: tagsOf(s.Tags),
+	}
+}
+
+func createSubnet(c *call, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, error) {
+	if *in.VpcId != region.VPCID {
+		return nil, failure(400, "InvalidVpcID.NotFound", "The vpc ID '"+*in.VpcId+"' does not exist")
+	}
+	cidr, err := netip.ParsePrefix(*in.CidrBlock)
+	if err != nil {
+		return nil, failure(400, "InvalidParameterValue",
+			"Value ("+*in.CidrBlock+") for parameter cidrBlock is invalid. This is not a valid CIDR block.")
+	}
+	s, err := c.region.CreateSubnet(region.SubnetRequest{
+		Zone: cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId)), CIDR: cidr,
+		Tags: tagsFor(types.ResourceTypeSubnet, in.TagSpecifications),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ec2.CreateSubnetOutput{Subnet: new(c.subnetOf(s))}, nil
+}
+
+func deleteSubnet(c *call, in *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, error) {
+	return &ec2.DeleteSubnetOutput{}, c.region.DeleteSubnet(*in.SubnetId)
 }
 
 var vpcs = kind[types.Vpc]{

@@ -1,6 +1,7 @@
 package nodesim
 
 import (
+	"context"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,8 +64,7 @@ func (s *Simulator) setCNI(m *Instance, state cniState, pod string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.booted[m.Name]
-	if b == nil || b.ID != m.ID || b.cni == state && (b.cniPod == pod || state != cniRunning) ||
-		state == cniDown && b.cniPod != pod {
+	if b == nil || b.ID != m.ID || !b.isNews(state, pod) {
 		return false
 	}
 	b.cni = state
@@ -74,10 +74,19 @@ func (s *Simulator) setCNI(m *Instance, state cniState, pod string) bool {
 	return true
 }
 
+// isNews reports whether the state of the VPC CNI, and its pod, are others than before.
+func (b *instance) isNews(state cniState, pod string) bool {
+	return (b.cni != state || b.cniPod != pod && state == cniRunning) && (b.cniPod == pod || state != cniDown)
+}
+
 // startCNI configures the VPC CNI of a node by the environment of its running pod of aws-node. The pods that wait for
-// addresses are tried again.
-func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
-	if !s.setCNI(m, cniRunning, string(pod.UID)) {
+// addresses are tried again, and get none before.
+func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) {
+	s.mu.Lock()
+	b := s.booted[m.Name]
+	news := b != nil && b.ID == m.ID && b.isNews(cniRunning, string(pod.UID))
+	s.mu.Unlock()
+	if !news {
 		return
 	}
 	c, problems := catalog.ReadCNI(environment(pod))
@@ -89,7 +98,9 @@ func (s *Simulator) startCNI(pod *corev1.Pod, m *Instance) {
 		_, allocatable := resources(m.Type, k)
 		maxPods = int(allocatable.Pods().Value())
 	}
+	s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
 	s.o.Instances.SetCNI(m.ID, c, maxPods)
+	s.setCNI(m, cniRunning, string(pod.UID))
 	s.enqueuePods(m.Name)
 }
 

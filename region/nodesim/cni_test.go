@@ -73,3 +73,34 @@ func TestTheEnvironmentOfAWSNodeConfiguresItsNode(t *testing.T) {
 		return err
 	})
 }
+
+// Under custom networking a node whose ENIConfig cannot be used says so, and looks again when pods start.
+func TestANodeWaitsForItsENIConfig(t *testing.T) {
+	s := tell(t)
+	s.boot("custom")
+	s.node("custom", ready(corev1.ConditionTrue))
+	s.namespace = "kube-system"
+	t.Cleanup(func() {
+		_ = s.api.CoreV1().Pods("kube-system").DeleteCollection(context.Background(), metav1.DeleteOptions{},
+			metav1.ListOptions{})
+	})
+	daemon := s.pod("custom", corev1.PodRunning, func(p *corev1.Pod) {
+		p.Labels["k8s-app"] = "aws-node"
+		p.Spec.HostNetwork = true
+		p.Spec.Containers[0].Name = "aws-node"
+		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", Value: "true"}}
+	})
+	planetest.Eventually(t, "an event says what is missing", func(ctx context.Context) error {
+		list, err := s.api.CoreV1().Events("kube-system").List(ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=" + daemon.Name})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == "ENIConfigUnusable" && strings.Contains(e.Message, `ENIConfig "default" does not exist; create it`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d events", len(list.Items))
+	})
+}

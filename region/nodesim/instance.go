@@ -48,6 +48,9 @@ type Instances interface {
 	Watch(ctx context.Context) <-chan Event
 	// SetCNI says how the VPC CNI of an instance is configured, and how many pods its kubelet takes.
 	SetCNI(instanceID string, c catalog.CNI, maxPods int)
+	// SetPodNetwork says in which subnet and security groups the interfaces for pods of an instance are under custom
+	// networking.
+	SetPodNetwork(instanceID, subnet string, securityGroups []string) error
 	// AssignPodIP takes an address for a pod from the instance's subnet; a pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
 	// ReleasePodIP releases a pod's address; it ignores unknown pods.

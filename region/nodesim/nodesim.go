@@ -73,7 +73,8 @@ type instance struct {
 	ending     bool
 	registered bool // a kubelet creates its Node once: if somebody deletes it, it stays deleted
 	cni        cniState
-	cniPod     string // UID of the pod of aws-node that ran last
+	cniPod     string          // UID of the pod of aws-node that ran last
+	cniNetwork *waitingNetwork // nil = the node's CNI waits for no ENIConfig
 }
 
 const indexByNode = "node"

@@ -46,6 +46,14 @@ func (hall) SetCNI(instance string, c catalog.CNI, maxPods int) {
 	configured.Store(instance, fmt.Sprintf("%+v for %d pods", c, maxPods))
 }
 
+func (hall) SetPodNetwork(instance, subnet string, _ []string) error {
+	if subnet != "subnet-pods" {
+		return fmt.Errorf("the subnet ID '%s' does not exist", subnet)
+	}
+	configured.Store(instance+"/network", subnet)
+	return nil
+}
+
 // configured holds what the VPC CNI of each instance was told.
 var configured sync.Map
 

@@ -49,7 +49,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 		return nil
 	case pod.Status.Phase == corev1.PodRunning:
 		if isCNI(pod) {
-			s.startCNI(pod, m) // also of a simulator that has just started
+			s.startCNI(ctx, pod, m) // also of a simulator that has just started
 		}
 		if done, err := s.openGates(ctx, pod); done {
 			return err
@@ -78,6 +78,7 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 			s.requeueAfter("pod/"+key, addressRetry)
 			return s.waitForAddress(ctx, pod, m, messageNoCNI)
 		}
+		s.retryPodNetwork(ctx, m)
 		var err error
 		if ip, err = s.o.Instances.AssignPodIP(m.ID, string(pod.UID)); err != nil {
 			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)

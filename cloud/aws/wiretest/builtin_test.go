@@ -24,7 +24,7 @@ func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, assumed, err := aws.BuiltIn(p.classes["default"], p.region.Name(), catalog.Of(p.region.Name()))
+	known, assumed, err := aws.BuiltIn(p.classes["default"], p.region.Name(), catalog.Of(p.region.Name()), 0)
 	if err != nil || assumed {
 		t.Fatalf("assumed: %v, error: %v", assumed, err)
 	}
@@ -64,7 +64,7 @@ func TestTheBuiltInCatalogueNeedsNobodyToResolveTheClass(t *testing.T) {
 	fresh := p.classes["default"].DeepCopy()
 	fresh.Status = ec2v1.EC2NodeClassStatus{}
 	region := catalog.Of("us-west-2")
-	types, assumed, err := aws.BuiltIn(fresh, "us-west-2", region)
+	types, assumed, err := aws.BuiltIn(fresh, "us-west-2", region, 0)
 	if err != nil || !assumed || len(types) < 500 {
 		t.Fatalf("%d types, assumed %v, %v", len(types), assumed, err)
 	}
@@ -81,7 +81,7 @@ func TestTheBuiltInCatalogueNeedsNobodyToResolveTheClass(t *testing.T) {
 		t.Error("the caller's class was changed")
 	}
 	fresh.Spec.Role = ""
-	if _, _, err := aws.BuiltIn(fresh, "us-west-2", region); !errors.Is(err, cloud.ErrClassNotReady) {
+	if _, _, err := aws.BuiltIn(fresh, "us-west-2", region, 0); !errors.Is(err, cloud.ErrClassNotReady) {
 		t.Errorf("a class without a role: %v", err)
 	}
 }

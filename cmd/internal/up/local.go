@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -188,7 +189,7 @@ func (l *local) installObjects(_, start context.Context) error {
 		return nil
 	}
 	l.p.Begin("Node pool general-purpose")
-	if err := crds.Apply(start, cfg, append(crds.All(), loadbalancer.CRDs()...)); err != nil {
+	if err := crds.Apply(start, cfg, slices.Concat(crds.All(), loadbalancer.CRDs(), crds.VPCCNI())); err != nil {
 		return err
 	}
 	created, err := createMissing(start, l.client, "general-purpose.yaml", l.fit)

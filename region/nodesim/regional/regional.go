@@ -64,5 +64,10 @@ func priced(i region.Instance) map[string]string {
 	return map[string]string{labelPrice: strconv.FormatFloat(float64(i.PriceMicros)/1e6, 'f', -1, 64)}
 }
 
+// SetPodNetwork says where the interfaces for pods of an instance are under custom networking.
+func (m instances) SetPodNetwork(id, subnet string, groups []string) error {
+	return m.Region.SetPodNetwork(id, region.PodNetwork{SubnetID: subnet, SecurityGroups: groups})
+}
+
 // PodsWithIP returns the UIDs of the pods that hold an address.
 func (m instances) PodsWithIP() []string { return slices.Collect(maps.Keys(m.PodAddresses())) }

@@ -1,0 +1,55 @@
+// Package vpccni holds the kind ENIConfig of the VPC CNI, group crd.k8s.amazonaws.com. The fields are those that AWS
+// documents (Amazon EKS user guide, "Deploy Pods in alternate subnets with custom networking"); the definition is
+// Nodeless's own. On EKS the VPC CNI brings it.
+//
+// +kubebuilder:object:generate=true
+// +groupName=crd.k8s.amazonaws.com
+// +versionName=v1alpha1
+package vpccni
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of ENIConfig.
+var GroupVersion = schema.GroupVersion{Group: "crd.k8s.amazonaws.com", Version: "v1alpha1"}
+
+// ENIConfig says where the interfaces for pods of the nodes that select it are, under custom networking.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=eniconfigs,scope=Cluster
+type ENIConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +optional
+	Spec ENIConfigSpec `json:"spec,omitempty"`
+}
+
+// ENIConfigSpec is the place of the interfaces in the network.
+type ENIConfigSpec struct {
+	// Subnet is the ID of a subnet in the zone of the nodes.
+	// +required
+	Subnet string `json:"subnet"`
+	// SecurityGroups are IDs; those of the node if empty.
+	// +optional
+	SecurityGroups []string `json:"securityGroups,omitempty"`
+}
+
+// ENIConfigList is a list of ENIConfigs.
+//
+// +kubebuilder:object:root=true
+type ENIConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ENIConfig `json:"items"`
+}
+
+// AddToScheme adds the kind to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &ENIConfig{}, &ENIConfigList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

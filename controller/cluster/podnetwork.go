@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/vpccni"
+	facts "github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+)
+
+// podNetwork is custom networking of the VPC CNI: the ENIConfigs, and what the cloud says of their subnets.
+type podNetwork struct {
+	configs table[*vpccni.ENIConfig]
+	subnets map[string]cloud.Subnet // that exist
+	asked   map[string]bool         // IDs about which the cloud was asked
+}
+
+// customized reports whether custom networking applies to the nodes of a class. EKS Auto Mode has none.
+func (sn *subnets) customized(class cloud.ClassRef) bool {
+	return sn.cni != nil && sn.cni.CustomNetwork && class.Group != eksv1.GroupVersion.Group
+}
+
+// ReservedENIs returns how many interfaces of each node hold no pods because of custom networking.
+func (s *State) ReservedENIs() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subnets.cni != nil && s.subnets.cni.CustomNetwork {
+		return 1
+	}
+	return 0
+}
+
+// CNI returns how the VPC CNI gives pods addresses; nil if that is not known.
+func (s *State) CNI() *facts.CNI {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.subnets.cni
+}
+
+// PodSubnets returns the IDs of the subnets of the ENIConfigs, sorted; none without custom networking.
+func (s *State) PodSubnets() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subnets.cni == nil || !s.subnets.cni.CustomNetwork {
+		return nil
+	}
+	for _, c := range s.subnets.pods.configs.live {
+		ids = append(ids, c.Spec.Subnet)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// SetPodSubnets says which of the subnets of these IDs exist, and how many addresses are free in them.
+func (s *State) SetPodSubnets(ids []string, found []cloud.Subnet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, before := &s.subnets.pods, s.subnets.pods
+	p.asked, p.subnets = map[string]bool{}, map[string]cloud.Subnet{}
+	for _, id := range ids {
+		p.asked[id] = true
+	}
+	for _, x := range found {
+		p.subnets[x.ID] = x
+	}
+	same := func(a, b cloud.Subnet) bool { return a.Free == b.Free && a.Zone == b.Zone }
+	if !maps.Equal(before.asked, p.asked) || !maps.EqualFunc(before.subnets, p.subnets, same) {
+		s.poke()
+	}
+}
+
+// podSubnet returns the subnet of the pods of nodes with these labels and annotations in a zone, or what is wrong with
+// their ENIConfig; neither as long as the cloud was not asked.
+func (sn *subnets) podSubnet(zone string, labels, annotations map[string]string) (id, problem string) {
+	labels = maps.Clone(labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[model.LabelZone] = zone
+	name := sn.cni.ENIConfig(labels, annotations)
+	c := sn.pods.configs.live[clusterKey(name)]
+	if c == nil {
+		how := fmt.Sprintf("create it with spec.subnet, the ID of a subnet in %s", zone)
+		if name == facts.DefaultENIConfig {
+			how = fmt.Sprintf("name the ENIConfig of nodes by their label %s, or set ENI_CONFIG_LABEL_DEF of DaemonSet "+
+				"kube-system/aws-node to the label that does, such as %s", sn.cni.ENIConfigLabel, model.LabelZone)
+		}
+		return "", fmt.Sprintf("ENIConfig %q, that of nodes in %s, does not exist; %s", name, zone, how)
+	}
+	switch x, exists := sn.pods.subnets[c.Spec.Subnet]; {
+	case !sn.pods.asked[c.Spec.Subnet]:
+		return "", ""
+	case !exists:
+		return "", fmt.Sprintf("spec.subnet of ENIConfig %q is %q, which does not exist in the region; name a subnet in %s",
+			name, c.Spec.Subnet, zone)
+	case x.Zone != zone:
+		return "", fmt.Sprintf("spec.subnet of ENIConfig %q is %s in %s, but nodes in %s select it, and instances take "+
+			"interfaces in their own zone only; name a subnet in %s", name, x.ID, x.Zone, zone, zone)
+	}
+	return c.Spec.Subnet, ""
+}
+
+// podSubnetsOf returns the IDs of the subnets from which pods of nodes with these labels and annotations get addresses,
+// in all zones of their class that they may be in, and what is wrong with their ENIConfigs.
+func (sn *subnets) podSubnetsOf(class cloud.ClassRef, labels, annotations map[string]string, in func(zone string) bool,
+) (ids, problems []string) {
+	ids = []string{}
+	zones := map[string]bool{}
+	for _, x := range sn.byClass[class] {
+		if in(x.Zone) {
+			zones[x.Zone] = true
+		}
+	}
+	for _, zone := range slices.Sorted(maps.Keys(zones)) {
+		id, problem := sn.podSubnet(zone, labels, annotations)
+		if id != "" {
+			ids = append(ids, id)
+		}
+		if problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), problems
+}
+
+// networkOf returns the subnets that limit what a NodePool launches; nil if nothing is known of them. If it has none,
+// notReady says why.
+func (sn *subnets) networkOf(np *karpv1.NodePool) (ids []string, notReady string) {
+	class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
+	if !sn.customized(class) || len(sn.byClass[class]) == 0 {
+		return sn.idsOf(class), ""
+	}
+	ids, problems := sn.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
+	if len(ids) == 0 {
+		return ids, cmp.Or(append(problems, "the cloud was not asked yet for the subnets of its ENIConfigs")...)
+	}
+	return ids, ""
+}
+
+// templateLabels returns the labels that all nodes of a NodePool have, as far as its template determines them.
+func templateLabels(np *karpv1.NodePool) map[string]string {
+	out := maps.Clone(np.Spec.Template.Labels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	for _, r := range np.Spec.Template.Spec.Requirements {
+		if r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			out[r.Key] = r.Values[0]
+		}
+	}
+	return out
+}
+
+// zonesOf returns a function that reports whether a NodePool allows a zone.
+func zonesOf(np *karpv1.NodePool) func(zone string) bool {
+	return func(zone string) bool {
+		for _, r := range np.Spec.Template.Spec.Requirements {
+			if r.Key == model.LabelZone && (r.Operator == corev1.NodeSelectorOpIn && !slices.Contains(r.Values, zone) ||
+				r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, zone)) {
+				return false
+			}
+		}
+		label, set := np.Spec.Template.Labels[model.LabelZone]
+		return !set || label == zone
+	}
+}
+
+// PodNetworkProblems says what is wrong with the ENIConfigs of a NodePool's nodes, by zone.
+func (s *State) PodNetworkProblems(pool string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	np := s.objects.pools.live[clusterKey(pool)]
+	if np == nil {
+		return nil
+	}
+	class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
+	if !s.subnets.customized(class) {
+		return nil
+	}
+	_, problems := s.subnets.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
+	return problems
+}

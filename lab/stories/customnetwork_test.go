@@ -1,0 +1,131 @@
+package stories
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// m5Larges restricts the default pool to m5.large in two zones.
+const m5Larges = `{"spec":{"disruption":{"consolidateAfter":"Never"},"template":{"spec":{"requirements":[
+	{"key":"node.kubernetes.io/instance-type","operator":"In","values":["m5.large"]},
+	{"key":"topology.kubernetes.io/zone","operator":"In","values":["us-west-2a","us-west-2b"]},
+	{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`
+
+// Custom networking as the EKS user guide sets it up: pods get addresses of the subnet that the ENIConfig of their zone
+// names, nodes take the pods of one interface less, and what an ENIConfig lacks is said before a node is launched. Where
+// the subnet of the pods has no address left, no node is launched, and no pod has a node and no address.
+func TestPodsOfACustomNetwork(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s")
+	c.start()
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", m5Larges)
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	before := map[string]bool{}
+	c.eventually(3*time.Minute, func() error {
+		for _, n := range c.nodes() {
+			before[n.Name] = true
+		}
+		if len(before) == 0 {
+			return fmt.Errorf("no node")
+		}
+		return c.allTake("29")
+	})
+	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=true",
+		"ENI_CONFIG_LABEL_DEF=topology.kubernetes.io/zone")
+	c.wantCondition("nodepool", "general-purpose", "NodelessPodNetworkReady",
+		`ENIConfig "us-west-2a", that of nodes in us-west-2a, does not exist; create it with spec.subnet`)
+	without := c.watchAddresses("default")
+	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 8", 1),
+		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1700m}},", 1)) // a node for each
+	c.eventually(time.Minute, func() error {
+		for _, p := range c.podsOf("default", "app=nginx") {
+			if out := c.why("pod/" + p.Name); !strings.Contains(out, `ENIConfig "us-west-2a"`) {
+				return fmt.Errorf("why does not say what the pod lacks:\n%s", out)
+			}
+		}
+		return nil
+	})
+
+	a := c.createSubnet("us-west-2a", "10.200.0.0/26") // 59 addresses, of which a node takes 20
+	c.apply(eniConfig("us-west-2a", a) + eniConfig("us-west-2b", a))
+	c.wantCondition("nodepool", "general-purpose", "NodelessPodNetworkReady", "instances take interfaces in their own zone only")
+	c.eventually(3*time.Minute, func() error { return c.podsIn("10.200.0.0/26", before, 1, 2) })
+	c.eventually(2*time.Minute, func() error {
+		for _, p := range c.podsOf("default", "app=nginx") {
+			if p.Spec.NodeName != "" {
+				continue
+			}
+			if out := c.why("pod/" + p.Name); !strings.Contains(out, "addresses of its subnet (m5.large), and no subnet in us-west-2a") {
+				return fmt.Errorf("why does not say what the pod lacks:\n%s", out)
+			}
+		}
+		return nil
+	})
+
+	c.apply(eniConfig("us-west-2b", c.createSubnet("us-west-2b", "10.200.1.0/24")))
+	c.wantPods(4*time.Minute, "default", "nginx", 8)
+	if err := c.podsIn("10.200.0.0/23", before, 8, 8); err != nil {
+		t.Error(err)
+	}
+	c.eventually(time.Minute, func() error {
+		if out := c.kubectl("get", "nodepool", "general-purpose", "-o", "yaml"); strings.Contains(out, "NodelessPodNetworkReady") {
+			return fmt.Errorf("the pool still says that ENIConfigs are wrong:\n%s", out)
+		}
+		return nil
+	})
+	if seen, late := without(); len(late) > 0 || seen < 8 {
+		t.Errorf("of %d pods with a node %d waited for an address: %v", seen, len(late), late)
+	}
+}
+
+func eniConfig(name, subnet string) string {
+	return "---\napiVersion: crd.k8s.amazonaws.com/v1alpha1\nkind: ENIConfig\nmetadata: {name: " + name +
+		"}\nspec: {subnet: " + subnet + "}\n"
+}
+
+func (c *cluster) createSubnet(zone, cidr string) string {
+	c.t.Helper()
+	vpcs, err := c.ec2.DescribeVpcs(context.Background(), &ec2.DescribeVpcsInput{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out, err := c.ec2.CreateSubnet(context.Background(), &ec2.CreateSubnetInput{
+		VpcId: vpcs.Vpcs[0].VpcId, AvailabilityZone: &zone, CidrBlock: &cidr,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return *out.Subnet.SubnetId
+}
+
+// podsIn reports whether least to most pods run on new nodes that take 20 pods each, with addresses of a block that their
+// nodes are not in.
+func (c *cluster) podsIn(block string, before map[string]bool, least, most int) error {
+	cidr, running := netip.MustParsePrefix(block), 0
+	for _, p := range c.podsOf("default", "app=nginx") {
+		if p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		running++
+		if ip := netip.MustParseAddr(p.Status.PodIP); !cidr.Contains(ip) || cidr.Contains(netip.MustParseAddr(p.Status.HostIP)) {
+			return fmt.Errorf("pod %s has %s on a node with %s, want one of %s", p.Name, ip, p.Status.HostIP, cidr)
+		}
+	}
+	nodes := c.nodes()
+	for i := range nodes {
+		if takes := nodes[i].Status.Allocatable.Pods().String(); !before[nodes[i].Name] && takes != "20" {
+			return fmt.Errorf("node %s takes %s pods, want 20", nodes[i].Name, takes)
+		}
+	}
+	if running < least || running > most {
+		return fmt.Errorf("%d pods run on %d nodes, want %d to %d", running, len(nodes), least, most)
+	}
+	return nil
+}

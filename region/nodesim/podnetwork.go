@@ -1,0 +1,94 @@
+package nodesim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/nodeless/nodeless/catalog"
+)
+
+// waitingNetwork is a VPC CNI that has found no ENIConfig it can use.
+type waitingNetwork struct {
+	cni     catalog.CNI
+	maxPods int
+	pod     *corev1.Pod // of aws-node
+	retryAt time.Time
+	told    string // what was wrong, as an event of the pod says
+}
+
+// joinPodNetwork tells an instance where its ENIConfig wants the interfaces for pods. If there is none that can be
+// used, an event of the node's pod of aws-node says so, and the next pod that starts tries again: the VPC CNI itself
+// tries every 5 s, and says it in its log alone.
+func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingNetwork) {
+	waits := w
+	if err := w.join(ctx, s, m); err == nil {
+		waits = nil
+	} else if text := err.Error(); text != w.told {
+		s.event(m.Name, w.pod, corev1.EventTypeWarning, "ENIConfigUnusable", "pods of node %s get no addresses: %s", m.Name,
+			text)
+		w.told = text
+	}
+	w.retryAt = s.o.Clock.Now().Add(addressRetry)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.booted[m.Name]; b != nil && b.ID == m.ID {
+		b.cniNetwork = waits
+	}
+}
+
+// retryPodNetwork looks again for the ENIConfig of a node that has found none.
+func (s *Simulator) retryPodNetwork(ctx context.Context, m *Instance) {
+	s.mu.Lock()
+	var w *waitingNetwork
+	if b := s.booted[m.Name]; b != nil && b.cniNetwork != nil && !s.o.Clock.Now().Before(b.cniNetwork.retryAt) {
+		again := *b.cniNetwork
+		w = &again
+		b.cniNetwork.retryAt = s.o.Clock.Now().Add(addressRetry) // one pod tries
+	}
+	s.mu.Unlock()
+	if w == nil {
+		return
+	}
+	s.joinPodNetwork(ctx, m, w)
+	s.o.Instances.SetCNI(m.ID, w.cni, w.maxPods)
+}
+
+// join has an instance use the ENIConfig that its Node names, under custom networking.
+func (w *waitingNetwork) join(ctx context.Context, s *Simulator, m *Instance) error {
+	if !w.cni.CustomNetwork {
+		return nil
+	}
+	node, err := s.nodes.Get(m.Name)
+	if err != nil {
+		return fmt.Errorf("read node %s: %w", m.Name, err)
+	}
+	name := w.cni.ENIConfig(node.Labels, node.Annotations)
+	raw, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/crd.k8s.amazonaws.com/v1alpha1/eniconfigs/"+name).
+		SetHeader("Accept", "application/json").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("ENIConfig %q does not exist; create it with spec.subnet, the ID of a subnet in %s, or name "+
+			"another by the node's label %s", name, m.Zone, w.cni.ENIConfigLabel)
+	}
+	var config struct {
+		Spec struct {
+			Subnet         string   `json:"subnet"`
+			SecurityGroups []string `json:"securityGroups"`
+		} `json:"spec"`
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &config)
+	}
+	if err != nil {
+		return fmt.Errorf("read ENIConfig %q: %w", name, err)
+	}
+	subnet := config.Spec.Subnet
+	if err := s.o.Instances.SetPodNetwork(m.ID, subnet, config.Spec.SecurityGroups); err != nil {
+		return fmt.Errorf("spec.subnet %q of ENIConfig %q: %w; name a subnet in %s", subnet, name, err, m.Zone)
+	}
+	return nil
+}
