@@ -196,6 +196,26 @@ func (c CNI) PodAddresses(t *Type) int {
 // host are on the host network.
 func (c CNI) Unaddressed(t *Type, takes, host int) int { return max(takes-host-c.PodAddresses(t), 0) }
 
+// Unkept names the warm target that a node of the type cannot keep even without pods, as its variable, and the most
+// that it can be; "" if it can keep all that count. Such a node takes every address that its interfaces hold.
+func (c CNI) Unkept(t *Type) (variable string, value, most int) {
+	switch addresses := c.PodAddresses(t); {
+	case t.NoENIs():
+		return "", 0, 0
+	case c.WarmIP > addresses:
+		return "WARM_IP_TARGET", c.WarmIP, addresses
+	case c.MinimumIP > addresses:
+		return "MINIMUM_IP_TARGET", c.MinimumIP, addresses
+	case c.WarmIP > 0 || c.MinimumIP > 0:
+		return "", 0, 0
+	case c.Prefixes(t) && c.WarmPrefix*PrefixSize > addresses:
+		return "WARM_PREFIX_TARGET", c.WarmPrefix, addresses / PrefixSize
+	case !c.Prefixes(t) && c.WarmENI > c.PodENIs(t):
+		return "WARM_ENI_TARGET", c.WarmENI, c.PodENIs(t)
+	}
+	return "", 0, 0
+}
+
 // Holding is what a node takes from subnets.
 type Holding struct {
 	ENIs      int // interfaces, the first one included; each has an address of its own

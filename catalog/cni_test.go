@@ -159,3 +159,28 @@ func TestTheENIConfigOfANode(t *testing.T) {
 		}
 	}
 }
+
+// A node of m5.large holds 27 addresses on three interfaces, or 27 prefixes of 16.
+func TestWarmTargetsThatATypeCannotKeep(t *testing.T) {
+	typ, _ := catalog.Lookup("m5.large")
+	for _, x := range []struct {
+		cni      catalog.CNI
+		variable string
+		most     int
+	}{
+		{catalog.DefaultCNI(), "", 0},
+		{catalog.CNI{WarmENI: 3}, "", 0},
+		{catalog.CNI{WarmENI: 4}, "WARM_ENI_TARGET", 3},
+		{catalog.CNI{WarmENI: 4, WarmIP: 27}, "", 0}, // WARM_IP_TARGET replaces it
+		{catalog.CNI{WarmIP: 28}, "WARM_IP_TARGET", 27},
+		{catalog.CNI{MinimumIP: 28}, "MINIMUM_IP_TARGET", 27},
+		{catalog.CNI{WarmIP: 28, MaxENI: 1}, "WARM_IP_TARGET", 9},
+		{catalog.CNI{PrefixDelegation: true, WarmENI: 9, WarmPrefix: 27}, "", 0},
+		{catalog.CNI{PrefixDelegation: true, WarmPrefix: 28}, "WARM_PREFIX_TARGET", 27},
+		{catalog.CNI{WarmENI: 3, CustomNetwork: true}, "WARM_ENI_TARGET", 2},
+	} {
+		if variable, _, most := x.cni.Unkept(typ); variable != x.variable || most != x.most {
+			t.Errorf("under %+v: %q, at most %d; want %q, %d", x.cni, variable, most, x.variable, x.most)
+		}
+	}
+}

@@ -13,7 +13,10 @@ import (
 	"github.com/nodeless/nodeless/api/vpccni"
 	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/engine/rules"
 )
 
 // podNetwork is custom networking of the VPC CNI: the ENIConfigs, and what the cloud says of their subnets.
@@ -188,4 +191,48 @@ func (s *State) PodNetworkProblems(pool string) []string {
 	}
 	_, problems := s.subnets.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
 	return problems
+}
+
+// UnkeptTarget says which warm target of the VPC CNI none of the types that a NodePool allows can keep; "" if one can,
+// or it is not known.
+func (s *State) UnkeptTarget(pool string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	np := s.objects.pools.live[clusterKey(pool)]
+	if np == nil || s.subnets.cni == nil || isAuto(np) {
+		return ""
+	}
+	all := s.pools.catalogs[ClassRef(np.Spec.Template.Spec.NodeClassRef)].types
+	unkept := func(t model.InstanceType) (variable string, value, most int) {
+		if of, ok := facts.Lookup(t.Name); ok {
+			return s.subnets.cni.Unkept(of)
+		}
+		return "", 0, 0
+	}
+	if !slices.ContainsFunc(all, func(t model.InstanceType) bool { variable, _, _ := unkept(t); return variable != "" }) {
+		return ""
+	}
+	p, _ := s.names.Pool(np, translate.PoolState{Now: s.clock.Now(), Types: all}) // of an invalid pool nothing is known
+	count, target, best, name := 0, "", -1, ""
+	for t := range rules.NewView(&p, nil).Eligible.All() {
+		variable, value, most := unkept(all[t])
+		if variable == "" {
+			return ""
+		}
+		count++
+		if most > best {
+			target, best, name = fmt.Sprintf("%s=%d", variable, value), most, all[t].Name
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of DaemonSet kube-system/aws-node: none of %s that the NodePool allows can keep that; %s, "+
+		"which holds most, can keep %d. Each node takes all that its interfaces hold from its subnet; set it to at "+
+		"most %d", target, reason.Count(count, "instance type"), name, best, best)
+}
+
+// isAuto reports whether the nodes of a NodePool are EKS Auto Mode's, whose VPC CNI is their own.
+func isAuto(np *karpv1.NodePool) bool {
+	return ClassRef(np.Spec.Template.Spec.NodeClassRef).Group == eksv1.GroupVersion.Group
 }

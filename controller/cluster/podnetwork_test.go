@@ -134,3 +134,44 @@ func TestWhichENIConfigNodesHave(t *testing.T) {
 		t.Errorf("of a pool whose nodes name none: %q", got)
 	}
 }
+
+// A warm target above what the interfaces of every allowed type hold is said with the variable and the most that it can
+// be; a pool with a type that can keep it, and EKS Auto Mode's, have nothing to say.
+func TestWarmTargetsThatNoTypeCanKeep(t *testing.T) {
+	w, _ := fresh()
+	w.Update(poolOf("p", 1))
+	autoPool := poolOf("auto", 1)
+	autoPool.Spec.Template.Spec.NodeClassRef.Group = eksv1.GroupVersion.Group
+	w.Update(autoPool)
+	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: "K", Name: "c"}
+	large := m5Large()
+	huge := append(m5Large(), m5Large()...)
+	huge[1].Name = "m5.xlarge" // 4 interfaces of 15 addresses
+	target := func(value string, version int) {
+		w.Update(awsNode(version, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: value}))
+	}
+	w.SetCatalog(class, large, "")
+	w.SetCatalog(auto, large, "")
+	if text := w.UnkeptTarget("p"); text != "" {
+		t.Errorf("without the VPC CNI: %q", text)
+	}
+	target("27", 2)
+	if text := w.UnkeptTarget("p"); text != "" {
+		t.Errorf("27 of 27 addresses: %q", text)
+	}
+	target("28", 3)
+	if text := w.UnkeptTarget("p"); !strings.Contains(text, "WARM_IP_TARGET=28") || !strings.Contains(text, "at most 27") {
+		t.Errorf("28 of 27 addresses: %q", text)
+	}
+	if text := w.UnkeptTarget("auto"); text != "" {
+		t.Errorf("nodes of EKS Auto Mode: %q", text)
+	}
+	w.SetCatalog(class, huge, "")
+	if text := w.UnkeptTarget("p"); text != "" {
+		t.Errorf("m5.xlarge can keep it: %q", text)
+	}
+	target("500", 4)
+	if text := w.UnkeptTarget("p"); !strings.Contains(text, "m5.xlarge, which holds most, can keep 56") {
+		t.Errorf("500 of 56 addresses: %q", text)
+	}
+}

@@ -25,6 +25,10 @@ const ConditionPreflightPassed = "NodelessPreflightPassed"
 // custom networking of the VPC CNI; otherwise it is absent. No node is launched in the zones that it names.
 const ConditionPodNetworkReady = "NodelessPodNetworkReady"
 
+// ConditionWarmTargetsKept is False on a NodePool none of whose types can keep the warm targets of the VPC CNI;
+// otherwise it is absent. Nodes are launched all the same, and take every address that they can hold.
+const ConditionWarmTargetsKept = "NodelessWarmTargetsKept"
+
 // clearCondition removes a condition. There is an error only for conditions on which readiness depends.
 func clearCondition(pool *karpv1.NodePool, kind string) {
 	_ = pool.StatusConditions(opstatus.WithObservedOnly()).Clear(kind)
@@ -93,6 +97,15 @@ func (p *poolReconciler) judgePodNetwork(pool *karpv1.NodePool) {
 	}
 	p.setFalse(pool, ConditionPodNetworkReady, "ENIConfigUnusable", "pods of its nodes get no addresses, and none is "+
 		"launched there: "+strings.Join(problems, ". "))
+}
+
+// judgeWarmTargets sets the condition ConditionWarmTargetsKept.
+func (p *poolReconciler) judgeWarmTargets(pool *karpv1.NodePool) {
+	if text := p.o.Cluster.UnkeptTarget(pool.Name); text != "" {
+		p.setFalse(pool, ConditionWarmTargetsKept, "WarmTargetTooHigh", text)
+		return
+	}
+	clearCondition(pool, ConditionWarmTargetsKept)
 }
 
 // judgeLaunches says on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.

@@ -70,6 +70,7 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 	p.judgeLaunches(pool)
 	p.judgePreflight(pool)
 	p.judgePodNetwork(pool)
+	p.judgeWarmTargets(pool)
 	p.sum(pool)
 	changed, err := p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
 	if changed {

@@ -20,7 +20,8 @@ const m5Larges = `{"spec":{"disruption":{"consolidateAfter":"Never"},"template":
 
 // Custom networking as the EKS user guide sets it up: pods get addresses of the subnet that the ENIConfig of their zone
 // names, nodes take the pods of one interface less, and what an ENIConfig lacks is said before a node is launched. Where
-// the subnet of the pods has no address left, no node is launched, and no pod has a node and no address.
+// the subnet of the pods has no address left, no node is launched, and no pod has a node and no address. A warm target
+// that no type can keep is said on the pool.
 func TestPodsOfACustomNetwork(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s")
@@ -80,6 +81,10 @@ func TestPodsOfACustomNetwork(t *testing.T) {
 		}
 		return nil
 	})
+	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "WARM_IP_TARGET=500")
+	c.wantCondition("nodepool", "general-purpose", "NodelessWarmTargetsKept",
+		"WARM_IP_TARGET=500 of DaemonSet kube-system/aws-node: none of 1 instance type that the NodePool allows can keep that; "+
+			"m5.large, which holds most, can keep 18")
 	if seen, late := without(); len(late) > 0 || seen < 8 {
 		t.Errorf("of %d pods with a node %d waited for an address: %v", seen, len(late), late)
 	}
