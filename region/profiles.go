@@ -30,8 +30,8 @@ func noEntity(kind, name string) *APIError {
 	return apiError("NoSuchEntity", "%s %s cannot be found.", kind, name)
 }
 
-// Role finds a role. Every name is a role of the account, except those that begin with "missing": the region enforces
-// no permissions, and users bring roles of their own.
+// Role finds a role. Every name is a role of the account, except those that begin with "missing", since users bring
+// roles of their own. What a role may do is known of those that CreatePrincipal made.
 func (s *profiles) Role(name string) (Role, error) {
 	if name == "" || strings.HasPrefix(name, "missing") {
 		return Role{}, noEntity("Role", name)

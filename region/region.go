@@ -79,6 +79,7 @@ type Region struct {
 	*launcher       // CreateFleet, RunInstances
 	*queues         // SQS: Queue, QueueDepth, SendMessage, ReceiveMessage, PollMessages, DeleteMessage
 	*profiles       // IAM: Role, InstanceProfile, InstanceProfiles and the calls that change them
+	*principals     // IAM and STS: users, roles, their policies and keys
 	*cluster        // EKS: Cluster, Clusters; SetCluster
 	*logs           // CloudWatch Logs: LogGroups, LogStreams, LogEvents, PutLogEvents and the calls that change them
 	*tagger         // CreateTags, DeleteTags
@@ -155,6 +156,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 		core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
 		images: newImages(c), profiles: newProfiles(c), logs: newLogs(c),
 	}
+	r.principals = newPrincipals(c, r.profiles)
 	r.network = newNetwork(c, offers.Zones())
 	r.queues = newQueues(c)
 	r.cluster = newCluster(c, r.queues)

@@ -55,6 +55,8 @@ func (r *Region) restorers() []bucketRestorer {
 		{bucketConfigurations, into(r.autoScaling.configurations)},
 		{bucketActivities, r.autoScaling.restoreActivity},
 		{bucketNodegroups, into(r.nodegroups.byName)},
+		{bucketPrincipals, into(r.principals.byName)},
+		{bucketAccessKeys, into(r.principals.keys)},
 	}
 }
 

@@ -45,6 +45,9 @@ const (
 	bucketConfigurations = "launch-configurations"
 	bucketActivities     = "scaling-activities"
 	bucketNodegroups     = "node-groups"
+
+	bucketPrincipals = "principals"
+	bucketAccessKeys = "access-keys"
 )
 
 var buckets = []string{
@@ -54,6 +57,7 @@ var buckets = []string{
 	bucketInterfaces, bucketReservations, bucketSubnets,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
 	bucketGroups, bucketConfigurations, bucketActivities, bucketNodegroups,
+	bucketPrincipals, bucketAccessKeys,
 }
 
 // Keys of bucketMeta.

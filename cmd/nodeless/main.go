@@ -17,8 +17,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/cmd/internal/completion"
+	"github.com/nodeless/nodeless/cmd/internal/doctor"
 	"github.com/nodeless/nodeless/cmd/internal/explain"
 	"github.com/nodeless/nodeless/cmd/internal/host"
+	"github.com/nodeless/nodeless/cmd/internal/iam"
 	"github.com/nodeless/nodeless/cmd/internal/migrate"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/reference"
@@ -73,11 +75,13 @@ Ask any cluster, reading only:
   nodeless savings        what removing nodes has saved
   nodeless top            nodes with prices and usage, pending pods, live
   nodeless web            the same as a page for your browser, with its history
+  nodeless doctor         whether the cluster is ready for the controller
   nodeless capture        write the cluster to a file for why, plan and simulate
 
 Without a cluster:
   nodeless simulate FILE  decide for a cluster that is described in a file
   nodeless migrate -f …   turn node groups and Karpenter's old APIs into NodePools
+  nodeless iam            print the controller's IAM policy, roles and queue
 
 Change nodes:
   nodeless roll           replace the nodes of NodePools or groups by new ones
@@ -92,7 +96,7 @@ With the cluster of "nodeless up":
 	}
 	for _, group := range [][]*cobra.Command{
 		up.Commands(), run.Commands(), explain.Commands(), views.Commands(), host.Commands(),
-		{simulate.New(), migrate.New(), roll.New(), newVersion(), exitCodes(), reference.New()},
+		{simulate.New(), migrate.New(), roll.New(), iam.New(), doctor.New(), newVersion(), exitCodes(), reference.New()},
 	} {
 		root.AddCommand(group...)
 	}

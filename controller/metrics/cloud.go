@@ -61,7 +61,7 @@ func (c *Counters) Call(provider, method string, took time.Duration, err error) 
 	}
 }
 
-// errorName returns Karpenter's name for an error, "" if it has none.
+// errorName returns Karpenter's name for an error, and one of ours for a call that AWS denied; "" for any other.
 func errorName(err error) string {
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
@@ -70,6 +70,8 @@ func errorName(err error) string {
 		return "NodeClassNotReadyError"
 	case errors.Is(err, cloud.ErrNoCapacity):
 		return "InsufficientCapacityError"
+	case errors.Is(err, cloud.ErrUnauthorized):
+		return "UnauthorizedError"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,4 +71,25 @@ func TestNobodyCounts(t *testing.T) {
 	c.Commanded(metrics.Delete, "Empty", 1, "web")
 	c.NoticeHandled(time.Second)
 	c.PodDrained(nil)
+}
+
+// Who watches for denied calls finds them under a name of their own.
+func TestDeniedCallsAreCounted(t *testing.T) {
+	r := prometheus.NewRegistry()
+	metrics.New(r).Call("aws", "Launch", time.Second, fmt.Errorf("create fleet: %w", cloud.ErrUnauthorized))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "karpenter_cloudprovider_errors_total" {
+			continue
+		}
+		for _, label := range f.GetMetric()[0].GetLabel() {
+			if label.GetName() == "error" && label.GetValue() == "UnauthorizedError" {
+				return
+			}
+		}
+	}
+	t.Errorf("no error of that name: %v", families)
 }

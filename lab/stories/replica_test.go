@@ -33,7 +33,12 @@ type replica struct {
 // replica starts a controller that shares the work with others by leader election, with further arguments; it ends
 // with the test.
 func (c *cluster) replica(name string, more ...string) *replica {
-	r := &replica{
+	return c.newReplica(name, more...).begin()
+}
+
+// newReplica is a replica that has not begun.
+func (c *cluster) newReplica(name string, more ...string) *replica {
+	return &replica{
 		c: c, name: name, over: make(chan struct{}), done: make(chan struct{}),
 		args: append([]string{
 			"run", "--kubeconfig", c.Session.Kubeconfig, "--cluster-name", "nodeless", "--interruption-queue", "nodeless",
@@ -42,8 +47,12 @@ func (c *cluster) replica(name string, more ...string) *replica {
 		}, more...),
 		env: append(c.environment(), "AWS_ENDPOINT_URL="+c.Session.RegionURL),
 	}
+}
+
+// begin runs the replica until the test ends.
+func (r *replica) begin() *replica {
 	go r.supervise()
-	c.t.Cleanup(r.stop)
+	r.c.t.Cleanup(r.stop)
 	return r
 }
 

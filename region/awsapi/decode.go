@@ -25,6 +25,9 @@ func op[In, Out any](do func(*call, *In) (*Out, error)) operation {
 		if err := c.decode(in); err != nil {
 			return nil, err
 		}
+		if err := (authorizer{c}).authorize(in); err != nil {
+			return nil, err
+		}
 		out, err := do(c, in)
 		if err != nil {
 			return nil, err
@@ -104,76 +107,6 @@ var inputNames = map[string]string{
 	"IpPermission.Groups":                                                        "UserIdGroupPairs",
 	"LaunchTemplateInstanceNetworkInterfaceSpecification.SecurityGroupId":        "Groups",
 	"LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.SecurityGroupId": "Groups",
-}
-
-// required lists the parameters that inputs and structures inside them cannot do without.
-var required = map[string][]string{
-	"Filter":                             {"Name"},
-	"Tag":                                {"Key"},
-	"TargetCapacitySpecificationRequest": {"TotalTargetCapacity"},
-	"AssignPrivateIpAddressesInput":      {"NetworkInterfaceId"},
-	"AttachNetworkInterfaceInput":        {"NetworkInterfaceId", "InstanceId", "DeviceIndex"},
-	"CreateNetworkInterfaceInput":        {"SubnetId"},
-	"CreateSubnetInput":                  {"VpcId", "CidrBlock"},
-	"DeleteSubnetInput":                  {"SubnetId"},
-	"CreateSubnetCidrReservationInput":   {"SubnetId", "Cidr", "ReservationType"},
-	"DeleteNetworkInterfaceInput":        {"NetworkInterfaceId"},
-	"DetachNetworkInterfaceInput":        {"AttachmentId"},
-	"UnassignPrivateIpAddressesInput":    {"NetworkInterfaceId"},
-	"AddRoleToInstanceProfileInput":      {"InstanceProfileName", "RoleName"},
-	"CreateFleetInput":                   {"LaunchTemplateConfigs", "TargetCapacitySpecification"},
-	"CreateInstanceProfileInput":         {"InstanceProfileName"},
-	"CreateLaunchTemplateInput":          {"LaunchTemplateName", "LaunchTemplateData"},
-	"CreateLaunchTemplateVersionInput":   {"LaunchTemplateData"},
-	"ModifyLaunchTemplateInput":          {"SetDefaultVersion"},
-	"GetInstanceTypesFromInstanceRequirementsInput": {
-		"ArchitectureType", "VirtualizationType", "InstanceRequirements",
-	},
-	"CreateTagsInput":                    {"ResourceId", "Tag"},
-	"DeleteInstanceProfileInput":         {"InstanceProfileName"},
-	"DeleteTagsInput":                    {"ResourceId", "Tag"},
-	"GetInstanceProfileInput":            {"InstanceProfileName"},
-	"GetRoleInput":                       {"RoleName"},
-	"RemoveRoleFromInstanceProfileInput": {"InstanceProfileName", "RoleName"},
-	"RunInstancesInput":                  {"MinCount", "MaxCount"},
-	"TagInstanceProfileInput":            {"InstanceProfileName"},
-	"TerminateInstancesInput":            {"InstanceId"},
-
-	"AddTagsInput":                        {"ResourceArns", "Tags"},
-	"CreateListenerInput":                 {"LoadBalancerArn", "DefaultActions"},
-	"CreateLoadBalancerInput":             {"Name"},
-	"CreateRuleInput":                     {"ListenerArn", "Conditions", "Priority", "Actions"},
-	"CreateTargetGroupInput":              {"Name"},
-	"DeleteListenerInput":                 {"ListenerArn"},
-	"DeleteLoadBalancerInput":             {"LoadBalancerArn"},
-	"DeleteRuleInput":                     {"RuleArn"},
-	"DeleteTargetGroupInput":              {"TargetGroupArn"},
-	"DeregisterTargetsInput":              {"TargetGroupArn", "Targets"},
-	"DescribeLoadBalancerAttributesInput": {"LoadBalancerArn"},
-	"DescribeTargetGroupAttributesInput":  {"TargetGroupArn"},
-	"DescribeTargetHealthInput":           {"TargetGroupArn"},
-	"ModifyListenerInput":                 {"ListenerArn"},
-	"ModifyLoadBalancerAttributesInput":   {"LoadBalancerArn", "Attributes"},
-	"ModifyRuleInput":                     {"RuleArn"},
-	"ModifyTargetGroupInput":              {"TargetGroupArn"},
-	"ModifyTargetGroupAttributesInput":    {"TargetGroupArn", "Attributes"},
-	"RegisterTargetsInput":                {"TargetGroupArn", "Targets"},
-	"RemoveTagsInput":                     {"ResourceArns", "TagKeys"},
-	"LoadBalancerAttribute":               {"Key"},
-
-	"CompleteLifecycleActionInput":             {"AutoScalingGroupName", "LifecycleHookName", "LifecycleActionResult"},
-	"CreateAutoScalingGroupInput":              {"AutoScalingGroupName", "MinSize", "MaxSize"},
-	"CreateLaunchConfigurationInput":           {"LaunchConfigurationName"},
-	"CreateOrUpdateTagsInput":                  {"Tags"},
-	"DeleteAutoScalingGroupInput":              {"AutoScalingGroupName"},
-	"PutLifecycleHookInput":                    {"AutoScalingGroupName", "LifecycleHookName"},
-	"SetDesiredCapacityInput":                  {"AutoScalingGroupName", "DesiredCapacity"},
-	"SetInstanceHealthInput":                   {"InstanceId", "HealthStatus"},
-	"SetInstanceProtectionInput":               {"AutoScalingGroupName", "InstanceIds", "ProtectedFromScaleIn"},
-	"StartInstanceRefreshInput":                {"AutoScalingGroupName"},
-	"TerminateInstanceInAutoScalingGroupInput": {"InstanceId", "ShouldDecrementDesiredCapacity"},
-	"UpdateAutoScalingGroupInput":              {"AutoScalingGroupName"},
-	"TargetGroupAttribute":                     {"Key"},
 }
 
 // decode sets v, part of an SDK input, from the parameter and those below it. Parameters without a field are ignored.

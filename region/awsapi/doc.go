@@ -8,7 +8,11 @@
 // operation is a function from the SDK's input structure of its call to the SDK's output structure; decode.go and
 // encode.go translate these by reflection and list the exceptions from each service's rules of naming. A request
 // says which service it wants by the credential scope of its Authorization header (…/REGION/SERVICE/aws4_request);
-// X-Amz-Target, Host and path help where that is absent. Signatures are not verified.
+// X-Amz-Target, Host and path help where that is absent.
+//
+// Signatures with keys that IAM made are verified, and each call of their owners is decided by package iam on the
+// policies that they have; authorize.go says what a call needs to be allowed. Any other key is the administrator's, who
+// may do everything, unless Options.Credentials say which one is.
 //
 //	EC2 (2016-11-15), IAM (2010-05-08), STS (2011-06-15),
 //	ELB (2015-12-01)                                      query protocol: form in, XML out

@@ -26,6 +26,10 @@ func createFleet(c *call, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, err
 	if err != nil {
 		return nil, err
 	}
+	a := authorizer{c}
+	if err := a.allowed(a.fleetLaunchAccess(in)...); err != nil {
+		return deniedFleet(err)
+	}
 	result, err := c.region.CreateFleet(q)
 	out := &ec2.CreateFleetOutput{
 		FleetId: &result.FleetID, Errors: []types.CreateFleetError{}, Instances: []types.CreateFleetInstance{},
@@ -43,6 +47,18 @@ func createFleet(c *call, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, err
 		})
 	}
 	return out, err
+}
+
+// deniedFleet is the answer about a fleet whose caller may not launch what it is to have: it is created, and empty.
+func deniedFleet(err error) (*ec2.CreateFleetOutput, error) {
+	e, ok := asAPIError(err)
+	if !ok {
+		return nil, err
+	}
+	return &ec2.CreateFleetOutput{
+		FleetId: new("fleet-" + newRequestID()), Instances: []types.CreateFleetInstance{},
+		Errors: []types.CreateFleetError{{ErrorCode: &e.Code, ErrorMessage: &e.Message}},
+	}, nil
 }
 
 func overrideOf(o region.Override) *types.LaunchTemplateAndOverridesResponse {

@@ -11,15 +11,14 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/nodeless/nodeless/region"
 )
 
-// rolesCreated is the creation date of every role; the region keeps none.
+// rolesCreated is the creation date of every role that nobody created.
 var rolesCreated = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// nodeTrust is the trust policy of every role.
+// nodeTrust is the trust policy of those roles.
 const nodeTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",` +
 	`"Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
@@ -32,9 +31,13 @@ func roleOf(name string) types.Role {
 	return types.Role{
 		Path: new("/"), RoleName: &name, RoleId: new("AROA" + strings.ToUpper(hex.EncodeToString(sum[:8]))),
 		Arn: new(iamARN("role", "/", name)), CreateDate: &rolesCreated,
-		// IAM sends the policy URL-encoded (RFC 3986).
-		AssumeRolePolicyDocument: new(strings.ReplaceAll(url.QueryEscape(nodeTrust), "+", "%20")),
+		AssumeRolePolicyDocument: encodedPolicy(nodeTrust),
 	}
+}
+
+// encodedPolicy returns a policy as IAM sends it: URL-encoded (RFC 3986).
+func encodedPolicy(document string) *string {
+	return new(strings.ReplaceAll(url.QueryEscape(document), "+", "%20"))
 }
 
 // profileOf returns a profile in IAM's form.
@@ -121,14 +124,9 @@ func removeRoleFromInstanceProfile(
 }
 
 func getRole(c *call, in *iam.GetRoleInput) (*iam.GetRoleOutput, error) {
+	if p, err := c.region.Principal(region.RolePrincipal, *in.RoleName); err == nil {
+		return &iam.GetRoleOutput{Role: new(createdRole(p))}, nil
+	}
 	role, err := c.region.Role(*in.RoleName)
 	return &iam.GetRoleOutput{Role: new(roleOf(role.Name))}, err
-}
-
-// getCallerIdentity is STS's. Whoever signs is the account's root: signatures are not verified.
-func getCallerIdentity(*call, *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
-	return &sts.GetCallerIdentityOutput{
-		Arn: new("arn:aws:iam::" + region.AccountID + ":root"), UserId: new(region.AccountID),
-		Account: new(region.AccountID),
-	}, nil
 }

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -31,6 +33,11 @@ type Options struct {
 	Log *slog.Logger
 	// AdminToken is the bearer token of calls below /_nodeless/; "" = all of them are refused.
 	AdminToken string
+	// Credentials are the administrator's. With them, calls need his signature or that of a user or role that IAM made;
+	// without, a key that IAM did not make is the administrator's, whatever its signature.
+	Credentials aws.Credentials
+	// Now is the clock by which signatures are fresh; nil means time.Now.
+	Now func() time.Time
 	// Kubernetes is the cluster behind EKS; without one, EKS refuses what concerns Fargate profiles and add-ons.
 	Kubernetes Kubernetes
 }
@@ -40,6 +47,8 @@ type server struct {
 	region     *region.Region
 	kubernetes *kubernetes
 	log        *slog.Logger
+	admin      aws.Credentials
+	now        func() time.Time
 }
 
 // call is one request.
@@ -54,11 +63,18 @@ type call struct {
 	baseURL    string     // http://host:port the caller used
 	action     string
 	path       string
+	caller     caller
+	signedFor  string // region
 }
 
 // New returns the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
-	s := &server{region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log}
+	s := &server{
+		region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log, admin: o.Credentials, now: o.Now,
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -203,6 +219,11 @@ func (s *server) identify(c *call, req *http.Request) error {
 			fmt.Sprintf("Credential should be scoped to a valid region, not '%s': this endpoint is %s", sc.region,
 				s.region.Name()))
 	}
+	c.signedFor = sc.region
+	c.caller, err = s.authenticate(c, req)
+	if err != nil {
+		return c.refusal(err)
+	}
 	return nil
 }
 
@@ -255,44 +276,4 @@ func writeFailure(w http.ResponseWriter, a address, e *region.APIError) {
 	default:
 		writeJSONError(w, a.service, a.id, e)
 	}
-}
-
-// summaryLength limits a summary in the log of calls.
-const summaryLength = 200
-
-// summaryParameters are the parameters of query-protocol calls that a summary shows.
-var summaryParameters = []string{
-	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
-	"InstanceType", "SubnetId", "QueueName",
-}
-
-// summary describes a call in a line, for the log of calls.
-func (c *call) summary() string {
-	s := c.path
-	switch p := c.parameters; {
-	case c.protocol == protocolJSON:
-		s = string(c.body)
-	case c.protocol == protocolQuery && c.action == "CreateFleet":
-		s = fmt.Sprintf("%s %s, first %s of %s", p.str("TargetCapacitySpecification.TotalTargetCapacity"),
-			p.str("TargetCapacitySpecification.DefaultTargetCapacityType"),
-			p.str("LaunchTemplateConfigs.1.Overrides.1.InstanceType"),
-			p.str("LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName"))
-	case c.protocol == protocolQuery:
-		var parts []string
-		for _, name := range summaryParameters {
-			values := []string{}
-			if v := p.str(name); v != "" {
-				values = append(values, v)
-			} else if list := p.below[name]; list != nil {
-				for _, item := range list.items() {
-					values = append(values, item.value)
-				}
-			}
-			if len(values) > 0 {
-				parts = append(parts, name+" "+strings.Join(values[:min(len(values), 10)], " "))
-			}
-		}
-		s = strings.Join(parts, ", ")
-	}
-	return strings.ToValidUTF8(s[:min(len(s), summaryLength)], "")
 }

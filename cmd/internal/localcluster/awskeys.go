@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/base64"
@@ -44,6 +45,11 @@ func KeepAWSKeys(dir string) (awssdk.Credentials, error) {
 		return keys, fmt.Errorf("keep the AWS credentials: %w", err)
 	}
 	return keys, nil
+}
+
+// AWSCredentials is how programs of the cluster in a data directory sign what they ask its region.
+func AWSCredentials(dir string) awssdk.CredentialsProvider {
+	return awssdk.CredentialsProviderFunc(func(context.Context) (awssdk.Credentials, error) { return LoadAWSKeys(dir) })
 }
 
 // LoadAWSKeys returns the AWS credentials of the cluster in a data directory.

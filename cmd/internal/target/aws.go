@@ -10,7 +10,6 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -24,7 +23,7 @@ func (t *Cluster) AWS(ctx context.Context, region string) (awssdk.Config, error)
 	if region != "" && region != t.session.Region {
 		return awssdk.Config{}, fmt.Errorf("--region %s: the cluster of \"nodeless up\" is in %s", region, t.session.Region)
 	}
-	return simulated(t.session), nil
+	return simulated(t.session, t.dir), nil
 }
 
 // AtAWS returns what AWS calls the cluster, by a flag or by the kubeconfig, and how AWS is asked about it.
@@ -52,11 +51,10 @@ func AWS(ctx context.Context, region string) (awssdk.Config, error) {
 	return cfg, nil
 }
 
-// simulated is how the simulated region is asked.
-func simulated(s *localcluster.Session) awssdk.Config {
+// simulated is how the simulated region of the cluster in a data directory is asked.
+func simulated(s *localcluster.Session, dir string) awssdk.Config {
 	return awssdk.Config{
-		Region: s.Region, BaseEndpoint: &s.RegionURL,
-		Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+		Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: localcluster.AWSCredentials(dir),
 	}
 }
 

@@ -73,6 +73,7 @@ type Cluster struct {
 	EKSName   string        // what EKS calls it; "" = the kubeconfig does not say
 
 	session *localcluster.Session // of "nodeless up"; nil = it is another cluster
+	dir     string                // its data directory
 }
 
 // Find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
@@ -91,7 +92,7 @@ func (c *Flags) Find() (*Cluster, error) {
 		return nil, err
 	}
 	if s != nil {
-		t.Of, t.session = "the cluster of \"nodeless up\"", s
+		t.Of, t.session, t.dir = "the cluster of \"nodeless up\"", s, dir
 		if c.Prices == "" {
 			t.PricesOfSession(s, dir)
 		}
@@ -180,7 +181,7 @@ func (t *Cluster) PricesOfSession(s *localcluster.Session, dir string) {
 		version string,
 	) (capture.Catalog, error) {
 		o := aws.Options{
-			AWS:         simulated(s),
+			AWS:         simulated(s, dir),
 			ClusterName: localcluster.EKSName, KubernetesVersion: version, Classes: classes,
 		}
 		text, err := os.ReadFile(localcluster.TypesFile(dir))

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -92,8 +91,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 		},
 		Provider: target.AWSProvider(aws.Options{
 			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL,
-				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+				Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
 			},
 			ClusterName: localcluster.EKSName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
 			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName,

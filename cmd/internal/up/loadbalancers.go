@@ -6,7 +6,6 @@ import (
 	"context"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/controller/loadbalancer"
@@ -25,8 +24,7 @@ func (l *local) startLoadBalancers(run, _ context.Context) error {
 		return loadbalancer.Run(ctx, loadbalancer.Options{
 			REST: l.restConfig("nodeless-load-balancers"), Cluster: localcluster.EKSName, Log: l.log,
 			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL,
-				Credentials: credentials.NewStaticCredentialsProvider("nodeless", "nodeless", ""),
+				Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
 			},
 			Locate: func(name string) (loadbalancer.Location, bool) {
 				a, ok := data.Address(name)

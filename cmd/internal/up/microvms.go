@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -104,6 +103,10 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	if err != nil {
 		return host.Options{}, nil, err
 	}
+	keys, err := localcluster.LoadAWSKeys(l.o.DataDir)
+	if err != nil {
+		return host.Options{}, nil, err
+	}
 	name := hostLabel()
 	dir := localcluster.MicroVMDir(l.o.DataDir)
 	return host.Options{
@@ -112,8 +115,7 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 		Recorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: name}),
 		Engine:   engine, Kernel: l.o.guestKernel,
 		AWS: &logs.AWS{
-			Endpoint: l.regionURL, Region: l.o.region,
-			Credentials: awssdk.Credentials{AccessKeyID: "nodeless", SecretAccessKey: "nodeless"},
+			Endpoint: l.regionURL, Region: l.o.region, Credentials: keys,
 		},
 		Images: image.Options{Sources: []string{localcluster.ImageDir(l.o.DataDir)}, Mirrors: mirrors},
 	}, broadcaster.Shutdown, nil

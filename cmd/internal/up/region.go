@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -69,6 +70,12 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if l.regionToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "region")); err != nil {
 		return fmt.Errorf("region: %w", err)
 	}
+	var administrator awssdk.Credentials // none: any key is his
+	if l.o.enforceIAM {
+		if administrator, err = localcluster.LoadAWSKeys(l.o.DataDir); err != nil {
+			return err
+		}
+	}
 	eks, err := incluster.New(l.restConfig("nodeless-eks"), l.region, l.log)
 	if err != nil {
 		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
@@ -77,8 +84,9 @@ func (l *local) serveRegion(run, start context.Context) error {
 	l.serveAPI(run, "metrics of the control plane", eksmetrics.API(legacyregistry.DefaultGatherer))
 	listening := make(chan net.Addr, 1)
 	l.spawn(run, "region", func(ctx context.Context) error {
-		return awsapi.Serve(ctx, addr, l.region,
-			awsapi.Options{Log: l.log, AdminToken: l.regionToken, Kubernetes: eks}, func(a net.Addr) { listening <- a })
+		return awsapi.Serve(ctx, addr, l.region, awsapi.Options{
+			Log: l.log, AdminToken: l.regionToken, Kubernetes: eks, Credentials: administrator,
+		}, func(a net.Addr) { listening <- a })
 	})
 	select {
 	case a := <-listening:

@@ -42,6 +42,7 @@ type upOptions struct {
 	kubeconfig            bool
 	controller            bool
 	fargate               bool
+	enforceIAM            bool
 	microVMs              bool
 	guestKernel           string
 	engine                string
@@ -148,6 +149,9 @@ func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.kubeconfig, "merge-kubeconfig", true, "add the context nodeless-NAME to your kubeconfig")
 	f.BoolVar(&o.controller, "controller", true,
 		`run the controller, too; with --controller=false run it yourself: "nodeless run"`)
+	f.BoolVar(&o.enforceIAM, "enforce-iam", false,
+		"refuse AWS credentials that are neither those of \"nodeless env\" nor made with IAM; what IAM made may "+
+			"do what its policies allow, with or without this flag")
 	f.BoolVar(&o.fargate, "fargate", true, "act on FargateProfiles: each pod that one selects gets a microVM of its own")
 	f.BoolVar(&o.microVMs, "microvms", true,
 		"run microVMs on this machine, with QEMU; without, pods of FargateProfiles stay Pending and say so")

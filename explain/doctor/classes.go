@@ -1,0 +1,94 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
+)
+
+// classes reads the EC2NodeClasses, and asks AWS to what each would resolve now if AWS is asked.
+func (c Cluster) classes(ctx context.Context) ([]ec2v1.EC2NodeClass, error) {
+	var list ec2v1.EC2NodeClassList
+	if err := c.Client.List(ctx, &list); err != nil {
+		return nil, err
+	}
+	if c.AWS != nil {
+		for i := range list.Items {
+			if err := c.AWS.preview(ctx, &list.Items[i], c.Version); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list.Items, nil
+}
+
+// nodeClasses tells which classes cannot launch: their selectors match no subnets, security groups or images, by tags
+// or otherwise.
+func (c Cluster) nodeClasses(_ context.Context, classes []ec2v1.EC2NodeClass) Finding {
+	const check = "node classes"
+	if len(classes) == 0 {
+		return Finding{
+			Check: check, Status: Warning, Says: "there is no EC2NodeClass",
+			Remedy: "create one, and a NodePool for it: docs/how-do-i-run-it-on-my-cluster.md",
+		}
+	}
+	var broken, unseen, ready []string
+	for _, class := range classes {
+		why, looked := "", len(class.Status.Subnets) > 0 // by a controller, or by AWS just now
+		for _, condition := range class.Status.Conditions {
+			switch {
+			case condition.Type == status.ConditionReady || condition.Type == ec2v1.ConditionTypeCapacityReservationsReady:
+			case condition.Status == "False":
+				why += "; " + condition.Message
+			case condition.Status == "True":
+				looked = true
+			}
+		}
+		switch {
+		case why != "":
+			broken = append(broken, class.Name+": "+why[2:])
+		case !looked:
+			unseen = append(unseen, class.Name)
+		default:
+			ready = append(ready, fmt.Sprintf("%s (subnets: %d, security groups: %d, images: %d)", class.Name,
+				len(class.Status.Subnets), len(class.Status.SecurityGroups), len(class.Status.AMIs)))
+		}
+	}
+	switch {
+	case len(broken) > 0:
+		return failed(check, "correct the selectors, or tag what they are to match", "%s", some(broken))
+	case len(unseen) > 0:
+		return Finding{
+			Check: check, Status: Unknown, Says: "no controller has looked at " + some(unseen),
+			Remedy: "ask AWS: nodeless doctor --aws",
+		}
+	}
+	return fine(check, "%s", some(ready))
+}
+
+// metadata tells whether pods reach the credentials of their node's role: with a hop limit of 2 and more they do (EKS
+// best practices guide, "Restrict access to the instance profile assigned to the worker node").
+func metadata(classes []ec2v1.EC2NodeClass) Finding {
+	const check = "instance metadata"
+	var open []string
+	for _, class := range classes {
+		o := class.Spec.MetadataOptions
+		if o == nil || o.HTTPEndpoint != nil && *o.HTTPEndpoint == "disabled" {
+			continue
+		}
+		if o.HTTPPutResponseHopLimit != nil && *o.HTTPPutResponseHopLimit > 1 {
+			open = append(open, fmt.Sprintf("%s (hop limit %d)", class.Name, *o.HTTPPutResponseHopLimit))
+		} else if o.HTTPTokens != nil && *o.HTTPTokens == "optional" {
+			open = append(open, class.Name+" (tokens are optional)")
+		}
+	}
+	if len(open) > 0 {
+		return Finding{
+			Check: check, Status: Warning, Says: "pods get the credentials of their node's role: " + some(open),
+			Remedy: "spec.metadataOptions: httpPutResponseHopLimit: 1, httpTokens: required",
+		}
+	}
+	return fine(check, "pods do not reach the credentials of their node")
+}

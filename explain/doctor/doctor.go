@@ -1,0 +1,91 @@
+// Package doctor says whether a cluster is ready for the controller: each check gives a finding, with its remedy if
+// something is wrong. It only reads, and asks what its caller may do.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Status is the outcome of a check.
+type Status string
+
+// The outcomes. Unknown means that the check could not be made, which is not a failure.
+const (
+	OK      Status = "ok"
+	Warning Status = "warning"
+	Failed  Status = "failed"
+	Unknown Status = "unknown"
+)
+
+// Finding is what a check found.
+type Finding struct {
+	Check  string `json:"check"`
+	Status Status `json:"status"`
+	Says   string `json:"says"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// Cluster is the cluster to look at.
+type Cluster struct {
+	Client client.Client // of the caller whose permissions are checked; its scheme is Scheme()
+	// Version is the API server's, such as v1.36.2.
+	Version string
+	// Ahead is by how much the clock of the API server is ahead of this machine's.
+	Ahead time.Duration
+	// Needed are the roles that the controller needs (package rbac).
+	Needed []client.Object
+	AWS    *AWS // nil = AWS is not asked
+}
+
+// Examine makes all checks.
+func Examine(ctx context.Context, c Cluster) []Finding {
+	out := []Finding{c.version(), c.definitions(ctx), c.permissions(ctx), c.webhooks(ctx)}
+	classes, err := c.classes(ctx)
+	if err != nil {
+		out = append(out, unknown("node classes", err))
+	} else {
+		out = append(out, c.nodeClasses(ctx, classes), metadata(classes))
+	}
+	if c.AWS == nil {
+		return append(out, clocks("the API server's", c.Ahead))
+	}
+	return append(out, c.AWS.examine(ctx, c.Ahead, classes)...)
+}
+
+func fine(check, format string, args ...any) Finding {
+	return Finding{Check: check, Status: OK, Says: fmt.Sprintf(format, args...)}
+}
+
+func failed(check, remedy, format string, args ...any) Finding {
+	return Finding{Check: check, Status: Failed, Says: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+func unknown(check string, err error) Finding {
+	return Finding{Check: check, Status: Unknown, Says: err.Error()}
+}
+
+// some lists the first of many.
+func some(all []string) string {
+	const most = 4
+	if len(all) <= most {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+}
+
+// maxAhead is by how much clocks may differ: AWS refuses signatures that are 15 minutes off, and leases, tokens and
+// ages are compared by seconds and minutes.
+const maxAhead = time.Minute
+
+func clocks(of string, ahead time.Duration) Finding {
+	if ahead.Abs() > maxAhead {
+		return failed("clocks", "synchronize this machine's clock (chrony, systemd-timesyncd)",
+			"%s clock is %s ahead of this machine's", of, ahead.Round(time.Second))
+	}
+	return fine("clocks", "%s clock agrees with this machine's", of)
+}

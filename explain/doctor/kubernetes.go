@@ -1,0 +1,227 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"golang.org/x/sync/errgroup"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/controller/crds"
+)
+
+// Scheme knows the kinds that the checks read.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientscheme.AddToScheme(s))
+	utilruntime.Must(apiextensionsv1.AddToScheme(s))
+	amazon := schema.GroupVersion{Group: "karpenter.k8s.aws", Version: "v1"}
+	s.AddKnownTypes(amazon, &ec2v1.EC2NodeClass{}, &ec2v1.EC2NodeClassList{})
+	metav1.AddToGroupVersion(s, amazon)
+	return s
+}
+
+// oldest is the first version whose API server enforces the rules in the definitions (Kubernetes 1.29 release notes:
+// "CRD Validation Expression Language graduates to GA").
+var oldest = version.MustParseGeneric("1.29")
+
+func (c Cluster) version() Finding {
+	v, err := version.ParseGeneric(c.Version)
+	switch {
+	case err != nil:
+		return unknown("Kubernetes", err)
+	case v.LessThan(oldest):
+		return failed("Kubernetes", "upgrade the control plane", "%s is older than %s", c.Version, oldest)
+	}
+	return fine("Kubernetes", "%s", c.Version)
+}
+
+// definitions checks that the kinds are there in the versions that the controller reads.
+func (c Cluster) definitions(ctx context.Context) Finding {
+	const check, remedy = "definitions", "nodeless crds | kubectl apply --server-side -f -"
+	var missing []string
+	all := crds.All()
+	for _, want := range all {
+		have := &apiextensionsv1.CustomResourceDefinition{}
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return unknown(check, err)
+		}
+		for _, v := range want.Spec.Versions {
+			served := slices.ContainsFunc(have.Spec.Versions, func(h apiextensionsv1.CustomResourceDefinitionVersion) bool {
+				return h.Name == v.Name && h.Served
+			})
+			if v.Served && !served {
+				missing = append(missing, want.Spec.Names.Kind+" "+want.Spec.Group+"/"+v.Name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return failed(check, remedy, "missing: %s", some(missing))
+	}
+	return fine(check, "all %d kinds are served", len(all))
+}
+
+// permissions asks the API server for each verb of the needed roles.
+func (c Cluster) permissions(ctx context.Context) Finding {
+	const check = "permissions"
+	var asked []authorizationv1.ResourceAttributes
+	for _, o := range c.Needed {
+		switch r := o.(type) {
+		case *rbacv1.ClusterRole:
+			asked = append(asked, attributes("", r.Rules)...)
+		case *rbacv1.Role:
+			asked = append(asked, attributes(r.Namespace, r.Rules)...)
+		}
+	}
+	var mu sync.Mutex
+	var lacks []string
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(10)
+	for _, a := range asked {
+		group.Go(func() error {
+			review := &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
+			}
+			if err := c.Client.Create(ctx, review); err != nil {
+				return err
+			}
+			if !review.Status.Allowed {
+				mu.Lock()
+				defer mu.Unlock()
+				lacks = append(lacks, strings.TrimSpace(strings.Trim(a.Verb+" "+a.Resource+"/"+a.Subresource, "/")+" "+a.Name))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return unknown(check, err)
+	}
+	if len(lacks) > 0 {
+		slices.Sort(lacks)
+		return failed(check, "nodeless rbac | kubectl apply -f -, and ask as the controller: "+
+			"--as system:serviceaccount:NAMESPACE:NAME", "lacking: %s", some(slices.Compact(lacks)))
+	}
+	return fine(check, "all %d are there", len(asked))
+}
+
+// attributes are the single questions of rules.
+func attributes(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
+	var out []authorizationv1.ResourceAttributes
+	for _, r := range rules {
+		names := r.ResourceNames
+		if len(names) == 0 {
+			names = []string{""}
+		}
+		for _, resource := range r.Resources {
+			resource, sub, _ := strings.Cut(resource, "/")
+			for _, group := range r.APIGroups {
+				for _, verb := range r.Verbs {
+					for _, name := range names {
+						out = append(out, authorizationv1.ResourceAttributes{
+							Namespace: namespace, Group: group, Resource: resource, Subresource: sub, Verb: verb, Name: name,
+						})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// webhook is what blocks if nobody answers.
+type webhook struct {
+	configuration, name string
+	service             *admissionv1.ServiceReference
+	fails               bool
+	rules               []admissionv1.RuleWithOperations
+}
+
+// vital are the resources without which nodes do not come or go.
+var vital = []string{"*", "*/*", "pods", "nodes", "nodeclaims", "nodepools", "leases", "pods/eviction", "pods/binding"}
+
+// webhooks looks for those that fail closed and whose service nobody serves.
+func (c Cluster) webhooks(ctx context.Context) Finding {
+	const check = "webhooks"
+	all, err := c.allWebhooks(ctx)
+	if err != nil {
+		return unknown(check, err)
+	}
+	var dead []string
+	for _, w := range all {
+		about := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
+			return slices.ContainsFunc(r.Resources, func(name string) bool { return slices.Contains(vital, name) })
+		})
+		if w.service == nil || !w.fails || !about {
+			continue
+		}
+		served, err := c.served(ctx, w.service)
+		if err != nil {
+			return unknown(check, err)
+		}
+		if !served {
+			dead = append(dead, fmt.Sprintf("%s of %s (service %s/%s)", w.name, w.configuration, w.service.Namespace,
+				w.service.Name))
+		}
+	}
+	if len(dead) > 0 {
+		return failed(check, "start what answers it, or delete the configuration",
+			"no ready endpoint, and it refuses pods or nodes meanwhile: %s", some(dead))
+	}
+	return fine(check, "none of %d blocks", len(all))
+}
+
+func (c Cluster) allWebhooks(ctx context.Context) ([]webhook, error) {
+	var validating admissionv1.ValidatingWebhookConfigurationList
+	var mutating admissionv1.MutatingWebhookConfigurationList
+	if err := c.Client.List(ctx, &validating); err != nil {
+		return nil, err
+	}
+	if err := c.Client.List(ctx, &mutating); err != nil {
+		return nil, err
+	}
+	fails := func(p *admissionv1.FailurePolicyType) bool { return p == nil || *p == admissionv1.Fail }
+	var out []webhook
+	for _, v := range validating.Items {
+		for _, w := range v.Webhooks {
+			out = append(out, webhook{v.Name, w.Name, w.ClientConfig.Service, fails(w.FailurePolicy), w.Rules})
+		}
+	}
+	for _, m := range mutating.Items {
+		for _, w := range m.Webhooks {
+			out = append(out, webhook{m.Name, w.Name, w.ClientConfig.Service, fails(w.FailurePolicy), w.Rules})
+		}
+	}
+	return out, nil
+}
+
+// served reports whether a service has a ready endpoint.
+func (c Cluster) served(ctx context.Context, s *admissionv1.ServiceReference) (bool, error) {
+	var slicesOf discoveryv1.EndpointSliceList
+	err := c.Client.List(ctx, &slicesOf, client.InNamespace(s.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name})
+	for _, e := range slicesOf.Items {
+		if slices.ContainsFunc(e.Endpoints, func(p discoveryv1.Endpoint) bool {
+			return p.Conditions.Ready == nil || *p.Conditions.Ready
+		}) {
+			return true, nil
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,135 @@
+package awsapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/aws-sdk-go-v2/service/sts/types"
+
+	"github.com/nodeless/nodeless/region"
+	evaluate "github.com/nodeless/nodeless/region/iam"
+)
+
+func getCallerIdentity(c *call, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
+	return &sts.GetCallerIdentityOutput{
+		Arn: &c.caller.arn, UserId: &c.caller.userID, Account: new(region.AccountID),
+	}, nil
+}
+
+// assumeRole gives the keys of a session of a role.
+func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
+	path := strings.TrimPrefix(*in.RoleArn, "arn:aws:iam::"+region.AccountID+":role/")
+	role, err := c.region.Principal(region.RolePrincipal, path[strings.LastIndex(path, "/")+1:])
+	if err != nil || role.ARN() != *in.RoleArn || !(authorizer{c}).mayAssume(role) {
+		return nil, failure(http.StatusForbidden, "AccessDenied", fmt.Sprintf(
+			"User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.caller.arn, *in.RoleArn))
+	}
+	lifetime := time.Hour
+	if in.DurationSeconds != nil {
+		lifetime = time.Duration(*in.DurationSeconds) * time.Second
+	}
+	if lifetime < 15*time.Minute || lifetime > 12*time.Hour {
+		return nil, failure(http.StatusBadRequest, "ValidationError", "DurationSeconds must be between 900 and 43200")
+	}
+	k, err := c.region.AssumeRole(role.Name, *in.RoleSessionName, lifetime)
+	if err != nil {
+		return nil, err
+	}
+	return &sts.AssumeRoleOutput{
+		AssumedRoleUser: &types.AssumedRoleUser{
+			Arn:           new("arn:aws:sts::" + region.AccountID + ":assumed-role/" + role.Name + "/" + k.Session),
+			AssumedRoleId: new(role.ID + ":" + k.Session),
+		},
+		Credentials: &types.Credentials{
+			AccessKeyId: &k.ID, SecretAccessKey: &k.Secret, SessionToken: &k.Token, Expiration: &k.ExpiresAt,
+		},
+	}, nil
+}
+
+// mayAssume reports whether the caller may assume a role: the role has to trust him, or his account, which then has to
+// allow it to him (IAM user guide, "Methods to assume a role").
+func (c authorizer) mayAssume(role region.Principal) bool {
+	trust, err := evaluate.ParseTrust(role.Trust)
+	if err != nil {
+		return false
+	}
+	trusted := func(names ...string) bool {
+		r := c.request(access{action: "sts:AssumeRole", tags: role.Tags})
+		r.Principals = names
+		return evaluate.Evaluate(r, trust) == evaluate.Allowed
+	}
+	account := trusted(region.AccountID, accountRoot)
+	if c.caller.principal == nil {
+		return account
+	}
+	policies, err := c.caller.policies()
+	if err != nil {
+		return false
+	}
+	switch evaluate.Evaluate(c.request(access{
+		action: "sts:AssumeRole", resource: role.ARN(), tags: role.Tags,
+	}), policies...) {
+	case evaluate.ExplicitDeny:
+		return false
+	case evaluate.Allowed:
+		if account {
+			return true
+		}
+	}
+	return trusted(c.caller.arn, c.caller.principal.ARN())
+}
+
+// simulatePrincipalPolicy decides by the policies of a user or role what a call of its own would be answered. The
+// administrator may do everything.
+func simulatePrincipalPolicy(
+	c *call, in *iam.SimulatePrincipalPolicyInput,
+) (*iam.SimulatePrincipalPolicyOutput, error) {
+	who, err := principalByARN(c, *in.PolicySourceArn)
+	if err != nil {
+		return nil, err
+	}
+	policies, err := caller{arn: who.ARN(), principal: &who}.policies()
+	if err != nil {
+		return nil, err
+	}
+	resources := in.ResourceArns
+	if len(resources) == 0 {
+		resources = []string{"*"}
+	}
+	names := map[evaluate.Decision]iamtypes.PolicyEvaluationDecisionType{
+		evaluate.Allowed:      iamtypes.PolicyEvaluationDecisionTypeAllowed,
+		evaluate.ExplicitDeny: iamtypes.PolicyEvaluationDecisionTypeExplicitDeny,
+		evaluate.ImplicitDeny: iamtypes.PolicyEvaluationDecisionTypeImplicitDeny,
+	}
+	out := &iam.SimulatePrincipalPolicyOutput{EvaluationResults: []iamtypes.EvaluationResult{}}
+	for _, action := range in.ActionNames {
+		for _, resource := range resources {
+			r := evaluate.Request{Action: action, Resource: resource, Context: evaluate.Context{}}
+			for _, e := range in.ContextEntries {
+				r.Context.Set(aws.ToString(e.ContextKeyName), e.ContextKeyValues...)
+			}
+			out.EvaluationResults = append(out.EvaluationResults, iamtypes.EvaluationResult{
+				EvalActionName: &action, EvalResourceName: &resource,
+				EvalDecision: names[evaluate.Evaluate(r, policies...)],
+			})
+		}
+	}
+	return out, nil
+}
+
+// principalByARN finds a user or role.
+func principalByARN(c *call, arn string) (region.Principal, error) {
+	for _, kind := range []region.PrincipalKind{region.UserPrincipal, region.RolePrincipal} {
+		p, err := c.region.Principal(kind, arn[strings.LastIndex(arn, "/")+1:])
+		if err == nil && p.ARN() == arn {
+			return p, nil
+		}
+	}
+	return region.Principal{}, failure(http.StatusNotFound, "NoSuchEntity", "The principal "+arn+" cannot be found.")
+}
