@@ -35,15 +35,13 @@ const trustsTheAccount = `{"Version": "2012-10-17", "Statement": [{"Effect": "Al
 	"Principal": {"AWS": "arn:aws:iam::123456789012:root"}}]}`
 
 var demo = iampolicy.Scope{
-	Cluster: "demo", Region: "us-west-2", Account: region.AccountID, NodeRole: "node*", NodeGroups: true,
+	Cluster: "demo", Region: "us-west-2", Account: region.AccountID, NodeRole: "nodeless-node", NodeGroups: true,
 }
 
 // demoPolicy is what `nodeless iam` prints.
 func demoPolicy(t testing.TB) iampolicy.Document {
 	t.Helper()
-	named := demo
-	named.NodeRole = "nodeless-node"
-	complete, err := named.Complete()
+	complete, err := demo.Complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,5 +301,27 @@ func TestNoActionOfThePolicyIsToSpare(t *testing.T) {
 				t.Logf("%s without %s: %v", s.Sid, action, err)
 			}
 		}
+	}
+}
+
+// The policy of one cluster is no policy for what another one has launched.
+func TestThePolicyStopsAtItsCluster(t *testing.T) {
+	other, err := iampolicy.Scope{Cluster: "other", Region: "us-west-2", Account: region.AccountID}.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newOffice(t, other.Controller())
+	admin := p.connectWith(t, func(o *aws.Options) {
+		o.AWS.Credentials = credentials.NewStaticCredentialsProvider("AKIAADMINISTRATOR", "secret", "")
+	})
+	got, err := admin.Launch(t.Context(), pinned("of-demo", "general"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.connect(t).Terminate(t.Context(), got.Instance.ID); !errors.Is(err, cloud.ErrUnauthorized) {
+		t.Errorf("terminated by the controller of another cluster: %v", err)
+	}
+	if _, err := p.connect(t).Launch(t.Context(), pinned("for-demo", "general")); !errors.Is(err, cloud.ErrUnauthorized) {
+		t.Errorf("launched for another cluster: %v", err)
 	}
 }
