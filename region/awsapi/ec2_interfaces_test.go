@@ -126,6 +126,8 @@ func TestASubnetOfOnesOwn(t *testing.T) {
 	}
 	_, err := b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: aws.String("vpc-1"), CidrBlock: made.CidrBlock})
 	wantCode(t, err, "InvalidVpcID.NotFound")
+	_, err = b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: made.VpcId})
+	wantCode(t, err, "MissingParameter")
 	_, err = b.CreateSubnet(t.Context(), &ec2.CreateSubnetInput{VpcId: made.VpcId, CidrBlock: aws.String("pods")})
 	wantCode(t, err, "InvalidParameterValue")
 	must[*ec2.DeleteSubnetOutput](t)(b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId}))
