@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,10 +68,13 @@ test-deps:
 
 generate: ## make generated files again (downloads the price data module, about 96 MB)
 	$(GO) -C catalog/generate run -mod=mod .
-	$(MAKE) generate-api generate-cli
+	$(MAKE) generate-api generate-cli generate-terraform
 
 generate-cli: $(BIN) ## make docs/cli.md again, the reference of all commands
 	@$(BIN) reference > docs/cli.md
+
+generate-terraform: ## make the policies of the Terraform module again
+	@$(GO) run ./cloud/aws/iampolicy/generate > deploy/terraform/iam.tf.new && mv deploy/terraform/iam.tf.new deploy/terraform/iam.tf
 
 generate-api: ## make the deep copies and definitions of our own kinds again
 	$(GO) build -C tools -o $(CURDIR)/bin/controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen

@@ -102,7 +102,15 @@ func (s Scope) CloudFormation() ([]byte, error) {
 
 // Terraform returns the bundle as a configuration in HCL for the provider hashicorp/aws.
 func (s Scope) Terraform() ([]byte, error) {
-	b, w := s.Bundle(), &configuration{}
+	w := &configuration{}
+	s.resources(w)
+	w.text.WriteString("output \"controller_role_arn\" {\n  value = aws_iam_role.controller.arn\n}\n")
+	return w.text.Bytes(), w.err
+}
+
+// resources writes the bundle.
+func (s Scope) resources(w *configuration) {
+	b := s.Bundle()
 	w.block("aws_iam_role", "controller", "name", b.ControllerRole.Name, "assume_role_policy", b.ControllerRole.Trust)
 	w.block("aws_iam_role_policy", "controller", "name", "nodeless", "role", reference("aws_iam_role.controller.id"),
 		"policy", *b.ControllerRole.Policy)
@@ -124,8 +132,6 @@ func (s Scope) Terraform() ([]byte, error) {
 		w.block("aws_eks_pod_identity_association", "controller", "cluster_name", s.Cluster, "namespace", s.Namespace,
 			"service_account", s.ServiceAccount, "role_arn", reference("aws_iam_role.controller.arn"))
 	}
-	w.text.WriteString("output \"controller_role_arn\" {\n  value = aws_iam_role.controller.arn\n}\n")
-	return w.text.Bytes(), w.err
 }
 
 // reference is an expression of HCL that is no text.

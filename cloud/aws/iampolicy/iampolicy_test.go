@@ -158,6 +158,21 @@ func TestCloudFormationHasTheSameDocuments(t *testing.T) {
 	}
 }
 
+// documentsOf are the texts in blocks, as type.name.attribute.
+func documentsOf(blocks []*hclsyntax.Block, ctx *hcl.EvalContext) map[string]string {
+	documents := map[string]string{}
+	for _, block := range blocks {
+		for name, attribute := range block.Body.Attributes {
+			value, problems := attribute.Expr.Value(ctx)
+			// A reference to another resource has no value here.
+			if !problems.HasErrors() && value.Type() == cty.String && !value.IsNull() {
+				documents[strings.Join(append(block.Labels, name), ".")] = value.AsString()
+			}
+		}
+	}
+	return documents
+}
+
 // HashiCorp's own parser reads the configuration, and its jsonencode gives the same documents.
 func TestTerraformHasTheSameDocuments(t *testing.T) {
 	s := prod(t, func(*Scope) {})
@@ -169,16 +184,8 @@ func TestTerraformHasTheSameDocuments(t *testing.T) {
 	if problems.HasErrors() {
 		t.Fatalf("%v\n%s", problems, text)
 	}
-	documents := map[string]string{}
-	functions := &hcl.EvalContext{Functions: map[string]function.Function{"jsonencode": stdlib.JSONEncodeFunc}}
-	for _, block := range file.Body.(*hclsyntax.Body).Blocks {
-		for name, attribute := range block.Body.Attributes {
-			value, problems := attribute.Expr.Value(functions)
-			if !problems.HasErrors() && value.Type() == cty.String { // a reference to another resource has no value here
-				documents[strings.Join(append(block.Labels, name), ".")] = value.AsString()
-			}
-		}
-	}
+	documents := documentsOf(file.Body.(*hclsyntax.Body).Blocks,
+		&hcl.EvalContext{Functions: map[string]function.Function{"jsonencode": stdlib.JSONEncodeFunc}})
 	for name, want := range map[string]any{
 		"aws_iam_role_policy.controller.policy":                    s.Controller(),
 		"aws_iam_role.controller.assume_role_policy":               s.ControllerTrust(),

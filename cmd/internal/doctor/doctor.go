@@ -61,25 +61,23 @@ if a check failed.`,
 	f.StringVar(&o.region, "region", "", "with --aws: AWS region (default: $AWS_REGION)")
 	f.StringVar(&o.queue, "interruption-queue", "", "with --aws: name of the SQS queue with EC2's notices")
 	f.StringVar(&o.principal, "role", "", "with --aws: ARN of the controller's role (default: that of your credentials)")
-	f.StringVarP(&o.format, "output", "o", "", "json, or nothing for text")
+	f.StringVarP(&o.format, "output", "o", "", "json or yaml; nothing for text")
 	return c
 }
 
 func (o *options) run(ctx context.Context, w io.Writer) error {
-	if o.format != "" && o.format != "json" {
-		return fmt.Errorf("unknown output %q: use -o json, or nothing for text", o.format)
+	if o.format != "" && o.format != "json" && o.format != "yaml" {
+		return fmt.Errorf("unknown output %q: use -o json or yaml, or nothing for text", o.format)
 	}
 	c, err := o.look(ctx)
 	if err != nil {
 		return err
 	}
 	findings := doctor.Examine(ctx, *c)
-	if o.format == "json" {
-		if err := output.Data(w, "json", findings); err != nil {
-			return err
-		}
-	} else {
+	if o.format == "" {
 		fmt.Fprint(w, text(findings))
+	} else if err := output.Data(w, o.format, findings); err != nil {
+		return err
 	}
 	bad := 0
 	for _, f := range findings {

@@ -44,7 +44,7 @@ With the name of a part it prints that document alone, as JSON.`,
 
   nodeless iam --cluster-name prod --region us-west-2 --account 123456789012 \
     -o terraform > nodeless.tf`,
-		Args: cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs), ValidArgs: partNames(),
+		Args: cobra.MaximumNArgs(1), ValidArgs: partNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if s.Region == "" {
 				s.Region = os.Getenv("AWS_REGION")
@@ -86,6 +86,8 @@ With the name of a part it prints that document alone, as JSON.`,
 
 func text(s iampolicy.Scope, format string, args []string) ([]byte, error) {
 	switch {
+	case len(args) > 0 && parts[args[0]] == nil:
+		return nil, fmt.Errorf("there is no part %q: say one of %s", args[0], strings.Join(partNames(), ", "))
 	case len(args) > 0 && format != "json":
 		return nil, fmt.Errorf("-o %s has all parts; print %s alone with -o json", format, args[0])
 	case len(args) > 0:

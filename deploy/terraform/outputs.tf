@@ -1,0 +1,12 @@
+output "controller_role_arn" {
+  value = aws_iam_role.controller.arn
+}
+
+output "node_role" {
+  description = "For spec.role of EC2NodeClasses."
+  value       = aws_iam_role.node.name
+}
+
+output "interruption_queue" {
+  value = aws_sqs_queue.interruption.name
+}
