@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // The kubelet's defaults: streamingConnectionIdleTimeout of KubeletConfiguration, and the creation timeout of its
@@ -103,7 +105,16 @@ func (s session) AttachContainer(ctx context.Context, _, _, container string, in
 	return s.backend.Attach(ctx, s.pod, container, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})
 }
 
+// untilReplied is time enough for the reply to a stream that kubectl has opened.
+const untilReplied = 200 * time.Millisecond
+
 // PortForward implements portforward.PortForwarder.
 func (s session) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
-	return s.backend.PortForward(ctx, s.pod, port, stream)
+	err := s.backend.PortForward(ctx, s.pod, port, stream)
+	if err != nil {
+		// The library then resets the stream, maybe before it has told kubectl that it took it (portForward in
+		// httpstream.go does not wait for replySent): kubectl would never read the error.
+		_ = clock.Sleep(ctx, clock.Real{}, untilReplied)
+	}
+	return err
 }
