@@ -4,9 +4,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Choice } from "./fragment";
 import { scales } from "./fragment";
 import { Bands } from "./bands";
-import { hit, layout, update, type Box, type Found, type Layout } from "./layout";
+import { beside, hit, layout, update, type Box, type Found, type Layout } from "./layout";
 import { cellAt, palette, type Palette } from "./paint";
 import { Tip } from "./tip";
+import { ask } from "./source";
 import { inWords } from "./words";
 import type { ClusterState } from "./state";
 
@@ -33,11 +34,12 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   const changed = useRef<Box[]>([]); // since the last drawing
   const kept = useRef<{ l: Layout; of: unknown[] } | null>(null);
   const [wide, setWide] = useState(0);
+  const [tall, setTall] = useState(0);
   const [pointer, setPointer] = useState<Pointer | null>(null);
   const [said, say] = useState("");
   const colors = useRef<Palette | null>(null);
   const l = useMemo(() => {
-    const of = [state, choice.q, choice.group, choice.sort, choice.scale, found, wide], was = kept.current, since = state.taken();
+    const of = [state, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, wide, tall], was = kept.current, since = state.taken();
     if (was && since && was.of.every((x, i) => x === of[i])) {
       const moved = update(was.l, state, choice, since);
       if (moved) {
@@ -46,9 +48,9 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
       }
     }
     changed.current = [];
-    kept.current = { l: layout(state, choice, found, wide), of };
+    kept.current = { l: layout(state, choice, found, wide, tall), of };
     return kept.current.l;
-  }, [state, version, choice.q, choice.group, choice.sort, choice.scale, found, wide]);
+  }, [state, version, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, wide, tall]);
   const at = l.boxes.findIndex((b) => b.m.name === choice.node);
   const chosen = l.boxes[at]?.m.id ?? 0;
 
@@ -70,6 +72,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
     const o = outer.current!;
     const resized = new ResizeObserver(() => {
       setWide(o.clientWidth);
+      setTall(o.clientHeight);
       redraw();
     });
     resized.observe(o);
@@ -86,7 +89,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   const moved = (e: MouseEvent) => {
     const [x, y] = where(e);
     const b = hit(l, x, y);
-    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, choice.scale, x, y), x: e.clientX, y: e.clientY } : null);
+    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, choice.scale, state.resources.length, x, y), x: e.clientX, y: e.clientY } : null);
   };
   const clicked = (e: MouseEvent) => {
     const [x, y] = where(e);
@@ -106,7 +109,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
       const b = l.boxes[to]!;
       const o = outer.current!;
       if (b.y < o.scrollTop) o.scrollTop = Math.max(0, b.y - 40);
-      if (b.y + l.height > o.scrollTop + o.clientHeight) o.scrollTop = b.y + l.height - o.clientHeight + 8;
+      if (b.y + b.h > o.scrollTop + o.clientHeight) o.scrollTop = b.y + b.h - o.clientHeight + 8;
       choose({ node: b.m.name, pod: "" });
       say(inWords(b.m, state));
     } else if (e.key === "Escape") choose({ node: "", pod: "" });
@@ -125,10 +128,29 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
           <div ref={sheet} aria-hidden="true" />
         </div>
       </div>
-      {wide > 0 && l.boxes.length === 0 && <p class="empty">{l.of === 0 ? "There are no nodes." : "No node matches. Clear the filter to see all."}</p>}
+      {wide > 0 && l.boxes.length === 0 && (l.of > 0 ? <p class="empty">No node matches. Clear the filter to see all.</p> : !past && <Empty />)}
       <div class="unseen" role="status">{said}</div>
       {under && <Tip m={under} state={state} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
     </div>
+  );
+}
+
+const first = "kubectl create deployment web --image=nginx --replicas=20";
+
+/** Empty says what to do where there are no nodes. */
+function Empty() {
+  const [pools, setPools] = useState<string[]>([]);
+  const [copied, setCopied] = useState(false);
+  useEffect(() => void ask<{ pools: string[] }>("/api/pending").then((m) => setPools(m.pools), () => {}), []);
+  return (
+    <section class="empty start">
+      <h2>There are no nodes</h2>
+      <p>A pod that fits nowhere gets one{pools.length > 0 && `, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${pools.join(", ")}`}. Create some:</p>
+      <p class="command">
+        <code>{first}</code>{" "}
+        <button type="button" onClick={() => void navigator.clipboard.writeText(first).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
+      </p>
+    </section>
   );
 }
 
@@ -140,8 +162,7 @@ function step(l: Layout, at: number, key: string): number | undefined {
   switch (key) {
     case "ArrowRight": return to(at + 1);
     case "ArrowLeft": return to(at - 1);
-    case "ArrowDown": return to(at + l.columns);
-    case "ArrowUp": return to(at - l.columns);
+    case "ArrowDown": case "ArrowUp": return at < 0 ? 0 : beside(l, at, key);
     case "Home": return 0;
     case "End": return last;
   }

@@ -11,6 +11,7 @@ export interface Choice {
   group: string; // pool, zone, type, capacity, status, a label, or ""
   sort: string; // name, age, price, pods, status or a resource, with "-" before it for the largest first
   color: string; // pods, or what boxes are shaded by: price or a resource
+  area: string; // what the area of a box is proportional to: price, a resource, or nodes for boxes of one size
   scale: number;
   node: string; // whose details are open
   pod: string; // namespace/name
@@ -20,7 +21,7 @@ export interface Choice {
 }
 
 export const usual: Choice = {
-  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
+  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
 };
 
 export const scales = { least: 0.2, most: 4 };
@@ -44,7 +45,7 @@ export function parse(hash: string): Choice {
       case "view":
         c.view = views.find((v) => v === value) ?? "cluster";
         break;
-      case "q": case "about": case "group": case "sort": case "color": case "node": case "pod":
+      case "q": case "about": case "group": case "sort": case "color": case "area": case "node": case "pod":
         c[key] = value;
         break;
       case "scale":

@@ -11,6 +11,9 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
+/** narrow is the width in pixels below which the page is in one column; the style has it, too. */
+export const narrow = 700;
+
 const titles: Record<View, string> = { cluster: "Cluster", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if" };
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
@@ -28,6 +31,7 @@ export function Header({ state, choice, choose }: Props) {
   }, []);
   const [user, setUser] = useState("");
   useEffect(() => void ask<{ user: string }>("/api/who").then((w) => setUser(w.user), () => {}), []);
+  const [open, setOpen] = useState(window.innerWidth >= narrow);
   const t = state.totals;
   const labels = useMemo(() => [...new Set(state.kinds.flatMap((k) => Object.keys(k.labels)))].sort(), [state.kinds, state.kinds.length]);
   const resources = state.resources.flatMap((r) => ["-" + r, r]);
@@ -49,7 +53,13 @@ export function Header({ state, choice, choose }: Props) {
         {" · "}{plural(t.running, "pod")} running, {t.waiting} pending
         {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
       </p>
+      <p class="meters" aria-hidden="true">
+        {t.nodes > 0 && state.resources.slice(0, 2).map((r, i) => <Meter key={r} name={r} used={t.requests[i] ?? 0} of={t.allocatable[i] ?? 0} />)}
+      </p>
       {choice.view === "cluster" && (
+        <button type="button" class="tools" aria-expanded={open} onClick={() => setOpen(!open)}>Filter and view</button>
+      )}
+      {choice.view === "cluster" && open && (
         <form role="search" onSubmit={(e) => e.preventDefault()}>
           <label>
             <span>Filter</span>{" "}
@@ -57,6 +67,7 @@ export function Header({ state, choice, choose }: Props) {
           </label>
           <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
           <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
+          <Select label="Area" value={choice.area} set={(area) => choose({ area })} options={["price", ...state.resources, "nodes"]} />
           <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
           <label>
             <span>Size</span>{" "}
@@ -66,6 +77,12 @@ export function Header({ state, choice, choose }: Props) {
       )}
     </header>
   );
+}
+
+/** Meter is a share as a bar and a number. */
+function Meter({ name, used, of }: { name: string; used: number; of: number }) {
+  const part = of > 0 ? Math.round((100 * used) / of) : 0;
+  return <span class="meter"><small>{name}</small> <span class="bar"><span style={{ width: Math.min(100, part) + "%" }} /></span> <small>{part}%</small></span>;
 }
 
 function Select({ label, value, set, options }: { label: string; value: string; set: (v: string) => void; options: string[] }) {

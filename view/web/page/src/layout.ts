@@ -1,4 +1,6 @@
-// Where each node's box is.
+// Where each node's box is, and how large: boxes stand in strips, in their order, and a box's area is its node's share of a price
+// or a resource. Strips keep the order and move little when something changes, as squares of any order do not (Bederson et al.,
+// "Ordered and Quantum Treemaps", 2002).
 
 import { field, matches, parseFilter } from "./filter";
 import type { Choice } from "./fragment";
@@ -9,6 +11,8 @@ export interface Box {
   m: NodeRow;
   x: number;
   y: number;
+  w: number;
+  h: number; // the same for all boxes of a strip
   found: Set<number> | null; // indices of the pods that the filter let through, if it is by them that the box is here
   group: Group | null;
 }
@@ -19,65 +23,119 @@ export interface Group {
   nodes: number;
   price: number;
   pods: number;
+  requests: number[];
+  allocatable: number[];
 }
 
 export interface Layout {
   boxes: Box[]; // in their order, so by y
   groups: Group[];
-  columns: number;
-  width: number; // of a box, as height
-  height: number;
+  cell: number; // the side of a pod's square where there is room for it
   total: number; // height of all
   of: number; // nodes before the filter
   byID: Map<number, Box>;
 }
 
-export const boxWidth = 104;
-export const boxHeight = 84;
-export const gap = 6;
+// A box of the mean area at scale 1, where there are many.
+const boxWidth = 104;
+const boxHeight = 84;
+const growth = 4; // times that area, at most, where few nodes have much room
+const least = 28; // pixels, of the side of a square box of the least area
 const headHeight = 26;
 
 /** found are the pods of each Node that the server found for the filter; null while none is asked for. */
 export type Found = Record<string, number[]> | null;
 
-export function layout(w: ClusterState, c: Choice, found: Found, wide: number): Layout {
+export function layout(w: ClusterState, c: Choice, found: Found, wide: number, tall: number): Layout {
   const filter = parseFilter(c.q);
   const seen: Box[] = [];
+  const box = (m: NodeRow, pods: number[] | null): Box => ({ m, x: 0, y: 0, w: 0, h: 0, found: pods && new Set(pods), group: null });
   if (wide > 0) for (const m of w.nodes.values()) { // before it is known how wide it is, nothing can be seen
-    if (filter.length === 0 || matches(filter, m)) seen.push({ m, x: 0, y: 0, found: null, group: null });
-    else if (found?.[m.name]) seen.push({ m, x: 0, y: 0, found: new Set(found[m.name]), group: null });
+    if (filter.length === 0 || matches(filter, m)) seen.push(box(m, null));
+    else if (found?.[m.name]) seen.push(box(m, found[m.name]!));
   }
   order(seen, w, c);
-  const width = boxWidth * c.scale, height = boxHeight * c.scale, space = Math.max(1, gap * c.scale);
-  const columns = Math.max(1, Math.floor((wide - space) / (width + space)));
-  const out: Layout = { boxes: seen, groups: [], columns, width, height, total: 0, of: w.nodes.size, byID: new Map() };
-  let y = 0, column = 0;
-  let group: Group | undefined;
-  for (const b of seen) {
-    const name = c.group ? field(b.m, c.group) : "";
-    if (c.group && (!group || group.name !== name)) {
-      if (group) y += height + space;
-      group = { name, y, nodes: 0, price: 0, pods: 0 };
-      out.groups.push(group);
+  const natural = boxWidth * boxHeight, room = (0.75 * wide * tall) / Math.max(1, seen.length);
+  const mean = Math.min(Math.max(room, natural), growth * natural) * c.scale ** 2;
+  const space = Math.max(1, 6 * c.scale);
+  const out: Layout = {
+    boxes: seen, groups: [], cell: 11 * Math.sqrt(mean / natural), total: 0, of: w.nodes.size, byID: new Map(seen.map((b) => [b.m.id, b])),
+  };
+  const areas = areasOf(seen, w, c, mean);
+  let y = space;
+  for (let i = 0; i < seen.length; ) {
+    const name = c.group ? field(seen[i]!.m, c.group) : "";
+    let end = i + 1;
+    while (end < seen.length && (!c.group || field(seen[end]!.m, c.group) === name)) end++;
+    if (c.group) {
+      out.groups.push(gather({ name, y, nodes: 0, price: 0, pods: 0, requests: [], allocatable: [] }, seen.slice(i, end)));
       y += headHeight;
-      column = 0;
-    } else if (column === columns) {
-      y += height + space;
-      column = 0;
     }
-    b.x = space + column * (width + space);
-    b.y = y;
-    column++;
-    out.byID.set(b.m.id, b);
-    if (group) {
-      b.group = group;
-      group.nodes++;
-      group.price += b.m.price;
-      group.pods += b.m.pods.length;
-    }
+    y = strips(seen, areas, i, end, wide, space, y, 0.8 * Math.sqrt(mean));
+    i = end;
   }
-  out.total = seen.length ? y + height + space : 0;
+  out.total = seen.length ? y : 0;
   return out;
+}
+
+/** weightOf is what the area of a node's box is proportional to; 0 if that is not known. */
+function weightOf(w: ClusterState, area: string): (m: NodeRow) => number {
+  const resource = w.resources.indexOf(area);
+  return (m) => (resource >= 0 ? m.allocatable[resource] ?? 0 : area === "price" ? m.price : 1);
+}
+
+/** areasOf are the boxes' areas with the space around them, whose mean is about the given one. A box whose weight is not known has the mean. */
+function areasOf(boxes: Box[], w: ClusterState, c: Choice, mean: number): number[] {
+  const weight = weightOf(w, c.area), weights = boxes.map((b) => weight(b.m)), known = weights.filter((x) => x > 0);
+  const each = known.reduce((a, b) => a + b, 0) / Math.max(1, known.length);
+  return weights.map((x) => Math.max(least ** 2, mean * (x > 0 ? x / each : 1)));
+}
+
+/** strips places the boxes from i to end below y, in rows that fill the width, and returns where they end. */
+function strips(boxes: Box[], areas: number[], i: number, end: number, wide: number, space: number, y: number, usual: number): number {
+  const width = wide - space;
+  while (i < end) {
+    let sum = 0, next = i, best = Infinity;
+    for (; next < end; next++) { // another one, as long as that makes them squarer
+      const grown = sum + areas[next]!, height = grown / width;
+      let ratio = 0;
+      for (let j = i; j <= next; j++) ratio += Math.max(areas[j]! / height ** 2, height ** 2 / areas[j]!);
+      ratio /= next - i + 1;
+      if (ratio > best) break;
+      best = ratio;
+      sum = grown;
+    }
+    const height = next === end ? Math.max(sum / width, Math.min(usual, sum / least)) : sum / width; // the last row need not be full
+    let x = space;
+    for (; i < next; i++) {
+      const b = boxes[i]!, w = areas[i]! / height;
+      b.x = Math.round(x);
+      b.y = Math.round(y);
+      b.w = Math.max(2, Math.round(x + w - space) - b.x);
+      b.h = Math.max(2, Math.round(y + height - space) - b.y);
+      x += w;
+    }
+    y += height;
+  }
+  return y;
+}
+
+/** gather makes a group of boxes. */
+function gather(group: Group, boxes: Box[]): Group {
+  for (const b of boxes) {
+    b.group = group;
+    group.nodes++;
+    count(group, b.m, 1);
+  }
+  return group;
+}
+
+/** count adds what a node has to its group, or takes it away. */
+function count(group: Group, m: NodeRow, sign: number): void {
+  group.price += sign * m.price;
+  group.pods += sign * m.pods.length;
+  m.requests.forEach((x, i) => (group.requests[i] = (group.requests[i] ?? 0) + sign * x));
+  m.allocatable.forEach((x, i) => (group.allocatable[i] = (group.allocatable[i] ?? 0) + sign * x));
 }
 
 /** rankOf is the number that nodes are ordered by. */
@@ -94,7 +152,7 @@ function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
 
 /** update puts nodes that changed into a layout if every box stays where it is, and gives the boxes; null if it has to be made anew. */
 export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<number>): Box[] | null {
-  const key = c.sort.replace(/^-/, ""), rank = rankOf(w, key), filter = parseFilter(c.q);
+  const key = c.sort.replace(/^-/, ""), rank = rankOf(w, key), weight = weightOf(w, c.area), filter = parseFilter(c.q);
   const out: Box[] = [];
   if (l.of !== w.nodes.size) return null;
   for (const id of changed) {
@@ -104,15 +162,15 @@ export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<numbe
       if (matches(filter, m)) return null;
       continue; // the filter goes on hiding it
     }
-    if (b.found || !matches(filter, m) || b.m.name !== m.name || rank(b.m) !== rank(m)) return null;
+    if (b.found || !matches(filter, m) || b.m.name !== m.name || rank(b.m) !== rank(m) || weight(b.m) !== weight(m)) return null;
     if (key === "status" && b.m.status !== m.status || c.group && field(b.m, c.group) !== field(m, c.group)) return null;
     out.push(b);
   }
   for (const b of out) {
     const m = w.nodes.get(b.m.id)!;
     if (b.group) {
-      b.group.price += m.price - b.m.price;
-      b.group.pods += m.pods.length - b.m.pods.length;
+      count(b.group, b.m, -1);
+      count(b.group, m, 1);
     }
     b.m = m;
   }
@@ -145,7 +203,7 @@ export function from(l: Layout, y: number): number {
   let low = 0, high = l.boxes.length;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (l.boxes[mid]!.y + l.height < y) low = mid + 1;
+    if (l.boxes[mid]!.y + l.boxes[mid]!.h < y) low = mid + 1;
     else high = mid;
   }
   return low;
@@ -156,7 +214,22 @@ export function hit(l: Layout, x: number, y: number): Box | undefined {
   for (let i = from(l, y); i < l.boxes.length; i++) {
     const b = l.boxes[i]!;
     if (b.y > y) return undefined;
-    if (x >= b.x && x < b.x + l.width && y < b.y + l.height) return b;
+    if (x >= b.x && x < b.x + b.w && y < b.y + b.h) return b;
   }
   return undefined;
+}
+
+/** beside is the index of the box that an arrow leads to: along the order, or to the nearest in the row above or below. */
+export function beside(l: Layout, at: number, key: string): number {
+  const b = l.boxes[at]!, sign = key === "ArrowUp" ? -1 : 1;
+  let best = at, away = Infinity, row = b.y;
+  for (let i = at + sign; i >= 0 && i < l.boxes.length; i += sign) {
+    const other = l.boxes[i]!;
+    if (other.y === b.y) continue;
+    if (row === b.y) row = other.y;
+    if (other.y !== row) break;
+    const d = Math.abs(other.x + other.w / 2 - b.x - b.w / 2);
+    if (d < away) [best, away] = [i, d];
+  }
+  return best;
 }

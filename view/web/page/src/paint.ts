@@ -21,6 +21,9 @@ export function palette(): Palette {
 const goes = new Set(["Deleting", "Interrupted", "Disrupted"]);
 const waits = new Set(["Launching", "Launched", "Registered", "NotReady"]);
 
+/** large reports whether a box has room for its utilisation in numbers. */
+const large = (b: Box): boolean => b.w >= 132 && b.h >= 80;
+
 /** Cells is the grid in which a box has its pods. */
 export interface Cells {
   x: number; // within the box
@@ -29,21 +32,26 @@ export interface Cells {
   size: number; // of a cell with its gap; below 2 cells are not drawn one by one
 }
 
-export function cells(l: Layout, scale: number, pods: number): Cells {
-  const x = 18 * scale, y = 32 * scale, width = l.width - x - 4 * scale, height = l.height - y - 4 * scale;
-  let size = Math.min(11 * scale, width, height);
+export function cells(l: Layout, b: Box, scale: number, resources: number): Cells {
+  const top = b.h >= 44 * scale && named(b, scale) ? 32 * scale : 4;
+  const x = large(b) ? 8 : b.w >= 44 ? 18 * Math.min(1, scale) : 4, y = large(b) ? top + 15 * Math.min(2, resources) + 2 : top;
+  const width = b.w - x - 4, height = b.h - y - 4, pods = b.m.pods.length;
+  let size = Math.min(l.cell, width, height);
   const fits = (s: number): boolean => Math.floor(width / s) * Math.floor(height / s) >= pods;
   while (size >= 2 && !fits(size)) size -= size > 6 ? 1 : 0.5;
   return { x, y, columns: Math.max(1, Math.floor(width / Math.max(size, 0.1))), size };
 }
 
 /** cellAt is the index of the pod at a place in a box; -1 if there is none. */
-export function cellAt(l: Layout, b: Box, scale: number, x: number, y: number): number {
-  const c = cells(l, scale, b.m.pods.length);
+export function cellAt(l: Layout, b: Box, scale: number, resources: number, x: number, y: number): number {
+  const c = cells(l, b, scale, resources);
   const column = Math.floor((x - b.x - c.x) / c.size), row = Math.floor((y - b.y - c.y) / c.size);
   const i = row * c.columns + column;
   return c.size >= 2 && column >= 0 && column < c.columns && row >= 0 && i < b.m.pods.length ? i : -1;
 }
+
+/** named reports whether a box has room for a name. */
+const named = (b: Box, scale: number): boolean => 9 * scale >= 6 && b.w >= 50 && b.h >= 30;
 
 const states: [string, keyof Palette][] = [["r", "running"], ["R", "system"], ["p", "starting"], ["P", "starting"], ["t", "stopping"], ["T", "stopping"]];
 
@@ -53,7 +61,7 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c
   g.save();
   g.translate(0, -top);
   g.textBaseline = "middle";
-  for (const group of l.groups) if (group.y > top - 30 && group.y < top + tall) head(g, group, p);
+  for (const group of l.groups) if (group.y > top - 30 && group.y < top + tall) head(g, group, w, p);
   const seen: Box[] = [];
   for (let i = from(l, top); i < l.boxes.length && l.boxes[i]!.y < top + tall; i++) seen.push(l.boxes[i]!);
   boxes(g, seen, l, w, c, p, chosen, most);
@@ -62,7 +70,7 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c
 
 /** repaint draws some boxes anew, and the heads of their groups, within what is between top and top+tall. */
 export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
-  const seen = some.filter((b) => b.y + l.height >= top && b.y < top + tall);
+  const seen = some.filter((b) => b.y + b.h >= top && b.y < top + tall);
   const groups = new Set(some.map((b) => b.group).filter((x) => x && x.y > top - 30 && x.y < top + tall));
   if (seen.length + groups.size === 0) return;
   g.save();
@@ -70,9 +78,9 @@ export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: 
   g.textBaseline = "middle";
   for (const group of groups) {
     g.clearRect(0, group!.y, wide, 26);
-    head(g, group!, p);
+    head(g, group!, w, p);
   }
-  for (const b of seen) g.clearRect(b.x, b.y, l.width, l.height);
+  for (const b of seen) g.clearRect(b.x, b.y, b.w, b.h);
   boxes(g, seen, l, w, c, p, chosen, most);
   g.restore();
 }
@@ -85,98 +93,158 @@ export function mostPaid(l: Layout, c: Choice): number {
 }
 
 function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number): void {
-  for (const b of seen) frame(g, b, l, w, c, p, b.m.id === chosen, most);
+  const grid = new Map(seen.map((b) => [b, cells(l, b, c.scale, w.resources.length)]));
+  for (const b of seen) frame(g, b, w, c, p, b.m.id === chosen, most, grid.get(b)!);
   for (const [letter, color] of states) {
-    g.fillStyle = p[color];
-    for (const b of seen) if (b.m.pods.includes(letter)) fill(g, b, l, c.scale, letter);
+    g.fillStyle = g.strokeStyle = p[color];
+    g.lineWidth = 1;
+    for (const b of seen) if (b.m.pods.includes(letter)) fill(g, b, grid.get(b)!, letter);
   }
   g.fillStyle = p.dim;
-  for (const b of seen) if (b.found) dim(g, b, l, c.scale);
-  if (c.scale * 9 >= 6) for (const b of seen) words(g, b, l, c.scale, p);
+  for (const b of seen) if (b.found) dim(g, b, grid.get(b)!);
+  for (const b of seen) if (named(b, c.scale)) words(g, b, c.scale, p);
 }
 
-function head(g: CanvasRenderingContext2D, group: Group, p: Palette): void {
+const percent = (requests: number[], allocatable: number[], i: number): string =>
+  allocatable[i] ? `${Math.round((100 * (requests[i] ?? 0)) / allocatable[i]!)}%` : "";
+
+function head(g: CanvasRenderingContext2D, group: Group, w: ClusterState, p: Palette): void {
+  const price = group.price ? ` · ${perHour(group.price)}/h` : "";
+  const used = w.resources.slice(0, 2).map((r, i) => [r, percent(group.requests, group.allocatable, i)]).filter(([, x]) => x).map((x) => x.join(" "));
   g.font = "600 13px system-ui, sans-serif";
   g.fillStyle = p.text;
-  const price = group.price ? ` · ${perHour(group.price)}/h` : "";
-  g.fillText(`${group.name || "(none)"} · ${plural(group.nodes, "node")} · ${plural(group.pods, "pod")}${price}`, 8, group.y + 14);
+  const name = group.name || "(none)";
+  g.fillText(name, 8, group.y + 13);
+  const after = 8 + g.measureText(name).width + 10;
+  g.font = "12px system-ui, sans-serif";
+  g.fillStyle = p.faint;
+  g.fillText([plural(group.nodes, "node"), plural(group.pods, "pod")].join(" · ") + price + (used.length ? " · " + used.join(" · ") : ""), after, group.y + 13);
 }
 
-function frame(g: CanvasRenderingContext2D, b: Box, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: boolean, most: number): void {
+function frame(g: CanvasRenderingContext2D, b: Box, w: ClusterState, c: Choice, p: Palette, chosen: boolean, most: number, grid: Cells): void {
+  const round = Math.min(4, b.w / 6, b.h / 6);
+  g.beginPath();
+  g.roundRect(b.x + 0.5, b.y + 0.5, b.w - 1, b.h - 1, round);
   g.fillStyle = p.box;
-  g.fillRect(b.x, b.y, l.width, l.height);
+  g.fill();
   const resource = w.resources.indexOf(c.color);
   const strength = resource >= 0 ? Math.min(1, share(b.m, resource)) : most > 0 ? b.m.price / most : 0;
   if (strength > 0) {
     g.globalAlpha = 0.75 * strength;
     g.fillStyle = p.shade;
-    g.fillRect(b.x, b.y, l.width, l.height);
+    g.fill();
     g.globalAlpha = 1;
   }
-  g.lineWidth = chosen ? 3 : 1;
-  g.strokeStyle = chosen ? p.chosen : goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.edge;
+  const going = goes.has(b.m.status), waiting = waits.has(b.m.status);
+  g.lineWidth = chosen ? 3 : going || waiting ? 2 : 1;
+  g.strokeStyle = chosen ? p.chosen : going ? p.goes : waiting ? p.waits : p.edge;
   if (!b.m.hasNode) g.setLineDash([4, 3]);
-  g.strokeRect(b.x + 0.5, b.y + 0.5, l.width - 1, l.height - 1);
+  g.stroke();
   if (!b.m.hasNode) g.setLineDash([]);
-  if (b.m.microVM && c.scale > 0.4) {
+  if (b.m.microVM && c.scale > 0.4 && b.w > 20) {
     g.lineWidth = 1;
-    g.strokeRect(b.x + 3.5, b.y + 3.5, l.width - 7, l.height - 7);
+    g.strokeRect(b.x + 3.5, b.y + 3.5, b.w - 7, b.h - 7);
   }
-  const tall = l.height - 36 * c.scale, wide = Math.max(1, 4 * c.scale);
-  for (let i = 0; i < Math.min(2, w.resources.length); i++) {
-    const x = b.x + (4 + 6.5 * i) * c.scale, y = b.y + 32 * c.scale, used = Math.min(1, share(b.m, i));
-    g.fillStyle = p.bar;
-    g.fillRect(x, y, wide, tall);
-    g.fillStyle = p.full;
-    g.fillRect(x, y + tall * (1 - used), wide, tall * used);
+  if (going || waiting) sign(g, b, going);
+  const bars = Math.min(2, w.resources.length);
+  for (let i = 0; i < bars; i++) {
+    const used = Math.min(1, share(b.m, i));
+    if (large(b)) {
+      row(g, b, w.resources[i]!, used, b.y + grid.y - 15 * (bars - i) - 2, p);
+    } else if (grid.x > 8) {
+      const x = b.x + (4 + 6.5 * i) * Math.min(1, c.scale), y = b.y + grid.y, wide = Math.max(1, 4 * Math.min(1, c.scale)), tall = b.h - grid.y - 4;
+      g.fillStyle = p.bar;
+      g.fillRect(x, y, wide, tall);
+      g.fillStyle = p.full;
+      g.fillRect(x, y + tall * (1 - used), wide, tall * used);
+    }
   }
 }
 
-function fill(g: CanvasRenderingContext2D, b: Box, l: Layout, scale: number, letter: string): void {
-  const c = cells(l, scale, b.m.pods.length), pods = b.m.pods;
-  if (c.size < 2) {
-    area(g, b, l, c, letter);
+/** sign is the form beside the colour of a node that goes, a cross, or is not ready yet, a triangle. */
+function sign(g: CanvasRenderingContext2D, b: Box, going: boolean): void {
+  const s = Math.min(9, b.w / 3, b.h / 3), x = b.x + b.w - s - 5, y = b.y + 5;
+  g.fillStyle = g.strokeStyle;
+  g.beginPath();
+  if (going) {
+    g.moveTo(x, y);
+    g.lineTo(x + s, y + s);
+    g.moveTo(x + s, y);
+    g.lineTo(x, y + s);
+    g.lineWidth = 2;
+    g.stroke();
     return;
   }
-  const side = c.size - Math.max(0.5, c.size / 8);
+  g.moveTo(x, y + s);
+  g.lineTo(x + s / 2, y);
+  g.lineTo(x + s, y + s);
+  g.fill();
+}
+
+/** row is the utilisation of a resource, in words and as a bar. */
+function row(g: CanvasRenderingContext2D, b: Box, resource: string, used: number, y: number, p: Palette): void {
+  const x = b.x + 8, end = b.x + b.w - 8, label = 48, number = 32;
+  g.font = "10px system-ui, sans-serif";
+  g.fillStyle = p.faint;
+  g.fillText(resource, x, y + 6, label - 6);
+  g.textAlign = "right";
+  g.fillText(`${Math.round(100 * used)}%`, end, y + 6);
+  g.textAlign = "left";
+  g.fillStyle = p.bar;
+  g.fillRect(x + label, y + 3, end - number - x - label, 6);
+  g.fillStyle = p.full;
+  g.fillRect(x + label, y + 3, (end - number - x - label) * used, 6);
+}
+
+/** fill draws the pods of a state: running ones full, starting ones hollow, stopping ones half. */
+function fill(g: CanvasRenderingContext2D, b: Box, c: Cells, letter: string): void {
+  const pods = b.m.pods;
+  if (c.size < 2) {
+    area(g, b, c, letter);
+    return;
+  }
+  const side = c.size - Math.max(0.5, c.size / 8), state = c.size >= 5 ? letter.toLowerCase() : "r";
   for (let i = 0; i < pods.length; i++) {
     if (pods[i] !== letter) continue;
-    g.fillRect(b.x + c.x + (i % c.columns) * c.size, b.y + c.y + Math.floor(i / c.columns) * c.size, side, side);
+    const x = b.x + c.x + (i % c.columns) * c.size, y = b.y + c.y + Math.floor(i / c.columns) * c.size;
+    if (state === "p") g.strokeRect(x + 0.5, y + 0.5, side - 1, side - 1);
+    else if (state === "t") g.fillRect(x, y + side / 2, side, side / 2);
+    else g.fillRect(x, y, side, side);
   }
 }
 
 /** area stands for pods that are too small to be drawn: as much of the box as their share, in the order of the states. */
-function area(g: CanvasRenderingContext2D, b: Box, l: Layout, c: Cells, letter: string): void {
+function area(g: CanvasRenderingContext2D, b: Box, c: Cells, letter: string): void {
   const count = (s: string): number => b.m.pods.split(s).length - 1;
   let before = 0;
   for (const [s] of states) {
     if (s === letter) break;
     before += count(s);
   }
-  const tall = l.height - c.y - 2, wide = l.width - c.x - 2, each = tall / Math.max(b.m.pods.length, 40);
+  const tall = b.h - c.y - 2, wide = b.w - c.x - 2, each = tall / Math.max(b.m.pods.length, 40);
   g.fillRect(b.x + c.x, b.y + c.y + before * each, wide, count(letter) * each);
 }
 
-function dim(g: CanvasRenderingContext2D, b: Box, l: Layout, scale: number): void {
-  const c = cells(l, scale, b.m.pods.length);
+function dim(g: CanvasRenderingContext2D, b: Box, c: Cells): void {
   if (c.size < 2) return;
   for (let i = 0; i < b.m.pods.length; i++) {
     if (!b.found!.has(i)) g.fillRect(b.x + c.x + (i % c.columns) * c.size, b.y + c.y + Math.floor(i / c.columns) * c.size, c.size, c.size);
   }
 }
 
-function words(g: CanvasRenderingContext2D, b: Box, l: Layout, scale: number, p: Palette): void {
+function words(g: CanvasRenderingContext2D, b: Box, scale: number, p: Palette): void {
   g.save();
   g.beginPath();
-  g.rect(b.x, b.y, l.width - 3, l.height);
+  g.rect(b.x, b.y, b.w - (goes.has(b.m.status) || waits.has(b.m.status) ? 16 : 3), b.h);
   g.clip();
   g.font = `600 ${10 * scale}px system-ui, sans-serif`;
   g.fillStyle = p.text;
-  g.fillText(b.m.microVM || (b.m.name.split(".")[0] ?? ""), b.x + 5 * scale, b.y + 10 * scale);
-  g.font = `${9 * scale}px system-ui, sans-serif`;
-  const ready = b.m.status === "Ready";
-  g.fillStyle = goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.faint;
-  const price = b.m.price ? ` ${perHour(b.m.price)}` : "";
-  g.fillText((ready ? (b.m.microVM ? "microVM" : b.m.kind.type) : b.m.status) + price, b.x + 5 * scale, b.y + 23 * scale);
+  g.fillText(b.m.microVM || (b.m.name.split(".")[0] ?? ""), b.x + 6 * scale, b.y + 11 * scale);
+  if (b.h >= 44 * scale) {
+    g.font = `${9 * scale}px system-ui, sans-serif`;
+    g.fillStyle = goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.faint;
+    const price = b.m.price ? ` ${perHour(b.m.price)}` : "";
+    g.fillText((b.m.status === "Ready" ? (b.m.microVM ? "microVM" : b.m.kind.type) : b.m.status) + price, b.x + 6 * scale, b.y + 23 * scale);
+  }
   g.restore();
 }

@@ -49,14 +49,14 @@ export function Pending({ state, choose }: { state: ClusterState; choose: (chang
       {typeof matrix === "string" && <p class="bad">{matrix}</p>}
       {matrix === null && <p>Asking the engine…</p>}
       {matrix && typeof matrix !== "string" && (
-        matrix.shapes.length === 0 ? <p>No pod is pending.</p> : <Grid m={matrix} to={to} />
+        matrix.shapes.length === 0 ? <p>No pod is pending.</p> : <Shapes m={matrix} to={to} />
       )}
       <h2>Pending pods</h2>
       {typeof waiting === "string" && <p class="bad">{waiting}</p>}
       {waiting && typeof waiting !== "string" && (
         <>
           <p>{waiting.of > waiting.pods.length ? `The ${waiting.pods.length} of ${plural(waiting.of, "pod")} that have waited longest.` : plural(waiting.of, "pod")}</p>
-          <table class="list">
+          {waiting.pods.length > 0 && <table class="list">
             <thead><tr><th scope="col">Pod</th><th scope="col">Age</th><th scope="col">Why</th></tr></thead>
             <tbody>
               {waiting.pods.map((p) => (
@@ -67,57 +67,55 @@ export function Pending({ state, choose }: { state: ClusterState; choose: (chang
                 </tr>
               ))}
             </tbody>
-          </table>
+          </table>}
         </>
       )}
     </main>
   );
 }
 
-function Grid({ m, to }: { m: Matrix; to: (namespace: string, name: string) => void }) {
+function Shapes({ m, to }: { m: Matrix; to: (namespace: string, name: string) => void }) {
   return (
-    <div class="scroll">
-      <table class="matrix">
-        <thead>
-          <tr>
-            <th scope="col">Pods</th><th scope="col">request</th><th scope="col">get</th>
-            {m.pools.map((p) => <th scope="col" key={p}>pool {p}</th>)}
-            <th scope="col">what would help</th>
-          </tr>
-        </thead>
-        <tbody>
-          {m.shapes.map((s) => (
-            <tr key={s.suchAs.namespace + "/" + s.suchAs.name}>
-              <th scope="row">
-                {plural(s.pods, "pod")}, such as{" "}
-                <button type="button" class="link" onClick={() => to(s.suchAs.namespace, s.suchAs.name)}>{s.suchAs.namespace}/{s.suchAs.name}</button>
-              </th>
-              <td>{s.requests}</td>
-              <td>
-                {s.room > 0 && <div>{s.room} room on a node</div>}
-                {s.launching > 0 && <div class="good">{s.launching} a new node</div>}
-                {s.nothing > 0 && <div class="bad">{s.nothing} nothing</div>}
-              </td>
-              {s.pools.map((c, i) => <Answer key={m.pools[i]} c={c} />)}
-              <td>{s.change ?? (s.nothing > 0 ? "no single change" : "")}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+    <>
+      {m.shapes.map((s) => (
+        <article class="shape" key={s.suchAs.namespace + "/" + s.suchAs.name}>
+          <h3>
+            {plural(s.pods, "pod")}, such as{" "}
+            <button type="button" class="link" onClick={() => to(s.suchAs.namespace, s.suchAs.name)}>{s.suchAs.namespace}/{s.suchAs.name}</button>
+          </h3>
+          <p class="asks"><span>requests {s.requests}</span></p>
+          <p class="gets">
+            {s.room > 0 && <span>{s.room} fit on a node</span>}
+            {s.launching > 0 && <span class="good">✓ {s.launching} get a new node</span>}
+            {s.nothing > 0 && <span class="bad">✗ {s.nothing} get nothing</span>}
+          </p>
+          <ul>{s.pools.map((c, i) => <Answer key={m.pools[i]} pool={m.pools[i]!} c={c} />)}</ul>
+          {(s.change || s.nothing > 0) && <p class="fix"><strong>What would help:</strong> {s.change ?? "no single change"}</p>}
+        </article>
+      ))}
       <p><small>Prices: {m.prices}</small></p>
       {m.notKnown?.map((text) => <p key={text}><small>Unknown: {text}</small></p>)}
-    </div>
+    </>
   );
 }
 
-function Answer({ c }: { c: Cell }) {
-  if (c.launching) return <td class="good">✓ launches for {c.launching}</td>;
-  if (c.could) return <td class="good">✓ could</td>;
+/** Answer is what a pool says to a shape, with the types that each rule left. */
+function Answer({ pool, c }: { pool: string; c: Cell }) {
+  const good = c.launching ? `launches for ${c.launching}` : c.could ? "could" : "";
+  const text = good || (c.text ?? "").replace(`pool ${pool}: `, "");
+  const all = c.funnel?.[0]?.left ?? 0;
   return (
-    <td class="bad">
-      ✗ {c.text}
-      {c.funnel && c.funnel.length > 1 && <div><small>types left: {c.funnel.map((f) => `${f.rule} ${f.left}`).join(" → ")}</small></div>}
-    </td>
+    <li>
+      <span class={good ? "good" : "bad"} aria-hidden="true">{good ? "✓" : "✗"}</span>
+      <span><strong>{pool}</strong> {text}</span>
+      {!good && c.funnel && c.funnel.length > 1 && (
+        <ol class="funnel" aria-label="types left">
+          {c.funnel.map((f) => (
+            <li key={f.rule}><small>{f.rule}</small><span class="bar"><span style={{ width: (100 * f.left) / Math.max(1, all) + "%" }} /></span><small>{f.left}</small></li>
+          ))}
+        </ol>
+      )}
+    </li>
   );
 }
 

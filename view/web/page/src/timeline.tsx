@@ -3,12 +3,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import type { Choice } from "./fragment";
+import { narrow } from "./header";
 import type { Source } from "./source";
 import { clock, perHour } from "./text";
 
 interface Props {
   source: Source;
   version: number;
+  view: string;
   choose: (change: Partial<Choice>) => void;
 }
 
@@ -27,7 +29,16 @@ const few = (u: uPlot): boolean => (u.data[0]?.length ?? 0) < 3;
 const tall = 130;
 const speeds = [1, 10, 60];
 
-export function Timeline({ source, version, choose }: Props) {
+const kept = "timeline"; // what this browser remembers: open or closed
+
+export function Timeline({ source, version, view, choose }: Props) {
+  const [chosen, setChosen] = useState(() => localStorage.getItem(kept));
+  const open = chosen ? chosen === "open" : view === "cluster" && window.innerWidth >= narrow && window.innerHeight >= narrow;
+  const toggle = () => {
+    const next = open ? "closed" : "open";
+    localStorage.setItem(kept, next);
+    setChosen(next);
+  };
   const [speed, setSpeed] = useState(10);
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -65,7 +76,7 @@ export function Timeline({ source, version, choose }: Props) {
       if (left >= 0) goTo.current(Math.round(p.posToVal(left, "x") * 1000));
     };
     p.over.addEventListener("click", clicked);
-    const resized = new ResizeObserver(() => p.setSize({ width: holder.current!.clientWidth, height: tall }));
+    const resized = new ResizeObserver(() => holder.current!.clientWidth > 0 && p.setSize({ width: holder.current!.clientWidth, height: tall }));
     resized.observe(holder.current!);
     return () => (resized.disconnect(), p.destroy());
   }, []);
@@ -84,8 +95,9 @@ export function Timeline({ source, version, choose }: Props) {
   const moment = source.past ? clock(source.past.at) : "now";
   return (
     <footer class="timeline" aria-label="Timeline">
-      <div ref={holder} aria-hidden="true" />
+      <div ref={holder} aria-hidden="true" class={open ? "" : "closed"} />
       <div class="row">
+        <button type="button" aria-expanded={open} onClick={toggle} aria-label="Chart of the timeline">{open ? "▾" : "▴"}</button>
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
           {source.playing ? "Pause" : "Play"}
         </button>

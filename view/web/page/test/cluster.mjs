@@ -15,11 +15,11 @@ try {
   await picture("real-cluster");
 
   await tab.getByRole("link", { name: "Pending 1" }).click();
-  const row = tab.locator(".matrix tbody tr");
-  await row.getByRole("cell", { name: "cpu 5000", exact: true }).waitFor();
-  const cells = await row.locator("td").allTextContents();
-  assert.equal(cells[1], "1 nothing");
-  assert.match(cells[2], /^✗ .*cpu.*types left: Catalog \d+ →/);
+  const row = tab.locator(".shape");
+  await row.getByText("requests cpu 5000", { exact: true }).waitFor();
+  assert.equal(await row.locator(".gets").textContent(), "✗ 1 get nothing");
+  assert.match(await row.locator("ul > li").first().textContent(), /^✗general-purpose .*cpu.*Catalog\d+/);
+  assert.ok((await row.getByRole("list", { name: "types left" }).getByRole("listitem").count()) > 1);
   await picture("real-pending");
 
   await row.getByRole("button", { name: "default/huge" }).click();

@@ -34,7 +34,7 @@ try {
   await story("a tooltip names node and pod", async () => {
     const box = await map.boundingBox();
     // The first box is below its group's head; its first pod is at 18, 32 within it.
-    await tab.mouse.move(box.x + 6 + 22, box.y + 26 + 36);
+    await tab.mouse.move(box.x + 6 + 22, box.y + 6 + 26 + 36);
     const tip = tab.getByRole("tooltip");
     await tip.getByText(/^shop\/web-\d+-0$/).waitFor();
     assert.match(await tip.textContent(), /running.*requests cpu [\d.]+, memory .*Ready.*an hour/s);
@@ -98,6 +98,46 @@ try {
     const seconds = Number(await tab.locator(".timeline [data-span]").getAttribute("data-span"));
     assert.ok(seconds >= 60 && seconds < 600, `it spans ${seconds} seconds`);
     await picture("cluster");
+  });
+
+  await story("a card says what each pool answers, and what would help", async () => {
+    await tab.route("**/api/pending", (r) => r.fulfill({ json: {
+      pools: ["general-purpose", "spot"], prices: "made up", shapes: [{
+        requests: "cpu 5000", suchAs: { namespace: "default", name: "huge" }, pods: 3, room: 0, launching: 2, nothing: 1, change: "would fit if it asked for cpu 190",
+        pools: [{ rule: "Resource", text: "pool general-purpose: needs cpu 5000", funnel: [{ rule: "Catalog", left: 893 }, { rule: "Resource", left: 0 }] }, { launching: 2 }],
+      }],
+    } }));
+    await tab.getByRole("link", { name: "Pending 0" }).click();
+    const card = tab.locator(".shape");
+    await card.getByText("requests cpu 5000", { exact: true }).waitFor();
+    assert.equal(await card.locator(".gets").textContent(), "✓ 2 get a new node✗ 1 get nothing");
+    assert.match(await card.locator("ul > li").first().textContent(), /^✗general-purpose needs cpu 5000Catalog893Resource0$/);
+    assert.equal(await card.getByRole("list", { name: "types left" }).getByRole("listitem").count(), 2);
+    await card.getByText("What would help: would fit if it asked for cpu 190").waitFor();
+    await picture("cards");
+    await card.getByRole("button", { name: "default/huge" }).click();
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "default/huge" }).waitFor();
+    await tab.unroute("**/api/pending");
+    await tab.getByRole("button", { name: "Close details" }).click();
+  });
+
+  await story("an empty cluster says what to do", async () => {
+    await tab.route("**/api/pending", (r) => r.fulfill({ json: { pools: ["general-purpose"], prices: "", shapes: [] } }));
+    await tab.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify({
+      e: "x", s: 1, t: Date.now(), m: [], g: [], h: ["cpu", "memory"],
+      o: { nodes: 0, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 0, bound: 0, running: 0, waiting: 0, requests: [], allocatable: [] },
+    })}\n\n` }));
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await shown("from NodePool general-purpose");
+    await tab.getByText("kubectl create deployment web --image=nginx --replicas=20").waitFor();
+    await tab.getByRole("button", { name: "Copy" }).waitFor();
+    await picture("empty");
+    await tab.unroute("**/api/pending");
+    await tab.unroute("**/api/stream");
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await mapSays("60 of 60 nodes");
   });
 
   await story("what was decided is listed, found, and comes by itself", async () => {
@@ -234,12 +274,25 @@ try {
     await tab.goto(page + "/#node=ip-10-0-0-4.us-west-2.compute.internal");
     await mapSays("59 of 59 nodes");
     await picture("dark");
-    for (const view of ["decisions", "savings", "whatif"]) {
-      await tab.goto(page + "/#view=" + view);
-      await tab.getByRole("heading", { level: 2 }).waitFor();
-      assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} fits in 640 pixels`);
-      await picture("dark-" + view);
+    await tab.goto("about:blank");
+    for (const [wide, tall] of [[640, 800], [390, 844]]) {
+      await tab.setViewportSize({ width: wide, height: tall });
+      for (const view of ["cluster", "pending", "decisions", "savings", "whatif"]) {
+        await tab.goto(page + "/#view=" + view);
+        await tab.reload(); // as a phone would open it
+        await (view === "cluster" ? mapSays("59 of 59 nodes") : tab.getByRole("heading", { level: 2 }).first().waitFor());
+        assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} fits in ${wide} pixels`);
+        await picture(`dark-${view}-${wide}`);
+      }
     }
+    await tab.getByRole("link", { name: "Cluster" }).click();
+    await tab.getByRole("button", { name: "Filter and view" }).click();
+    await tab.getByRole("searchbox").fill("capacity=spot");
+    await map.focus();
+    await tab.keyboard.press("ArrowRight");
+    const sheet = await tab.getByRole("complementary", { name: "Details" }).boundingBox();
+    assert.deepEqual([sheet.x, sheet.y, sheet.width, sheet.height], [0, 0, 390, 844], "details cover the screen of a phone");
+    await tab.getByRole("button", { name: "Close details" }).click();
   });
   assert.deepEqual(wrong.filter((w) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|status of (501|422)/.test(w)), [], "errors that the browser saw");
 } finally {
