@@ -89,7 +89,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   const moved = (e: MouseEvent) => {
     const [x, y] = where(e);
     const b = hit(l, x, y);
-    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, choice.scale, state.resources.length, x, y), x: e.clientX, y: e.clientY } : null);
+    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, state.resources.length, x, y), x: e.clientX, y: e.clientY } : null);
   };
   const clicked = (e: MouseEvent) => {
     const [x, y] = where(e);

@@ -31,6 +31,7 @@ export interface Layout {
   boxes: Box[]; // in their order, so by y
   groups: Group[];
   cell: number; // the side of a pod's square where there is room for it
+  text: number; // what text is larger by than at scale 1
   total: number; // height of all
   of: number; // nodes before the filter
   byID: Map<number, Box>;
@@ -39,7 +40,7 @@ export interface Layout {
 // A box of the mean area at scale 1, where there are many.
 const boxWidth = 104;
 const boxHeight = 84;
-const growth = 4; // times that area, at most, where few nodes have much room
+const growth = 9; // times that area, at most, where few nodes have much room
 const least = 28; // pixels, of the side of a square box of the least area
 const headHeight = 26;
 
@@ -59,7 +60,7 @@ export function layout(w: ClusterState, c: Choice, found: Found, wide: number, t
   const mean = Math.min(Math.max(room, natural), growth * natural) * c.scale ** 2;
   const space = Math.max(1, 6 * c.scale);
   const out: Layout = {
-    boxes: seen, groups: [], cell: 11 * Math.sqrt(mean / natural), total: 0, of: w.nodes.size, byID: new Map(seen.map((b) => [b.m.id, b])),
+    boxes: seen, groups: [], cell: 11 * Math.sqrt(mean / natural), text: c.scale * Math.min(1.4, Math.max(1, Math.sqrt(mean / natural) / c.scale / 1.4)), total: 0, of: w.nodes.size, byID: new Map(seen.map((b) => [b.m.id, b])),
   };
   const areas = areasOf(seen, w, c, mean);
   let y = space;

@@ -32,7 +32,8 @@ export interface Cells {
   size: number; // of a cell with its gap; below 2 cells are not drawn one by one
 }
 
-export function cells(l: Layout, b: Box, scale: number, resources: number): Cells {
+export function cells(l: Layout, b: Box, resources: number): Cells {
+  const scale = l.text;
   const top = b.h >= 44 * scale && named(b, scale) ? 32 * scale : 4;
   const x = large(b) ? 8 : b.w >= 44 ? 18 * Math.min(1, scale) : 4, y = large(b) ? top + 15 * Math.min(2, resources) + 2 : top;
   const width = b.w - x - 4, height = b.h - y - 4, pods = b.m.pods.length;
@@ -43,8 +44,8 @@ export function cells(l: Layout, b: Box, scale: number, resources: number): Cell
 }
 
 /** cellAt is the index of the pod at a place in a box; -1 if there is none. */
-export function cellAt(l: Layout, b: Box, scale: number, resources: number, x: number, y: number): number {
-  const c = cells(l, b, scale, resources);
+export function cellAt(l: Layout, b: Box, resources: number, x: number, y: number): number {
+  const c = cells(l, b, resources);
   const column = Math.floor((x - b.x - c.x) / c.size), row = Math.floor((y - b.y - c.y) / c.size);
   const i = row * c.columns + column;
   return c.size >= 2 && column >= 0 && column < c.columns && row >= 0 && i < b.m.pods.length ? i : -1;
@@ -93,7 +94,7 @@ export function mostPaid(l: Layout, c: Choice): number {
 }
 
 function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number): void {
-  const grid = new Map(seen.map((b) => [b, cells(l, b, c.scale, w.resources.length)]));
+  const grid = new Map(seen.map((b) => [b, cells(l, b, w.resources.length)]));
   for (const b of seen) frame(g, b, w, c, p, b.m.id === chosen, most, grid.get(b)!);
   for (const [letter, color] of states) {
     g.fillStyle = g.strokeStyle = p[color];
@@ -102,7 +103,7 @@ function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterSt
   }
   g.fillStyle = p.dim;
   for (const b of seen) if (b.found) dim(g, b, grid.get(b)!);
-  for (const b of seen) if (named(b, c.scale)) words(g, b, c.scale, p);
+  for (const b of seen) if (named(b, l.text)) words(g, b, l.text, p);
 }
 
 const percent = (requests: number[], allocatable: number[], i: number): string =>
