@@ -61,7 +61,8 @@ func TestTheControllerRunsInTheClusterThatItServes(t *testing.T) {
 		err = finish()
 	}
 	if err != nil {
-		t.Errorf("helm test: %v\n%s", err, c.kubectl(t, "describe", "pods", "-n", namespace))
+		t.Errorf("helm test: %v\n%s\n%s", err, c.kubectl(t, "logs", "nodeless-test", "-n", namespace),
+			c.kubectl(t, "describe", "pods", "-n", namespace))
 	}
 	if events := c.kubectl(t, "get", "events", "-n", namespace); !strings.Contains(events,
 		"Successfully assigned nodeless-system/nodeless-test to fargate-") {
