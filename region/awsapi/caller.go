@@ -32,8 +32,7 @@ func (s *server) authenticate(c *call, req *http.Request) (caller, error) {
 	case !known && given.key == s.admin.AccessKeyID:
 		key = region.AccessKey{Secret: s.admin.SecretAccessKey, Token: s.admin.SessionToken}
 	case !known:
-		return caller{}, failure(http.StatusForbidden, "InvalidClientTokenId",
-			"The security token included in the request is invalid.")
+		return caller{}, invalidToken()
 	}
 	if err := given.check(req, c.body, key, s.now(), s.region.Now()); err != nil {
 		return caller{}, err
@@ -47,10 +46,15 @@ func (s *server) authenticate(c *call, req *http.Request) (caller, error) {
 	}
 	who := caller{arn: p.ARN(), userID: p.ID, principal: &p}
 	if key.Session != "" {
-		who.arn = "arn:aws:sts::" + region.AccountID + ":assumed-role/" + p.Name + "/" + key.Session
+		who.arn = sessionARN(p.Name, key.Session)
 		who.userID += ":" + key.Session
 	}
 	return who, nil
+}
+
+// sessionARN is the ARN of a session of a role.
+func sessionARN(role, session string) string {
+	return "arn:aws:sts::" + region.AccountID + ":assumed-role/" + role + "/" + session
 }
 
 // check compares a signature to the key it names. now is the clock of the wire; the region's own may be another, and
@@ -64,11 +68,15 @@ func (s signature) check(req *http.Request, body []byte, k region.AccessKey, now
 	}
 	switch {
 	case subtle.ConstantTimeCompare([]byte(s.token), []byte(k.Token)) != 1:
-		return failure(http.StatusForbidden, "InvalidClientTokenId", "The security token included in the request is invalid.")
+		return invalidToken()
 	case !k.ExpiresAt.IsZero() && !regionNow.Before(k.ExpiresAt):
 		return failure(http.StatusForbidden, "ExpiredToken", "The security token included in the request is expired")
 	}
 	return nil
+}
+
+func invalidToken() error {
+	return failure(http.StatusForbidden, "InvalidClientTokenId", "The security token included in the request is invalid.")
 }
 
 // jsonAuthCodes are the codes of services that speak JSON for what those of forms call otherwise.

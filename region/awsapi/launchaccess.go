@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -95,6 +96,14 @@ type launched struct {
 	createAction string                                   // the call
 }
 
+func givenTags(specifications []types.TagSpecification) map[types.ResourceType]map[string]string {
+	out := map[types.ResourceType]map[string]string{}
+	for _, s := range specifications {
+		out[s.ResourceType] = tagMap(s.Tags)
+	}
+	return out
+}
+
 // launchAccess is what launching instances needs (EC2 user guide, "Example policies … RunInstances").
 func (c authorizer) launchAccess(l launched) []access {
 	var out []access
@@ -153,10 +162,7 @@ func (c authorizer) fleetLaunchAccess(in *ec2.CreateFleetInput) []access {
 		}
 		l := launched{
 			spot:         target.DefaultTargetCapacityType == types.DefaultTargetCapacityTypeSpot,
-			createAction: "CreateFleet", given: map[types.ResourceType]map[string]string{},
-		}
-		for _, tagged := range in.TagSpecifications {
-			l.given[tagged.ResourceType] = tagMap(tagged.Tags)
+			createAction: "CreateFleet", given: givenTags(in.TagSpecifications),
 		}
 		for _, o := range config.Overrides {
 			if id := aws.ToString(o.SubnetId); !slices.Contains(l.subnets, id) {
@@ -175,11 +181,7 @@ func (c authorizer) fromTemplate(l launched, id, name, version *string) []access
 	if err != nil {
 		return nil
 	}
-	wanted := aws.ToString(version)
-	if wanted == "" {
-		wanted = "$Default"
-	}
-	n, err := wantedVersions(t, []string{wanted})
+	n, err := wantedVersions(t, []string{cmp.Or(aws.ToString(version), "$Default")})
 	if err != nil {
 		return nil
 	}
@@ -193,12 +195,9 @@ func (c authorizer) fromTemplate(l launched, id, name, version *string) []access
 
 func runAccess(c authorizer, in *ec2.RunInstancesInput) []access {
 	l := launched{
-		image: aws.ToString(in.ImageId), createAction: "RunInstances", given: map[types.ResourceType]map[string]string{},
+		image: aws.ToString(in.ImageId), createAction: "RunInstances", given: givenTags(in.TagSpecifications),
 		spot: in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == types.MarketTypeSpot,
 		data: region.TemplateData{SecurityGroupIDs: in.SecurityGroupIds}, subnets: []string{aws.ToString(in.SubnetId)},
-	}
-	for _, s := range in.TagSpecifications {
-		l.given[s.ResourceType] = tagMap(s.Tags)
 	}
 	if in.IamInstanceProfile != nil {
 		l.data.InstanceProfile = aws.ToString(in.IamInstanceProfile.Name)
@@ -231,13 +230,9 @@ func subnetAccess(c authorizer, in *ec2.CreateSubnetInput) []access {
 // profileAccess: a profile that is created with tags is tagged by the caller, too, and has them then (Service
 // Authorization Reference, CreateInstanceProfile, dependent actions).
 func profileAccess(c authorizer, in *iam.CreateInstanceProfileInput) []access {
-	path := aws.ToString(in.Path)
-	if path == "" {
-		path = "/"
-	}
 	a := access{
 		action: "iam:CreateInstanceProfile", given: tagsIn(in),
-		resource: iamARN("instance-profile", path, aws.ToString(in.InstanceProfileName)),
+		resource: iamARN("instance-profile", cmp.Or(aws.ToString(in.Path), "/"), aws.ToString(in.InstanceProfileName)),
 	}
 	if len(a.given) == 0 {
 		return []access{a}

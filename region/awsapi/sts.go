@@ -43,7 +43,7 @@ func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error)
 	}
 	return &sts.AssumeRoleOutput{
 		AssumedRoleUser: &types.AssumedRoleUser{
-			Arn:           new("arn:aws:sts::" + region.AccountID + ":assumed-role/" + role.Name + "/" + k.Session),
+			Arn:           new(sessionARN(role.Name, k.Session)),
 			AssumedRoleId: new(role.ID + ":" + k.Session),
 		},
 		Credentials: &types.Credentials{

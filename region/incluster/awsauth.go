@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/region/awsapi"
@@ -25,10 +25,7 @@ func (c *Cluster) MapRole(ctx context.Context, r awsapi.NodeRole) error {
 		if !r.Fargate && slices.ContainsFunc(entries, entryOf(r)) { // node groups of a role share one
 			return entries
 		}
-		groups := r.Groups
-		if !slices.Contains(groups, "system:bootstrappers") {
-			groups = append([]string{"system:bootstrappers"}, groups...)
-		}
+		groups := append([]string{"system:bootstrappers"}, r.Groups...)
 		return append(entries, map[string]any{"groups": groups, "rolearn": r.ARN, "username": r.Username})
 	})
 }
@@ -52,34 +49,21 @@ func entryOf(r awsapi.NodeRole) func(any) bool {
 
 // changeRoles changes the entries and keeps what users have written beside them. What is no list is left as it is.
 func (c *Cluster) changeRoles(ctx context.Context, change func([]any) []any) error {
+	auth := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-auth", Namespace: metav1.NamespaceSystem}}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		configMaps := c.clientset.CoreV1().ConfigMaps(metav1.NamespaceSystem)
-		auth, err := configMaps.Get(ctx, "aws-auth", metav1.GetOptions{})
-		missing := apierrors.IsNotFound(err)
-		if err != nil && !missing {
+		_, err := controllerutil.CreateOrUpdate(ctx, c.client, auth, func() error {
+			var entries []any
+			if err := yaml.Unmarshal([]byte(auth.Data[mapRoles]), &entries); err != nil {
+				c.log.Warn("ConfigMap kube-system/aws-auth: mapRoles is not a list, so that no role is added", "error", err)
+				return nil
+			}
+			text, err := yaml.Marshal(change(entries))
+			if auth.Data == nil {
+				auth.Data = map[string]string{}
+			}
+			auth.Data[mapRoles] = string(text)
 			return err
-		}
-		var entries []any
-		if err := yaml.Unmarshal([]byte(auth.Data[mapRoles]), &entries); err != nil {
-			c.log.Warn("ConfigMap kube-system/aws-auth: mapRoles is not a list, so that no role is added", "error", err)
-			return nil
-		}
-		text, err := yaml.Marshal(change(entries))
-		if err != nil {
-			return err
-		}
-		if missing {
-			auth = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-auth", Namespace: metav1.NamespaceSystem}}
-		}
-		if auth.Data == nil {
-			auth.Data = map[string]string{}
-		}
-		auth.Data[mapRoles] = string(text)
-		if missing {
-			_, err = configMaps.Create(ctx, auth, metav1.CreateOptions{})
-		} else {
-			_, err = configMaps.Update(ctx, auth, metav1.UpdateOptions{})
-		}
+		})
 		return err
 	})
 	if err != nil {
