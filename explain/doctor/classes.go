@@ -26,7 +26,7 @@ func (c Cluster) classes(ctx context.Context) ([]ec2v1.EC2NodeClass, error) {
 
 // nodeClasses tells which classes cannot launch: their selectors match no subnets, security groups or images, by tags
 // or otherwise.
-func (c Cluster) nodeClasses(_ context.Context, classes []ec2v1.EC2NodeClass) Finding {
+func nodeClasses(classes []ec2v1.EC2NodeClass) Finding {
 	const check = "node classes"
 	if len(classes) == 0 {
 		return Finding{

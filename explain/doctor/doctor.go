@@ -49,7 +49,7 @@ func Examine(ctx context.Context, c Cluster) []Finding {
 	if err != nil {
 		out = append(out, unknown("node classes", err))
 	} else {
-		out = append(out, c.nodeClasses(ctx, classes), metadata(classes))
+		out = append(out, nodeClasses(classes), metadata(classes))
 	}
 	if c.AWS == nil {
 		return append(out, clocks("the API server's", c.Ahead))

@@ -60,6 +60,13 @@ func (l *local) startController(run, start context.Context) error {
 	}
 }
 
+// awsConfig is how the controllers ask the simulated region.
+func (l *local) awsConfig() awssdk.Config {
+	return awssdk.Config{
+		Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
+	}
+}
+
 // fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback,
 // as all else.
 func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
@@ -90,9 +97,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 			}
 		},
 		Provider: target.AWSProvider(aws.Options{
-			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
-			},
+			AWS:         l.awsConfig(),
 			ClusterName: localcluster.EKSName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
 			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName,
 			TypeLabels: localcluster.TypeLabels(l.o.types), Log: l.log,

@@ -5,8 +5,6 @@ package up
 import (
 	"context"
 
-	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/controller/loadbalancer"
 	"github.com/nodeless/nodeless/region/elb"
@@ -23,9 +21,7 @@ func (l *local) startLoadBalancers(run, _ context.Context) error {
 	l.spawn(run, "load balancer controller", func(ctx context.Context) error {
 		return loadbalancer.Run(ctx, loadbalancer.Options{
 			REST: l.restConfig("nodeless-load-balancers"), Cluster: localcluster.EKSName, Log: l.log,
-			AWS: awssdk.Config{
-				Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
-			},
+			AWS: l.awsConfig(),
 			Locate: func(name string) (loadbalancer.Location, bool) {
 				a, ok := data.Address(name)
 				at := loadbalancer.Location{IP: a.IP, Hostname: a.Name, Ports: map[int32]int32{}}
