@@ -140,7 +140,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 		return same
 	})
 	if err == nil && mutating.Name != fargate.MutatingWebhooks { // that of an earlier release
-		err = remove(ctx, s.o.Client, &admissionv1.MutatingWebhookConfiguration{}, fargate.MutatingWebhooks)
+		err = removeMutating(ctx, s.o.Client, fargate.MutatingWebhooks)
 	}
 	return confirmedM && confirmedV, err
 }
@@ -196,20 +196,42 @@ func (s *Server) put(ctx context.Context, want, have client.Object, take func() 
 	return false, nil
 }
 
-// Uninstall deletes the configurations, and the one with another name: pods are no longer changed.
+// Uninstall deletes the configurations of a process that served at a URL, under the usual name or another: pods are no
+// longer changed. One that refers to a Service stays: it is that of a controller in the cluster.
 func Uninstall(ctx context.Context, c client.Client, named string) error {
 	for _, name := range []string{fargate.MutatingWebhooks, named} {
-		if err := remove(ctx, c, &admissionv1.MutatingWebhookConfiguration{}, name); err != nil {
+		if err := removeMutating(ctx, c, name); err != nil {
 			return err
 		}
 	}
-	return remove(ctx, c, &admissionv1.ValidatingWebhookConfiguration{}, fargate.ValidatingWebhooks)
+	validating := &admissionv1.ValidatingWebhookConfiguration{}
+	validating.Name = fargate.ValidatingWebhooks
+	return remove(ctx, c, validating, func() bool {
+		return slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+			return w.ClientConfig.Service != nil
+		})
+	})
 }
 
-func remove(ctx context.Context, c client.Client, o client.Object, name string) error {
-	o.SetName(name)
-	if err := c.Delete(ctx, o); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete webhook configuration %s: %w", name, err)
+func removeMutating(ctx context.Context, c client.Client, name string) error {
+	mutating := &admissionv1.MutatingWebhookConfiguration{}
+	mutating.Name = name
+	return remove(ctx, c, mutating, func() bool {
+		return slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool {
+			return w.ClientConfig.Service != nil
+		})
+	})
+}
+
+// remove reads a configuration and deletes it, unless it belongs to a controller in the cluster.
+func remove(ctx context.Context, c client.Client, o client.Object, inCluster func() bool) error {
+	err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
+	if err == nil && !inCluster() {
+		version := o.GetResourceVersion()
+		err = c.Delete(ctx, o, client.Preconditions{ResourceVersion: &version})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete webhook configuration %s: %w", o.GetName(), err)
 	}
 	return nil
 }

@@ -276,6 +276,36 @@ func TestWithoutTheWebhook(t *testing.T) {
 	}
 }
 
+// A controller in the cluster keeps its webhook when a process that served beside it is cleared away: without it, pods of
+// profiles would come to shared nodes.
+func TestUninstallLeavesTheWebhookOfAControllerInTheCluster(t *testing.T) {
+	w := start(t)
+	ctx := context.Background()
+	service := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	service.Name = "of-a-service"
+	service.Webhooks = []admissionregistrationv1.MutatingWebhook{{
+		Name: "pods.nodeless.sh", AdmissionReviewVersions: []string{"v1"},
+		SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			Service: &admissionregistrationv1.ServiceReference{Namespace: "nodeless-system", Name: "nodeless"},
+		},
+	}}
+	if err := w.Create(ctx, service); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Delete(context.Background(), service) })
+	w.stop()
+	if err := admission.Uninstall(ctx, w.Client, service.Name); err != nil {
+		t.Fatal(err)
+	}
+	for name, stays := range map[string]bool{service.Name: true, fargate.MutatingWebhooks: false} {
+		err := w.Get(ctx, client.ObjectKey{Name: name}, &admissionregistrationv1.MutatingWebhookConfiguration{})
+		if (err == nil) != stays || client.IgnoreNotFound(err) != nil {
+			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
+		}
+	}
+}
+
 func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	w := start(t)
 	ctx := context.Background()
