@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart release clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,10 @@ image: bin/release $(PAGE) ## the controller's OCI image for amd64 and arm64 in 
 
 chart: bin/release ## package the Helm charts nodeless and nodeless-crd into bin/dist
 	@bin/release chart $(ARGS)
+
+release: bin/release $(PAGE) ## all that users install, in bin/dist: image, charts, archives for Linux and macOS, krew manifest, notes, checksums (ARGS="-version 1.0.0")
+	@scripts/guest-agent
+	@for what in image chart archives notes; do bin/release $$what $(ARGS) || exit; done
 
 test: test-deps build bin/golangci-lint bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test

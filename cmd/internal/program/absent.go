@@ -8,8 +8,7 @@ import (
 
 // errNoPlane is what the commands of the embedded control plane say in a build without it.
 var errNoPlane = errors.New("this build has no control plane and no microVMs in it, only the controller and what " +
-	"asks it (build tag noplane); " +
-	"the whole program is made by \"make build\"")
+	"asks it (build tag noplane); the whole program is for Linux: \"make build\" makes it there")
 
 // Absent returns a command that says that this build does not have it.
 func Absent(use, short string) *cobra.Command {
