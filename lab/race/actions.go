@@ -37,9 +37,16 @@ func scale(name string, replicas int) action {
 	return func(ctx context.Context, d *driver) error { return d.scale(ctx, name, replicas) }
 }
 
-// both does one thing after the other.
-func both(a, b action) action {
-	return func(ctx context.Context, d *driver) error { return cmp.Or(a(ctx, d), b(ctx, d)) }
+// inTurn does one thing after the other, until one fails.
+func inTurn(all ...action) action {
+	return func(ctx context.Context, d *driver) error {
+		for _, do := range all {
+			if err := do(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // requirement is a condition that a NodePool sets to its nodes' labels.
@@ -51,6 +58,7 @@ var (
 	spotOnly   = requirement{"karpenter.sh/capacity-type", "In", "spot"}
 	smallNodes = requirement{"karpenter.k8s.aws/instance-cpu", "Lt", "9"}
 	m5Large    = requirement{"node.kubernetes.io/instance-type", "In", "m5.large"}
+	m52xLarge  = requirement{"node.kubernetes.io/instance-type", "In", "m5.2xlarge"}
 	oneZone    = requirement{"topology.kubernetes.io/zone", "In", "us-west-2a"}
 )
 

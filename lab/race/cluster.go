@@ -39,7 +39,7 @@ type cluster struct {
 	side       *side // whose controller runs
 	elect      bool  // controllers lead by a Lease
 	controller *process.Process
-	spent      float64 // CPU seconds of controllers that have ended
+	spent      usage // of controllers that have ended
 }
 
 // readyLimit is how long a cluster may take until its first node runs CoreDNS, beside boot times.

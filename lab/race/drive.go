@@ -10,10 +10,11 @@ import (
 type workload struct {
 	name   string
 	about  string
-	long   bool     // more than ten minutes a side: not in the default set
-	up     []string // flags of nodeless up
-	elect  bool     // controllers lead by a Lease
-	before []step   // run before anything is measured
+	long   bool          // more than ten minutes a side: not in the default set
+	up     []string      // flags of nodeless up
+	elect  bool          // controllers lead by a Lease
+	limit  time.Duration // in the place of stepLimit
+	before []step        // run before anything is measured
 	steps  []step
 }
 

@@ -22,7 +22,7 @@ func handOver(ctx context.Context, d *driver) error {
 	if err != nil {
 		return err
 	}
-	if d.spent, err = d.cpuSeconds(); err != nil {
+	if d.spent, err = d.usage(); err != nil {
 		return err
 	}
 	next := sides[slices.IndexFunc(sides, func(s side) bool { return s.name != d.side.name })]
@@ -155,8 +155,8 @@ func missing(before, after map[string]string) []string {
 	return gone
 }
 
-// cpuSeconds is the CPU time of all controllers that the cluster has had.
-func (c *cluster) cpuSeconds() (float64, error) {
-	now, err := cpuSeconds(c.controller.PID())
-	return c.spent + now, err
+// usage is that of all controllers that the cluster has had.
+func (c *cluster) usage() (usage, error) {
+	now, err := usageOf(c.controller.PID())
+	return c.spent.add(now), err
 }

@@ -39,6 +39,7 @@ var measures = []measure{
 	{"AWS calls", func(r *result) float64 { return float64(sum(r.AWSCalls)) }, "%.0f", more},
 	{"API calls", func(r *result) float64 { return float64(sum(r.Audit.Calls)) }, "%.0f", more},
 	{"CPU s", func(r *result) float64 { return r.CPUSeconds }, "%.1f", more},
+	{"MB read", func(r *result) float64 { return r.ReadMB }, "%.0f", more},
 	{"peak MB", func(r *result) float64 { return r.PeakMB }, "%.0f", more},
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,7 @@ type result struct {
 	Audit      audit          `json:"kubernetesCalls"`
 	CPUSeconds float64        `json:"cpuSeconds"`
 	PeakMB     float64        `json:"peakMB"`
+	ReadMB     float64        `json:"readMB"` // from the API server and AWS, for the most part
 
 	Steps     []stepTimes `json:"steps"`
 	PodTimes  []podTimes  `json:"podTimes"`
@@ -58,7 +60,7 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	}
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d := &driver{cluster: c, progress: p, boot: o.boot, limit: stepLimit}
+	d := &driver{cluster: c, progress: p, boot: o.boot, limit: cmp.Or(w.limit, stepLimit)}
 	if d.watcher, err = c.watch(watching); err != nil {
 		return r, err
 	}
@@ -68,7 +70,7 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	r = result{
 		Workload: w.name, Side: s.name, Run: n, BootTime: o.boot.String(), Started: time.Now(), LoadBefore: loadAverage(),
 	}
-	before, err := c.cpuSeconds()
+	before, err := c.usage()
 	if err != nil {
 		return r, err
 	}
@@ -87,12 +89,13 @@ func (o *options) run(ctx context.Context, w workload, s side, n int) (r result,
 	return r, r.save(dir + ".json")
 }
 
-func (r *result) usage(c *cluster, before float64) error {
-	after, err := c.cpuSeconds()
+func (r *result) usage(c *cluster, before usage) error {
+	after, err := c.usage()
 	if err != nil {
 		return err
 	}
-	r.CPUSeconds = after - before
+	spent := after.since(before)
+	r.CPUSeconds, r.ReadMB = spent.cpuSeconds, spent.readMB
 	r.PeakMB, err = peakMB(c.controller.PID())
 	return err
 }

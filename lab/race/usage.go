@@ -7,6 +7,27 @@ import (
 	"strings"
 )
 
+// usage is what a controller has used so far.
+type usage struct {
+	cpuSeconds float64
+	readMB     float64 // in 2^20 bytes: from the API server and AWS, for the most part
+}
+
+func (u usage) add(v usage) usage { return usage{u.cpuSeconds + v.cpuSeconds, u.readMB + v.readMB} }
+
+func (u usage) since(v usage) usage { return usage{u.cpuSeconds - v.cpuSeconds, u.readMB - v.readMB} }
+
+// usageOf is what a process has used so far.
+func usageOf(pid int) (usage, error) {
+	seconds, err := cpuSeconds(pid)
+	if err != nil {
+		return usage{}, err
+	}
+	// rchar counts what read(2) returned, from sockets too, with which Go receives (proc_pid_io(5)).
+	bytes, err := procField(pid, "io", "rchar:")
+	return usage{seconds, bytes / (1 << 20)}, err
+}
+
 // cpuSeconds is the user and system time of a process so far (proc_pid_stat(5), fields 14 and 15, in 1/100 s).
 func cpuSeconds(pid int) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -28,17 +49,23 @@ func cpuSeconds(pid int) (float64, error) {
 
 // peakMB is the largest resident size of a process so far, in 2^20 bytes (proc_pid_status(5), VmHWM).
 func peakMB(pid int) (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	kib, err := procField(pid, "status", "VmHWM:")
+	return kib / 1024, err
+}
+
+// procField is the number behind a name in a file of a process in /proc.
+func procField(pid int, file, name string) (float64, error) {
+	path := fmt.Sprintf("/proc/%d/%s", pid, file)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(data), "\nVmHWM:")
-	size, _, ok := strings.Cut(after, "kB")
+	_, after, ok := strings.Cut("\n"+string(data), "\n"+name)
 	if !ok {
-		return 0, fmt.Errorf("/proc/%d/status has no VmHWM", pid)
+		return 0, fmt.Errorf("%s has no %s", path, name)
 	}
-	kib, err := strconv.ParseFloat(strings.TrimSpace(size), 64)
-	return kib / 1024, err
+	line, _, _ := strings.Cut(after, "\n")
+	return strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(line, "kB")), 64)
 }
 
 // loadAverage is how many processes of this machine wanted a CPU over the last minute; -1 if the system does not say.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // workloads are what `-workload list` lists.
@@ -60,7 +62,7 @@ var workloads = []workload{
 			{about: "apply", do: apply(budgets()...), lasts: time.Minute},
 			{about: "terminate two instances in EC2", do: terminate(2), lasts: time.Minute},
 			{about: "delete two Nodes", do: deleteNodes(2), lasts: 90 * time.Second},
-			{about: "scale two Deployments to a third", do: both(scale("free", 5), scale("one", 5)), lasts: time.Minute},
+			{about: "scale two Deployments to a third", do: inTurn(scale("free", 5), scale("one", 5)), lasts: time.Minute},
 		},
 	},
 	{
@@ -84,11 +86,13 @@ var workloads = []workload{
 		}},
 	},
 	{
-		name:   "handover",
-		about:  "50 nodes go over to the other controller, and back: nothing may be replaced or evicted",
-		long:   true,
-		elect:  true,
-		before: []step{{about: "let the pool buy small nodes alone, and keep them", do: both(require(smallNodes), settled)}},
+		name:  "handover",
+		about: "50 nodes go over to the other controller, and back: nothing may be replaced or evicted",
+		long:  true,
+		elect: true,
+		before: []step{{
+			about: "let the pool buy small nodes alone, and keep them", do: inTurn(require(smallNodes), settled),
+		}},
 		steps: []step{
 			{about: "apply", do: apply(fifty()...), lasts: time.Minute},
 			{about: "hand over", do: handOver},
@@ -99,6 +103,29 @@ var workloads = []workload{
 		name: "twenty-pods", about: "one Deployment of 20 pods of 500m",
 		steps: []step{{about: "apply", do: apply(deployment("twenty", 20, "500m", "")), lasts: 2 * time.Minute}},
 	},
+	large(200), large(1000), large(5000),
+}
+
+// large are steps of a cluster of m5.2xlarge with 20 pods each: it comes at once, and loses a tenth of its pods.
+func large(nodes int) workload {
+	var all []runtime.Object
+	var down []action
+	for i := range nodes / 50 {
+		name := fmt.Sprintf("app-%d", i)
+		all = append(all, deployment(name, 1000, "375m", "1Gi"))
+		down = append(down, scale(name, 900))
+	}
+	return workload{
+		name:   fmt.Sprintf("%d-nodes", nodes),
+		about:  fmt.Sprintf("%d pods of 375m/1Gi on about %d m5.2xlarge; then a tenth fewer", 20*nodes, nodes),
+		long:   true,
+		limit:  time.Hour,
+		before: []step{{about: "let the pool buy m5.2xlarge alone", do: require(m52xLarge)}},
+		steps: []step{
+			{about: fmt.Sprintf("apply %d Deployments", len(all)), do: apply(all...), lasts: time.Minute},
+			{about: "scale down by a tenth", do: inTurn(down...), lasts: 5 * time.Minute, noBoot: true},
+		},
+	}
 }
 
 // lonePods creates pods one after the other. Each asks for seven eighths of the node it gets.
