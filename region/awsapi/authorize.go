@@ -26,7 +26,7 @@ type authorizer struct{ *call }
 
 // authorize reports whether the caller may make a call with an input: each access that it needs must be allowed.
 func (c authorizer) authorize(in any) error {
-	if c.caller.principal == nil || c.service == serviceSTS {
+	if c.caller.Principal == nil || c.service == serviceSTS {
 		return nil // STS answers everybody who he is; AssumeRole has rules of its own
 	}
 	return c.allowed(c.accesses(in)...)
@@ -34,7 +34,7 @@ func (c authorizer) authorize(in any) error {
 
 // allowed returns the refusal of the first access that the caller lacks; nil if there is none.
 func (c authorizer) allowed(needed ...access) error {
-	if c.caller.principal == nil {
+	if c.caller.Principal == nil {
 		return nil
 	}
 	policies, err := c.caller.policies()
@@ -50,12 +50,12 @@ func (c authorizer) allowed(needed ...access) error {
 }
 
 // policies are all that apply to a caller.
-func (w caller) policies() ([]*iam.Policy, error) {
+func (w Caller) policies() ([]*iam.Policy, error) {
 	var out []*iam.Policy
-	for _, name := range slices.Sorted(maps.Keys(w.principal.Policies)) {
-		p, err := iam.Parse(w.principal.Policies[name])
+	for _, name := range slices.Sorted(maps.Keys(w.Principal.Policies)) {
+		p, err := iam.Parse(w.Principal.Policies[name])
 		if err != nil {
-			return nil, fmt.Errorf("policy %s of %s: %w", name, w.arn, err)
+			return nil, fmt.Errorf("policy %s of %s: %w", name, w.ARN, err)
 		}
 		out = append(out, p)
 	}
@@ -90,7 +90,7 @@ func (c authorizer) denied(a access, d iam.Decision) *region.APIError {
 		why = "with an explicit deny in an identity-based policy"
 	}
 	return failure(http.StatusForbidden, "AccessDenied", fmt.Sprintf(
-		"User: %s is not authorized to perform: %s on resource: %s %s", c.caller.arn, a.action, a.resource, why))
+		"User: %s is not authorized to perform: %s on resource: %s %s", c.caller.ARN, a.action, a.resource, why))
 }
 
 // accesses returns what a call needs to be allowed: the rule of its action, or the action on the resources that its

@@ -3,51 +3,69 @@ package awsapi
 import (
 	"crypto/subtle"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/iam"
 )
 
-// caller is who signed a request.
-type caller struct {
-	arn, userID string
-	// principal has the policies; nil for the account's administrator, who may do everything.
-	principal *region.Principal
+// Caller is who signed a request.
+type Caller struct {
+	ARN, UserID string
+	AccessKeyID string
+	Session     string // name of a role's session
+	// Principal has the policies; nil for the account's administrator, who may do everything.
+	Principal *region.Principal
 }
 
-// administrator is the account's root user.
-var administrator = caller{arn: accountRoot, userID: region.AccountID}
+// Keys knows who signs requests: keys that IAM made, and the administrator's.
+type Keys struct {
+	Region *region.Region
+	// Administrator has the administrator's key. Without one, every key that IAM did not make is his, whatever the
+	// signature.
+	Administrator aws.Credentials
+	Now           func() time.Time // the clock by which signatures are fresh
+}
 
-// authenticate finds out who signed a request, and checks the signature. Keys that IAM made are always checked. Of
-// others the administrator's is the only one, if the region has one; without one any key is the administrator's.
-func (s *server) authenticate(c *call, req *http.Request) (caller, error) {
+// stsLifetime is how long a presigned request to STS is good, whatever its X-Amz-Expires says
+// (kubernetes-sigs/aws-iam-authenticator, pkg/token/token.go, on presignedURLExpiration).
+const stsLifetime = 15 * time.Minute
+
+// CallerOf finds out who signed a request, and checks the signature.
+func (k Keys) CallerOf(req *http.Request, body []byte) (Caller, error) {
 	given, err := readSignature(req)
-	key, known := s.region.AccessKey(given.key)
+	key, known := k.Region.AccessKey(given.key)
+	administrator := Caller{ARN: accountRoot, UserID: region.AccountID, AccessKeyID: given.key}
 	switch {
-	case !known && s.admin.AccessKeyID == "":
+	case !known && k.Administrator.AccessKeyID == "":
 		return administrator, nil
 	case err != nil:
-		return caller{}, err
-	case !known && given.key == s.admin.AccessKeyID:
-		key = region.AccessKey{Secret: s.admin.SecretAccessKey, Token: s.admin.SessionToken}
+		return Caller{}, err
+	case !known && given.key == k.Administrator.AccessKeyID:
+		key = region.AccessKey{Secret: k.Administrator.SecretAccessKey, Token: k.Administrator.SessionToken}
 	case !known:
-		return caller{}, invalidToken()
+		return Caller{}, invalidToken()
 	}
-	if err := given.check(req, c.body, key, s.now(), s.region.Now()); err != nil {
-		return caller{}, err
+	if given.lifetime > 0 && strings.HasSuffix(given.scope, "/"+serviceSTS+"/aws4_request") {
+		given.lifetime = stsLifetime
+	}
+	if err := given.check(req, body, key, k.Now(), k.Region.Now()); err != nil {
+		return Caller{}, err
 	}
 	if !known {
 		return administrator, nil
 	}
-	p, err := s.region.Principal(key.Owner, key.Name)
+	p, err := k.Region.Principal(key.Owner, key.Name)
 	if err != nil {
-		return caller{}, err
+		return Caller{}, err
 	}
-	who := caller{arn: p.ARN(), userID: p.ID, principal: &p}
+	who := Caller{ARN: p.ARN(), UserID: p.ID, AccessKeyID: key.ID, Session: key.Session, Principal: &p}
 	if key.Session != "" {
-		who.arn = sessionARN(p.Name, key.Session)
-		who.userID += ":" + key.Session
+		who.ARN = sessionARN(p.Name, key.Session)
+		who.UserID += ":" + key.Session
 	}
 	return who, nil
 }
@@ -122,15 +140,15 @@ func (a address) refusal(err error) error {
 
 // context returns the condition keys that every request of the caller has (IAM user guide, "AWS global condition
 // context keys").
-func (w caller) context(regionName string, now time.Time) iam.Context {
+func (w Caller) context(regionName string, now time.Time) iam.Context {
 	c := iam.Context{}
-	c.Set("aws:PrincipalArn", w.arn)
+	c.Set("aws:PrincipalArn", w.ARN)
 	c.Set("aws:PrincipalAccount", region.AccountID)
-	c.Set("aws:userid", w.userID)
+	c.Set("aws:userid", w.UserID)
 	c.Set("aws:RequestedRegion", regionName)
 	c.Set("aws:CurrentTime", now.UTC().Format(time.RFC3339))
 	c.Set("aws:SecureTransport", "false") // the region answers on loopback, without TLS
-	if p := w.principal; p != nil {
+	if p := w.Principal; p != nil {
 		c.Set("aws:PrincipalArn", p.ARN()) // of a session, its role
 		c.Set("aws:PrincipalType", map[region.PrincipalKind]string{
 			region.UserPrincipal: "User", region.RolePrincipal: "AssumedRole",

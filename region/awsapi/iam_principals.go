@@ -43,10 +43,10 @@ func createRole(c *call, in *iam.CreateRoleInput) (*iam.CreateRoleOutput, error)
 func getUser(c *call, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
 	name := aws.ToString(in.UserName)
 	if name == "" {
-		if p := c.caller.principal; p == nil || p.Kind != region.UserPrincipal {
+		if p := c.caller.Principal; p == nil || p.Kind != region.UserPrincipal {
 			return nil, failure(400, "ValidationError", "Must specify userName when calling with non-User credentials")
 		}
-		name = c.caller.principal.Name
+		name = c.caller.Principal.Name
 	}
 	p, err := c.region.Principal(region.UserPrincipal, name)
 	return &iam.GetUserOutput{User: new(createdUser(p))}, err
@@ -156,8 +156,8 @@ func deleteRolePolicy(c *call, in *iam.DeleteRolePolicyInput) (*iam.DeleteRolePo
 
 // keyOwner is the user that a call about access keys names: the caller if none.
 func keyOwner(c *call, name *string) string {
-	if name == nil && c.caller.principal != nil {
-		return c.caller.principal.Name
+	if name == nil && c.caller.Principal != nil {
+		return c.caller.Principal.Name
 	}
 	return aws.ToString(name)
 }

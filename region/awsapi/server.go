@@ -47,8 +47,7 @@ type server struct {
 	region     *region.Region
 	kubernetes *kubernetes
 	log        *slog.Logger
-	admin      aws.Credentials
-	now        func() time.Time
+	keys       Keys
 }
 
 // call is one request.
@@ -63,17 +62,18 @@ type call struct {
 	baseURL    string     // http://host:port the caller used
 	action     string
 	path       string
-	caller     caller
+	caller     Caller
 	signedFor  string // region
 }
 
 // New returns the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
 	s := &server{
-		region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log, admin: o.Credentials, now: o.Now,
+		region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log,
+		keys: Keys{Region: r, Administrator: o.Credentials, Now: o.Now},
 	}
-	if s.now == nil {
-		s.now = time.Now
+	if s.keys.Now == nil {
+		s.keys.Now = time.Now
 	}
 	if s.log == nil {
 		s.log = slog.Default()
@@ -220,7 +220,7 @@ func (s *server) identify(c *call, req *http.Request) error {
 				s.region.Name()))
 	}
 	c.signedFor = sc.region
-	c.caller, err = s.authenticate(c, req)
+	c.caller, err = s.keys.CallerOf(req, c.body)
 	if err != nil {
 		return c.refusal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 func getCallerIdentity(c *call, _ *sts.GetCallerIdentityInput) (*sts.GetCallerIdentityOutput, error) {
 	return &sts.GetCallerIdentityOutput{
-		Arn: &c.caller.arn, UserId: &c.caller.userID, Account: new(region.AccountID),
+		Arn: &c.caller.ARN, UserId: &c.caller.UserID, Account: new(region.AccountID),
 	}, nil
 }
 
@@ -28,7 +28,7 @@ func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error)
 	role, err := c.region.Principal(region.RolePrincipal, path[strings.LastIndex(path, "/")+1:])
 	if err != nil || role.ARN() != *in.RoleArn || !(authorizer{c}).mayAssume(role) {
 		return nil, failure(http.StatusForbidden, "AccessDenied", fmt.Sprintf(
-			"User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.caller.arn, *in.RoleArn))
+			"User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.caller.ARN, *in.RoleArn))
 	}
 	lifetime := time.Hour
 	if in.DurationSeconds != nil {
@@ -65,7 +65,7 @@ func (c authorizer) mayAssume(role region.Principal) bool {
 		return evaluate.Evaluate(r, trust) == evaluate.Allowed
 	}
 	account := trusted(region.AccountID, accountRoot)
-	if c.caller.principal == nil {
+	if c.caller.Principal == nil {
 		return account
 	}
 	policies, err := c.caller.policies()
@@ -82,7 +82,7 @@ func (c authorizer) mayAssume(role region.Principal) bool {
 			return true
 		}
 	}
-	return trusted(c.caller.arn, c.caller.principal.ARN())
+	return trusted(c.caller.ARN, c.caller.Principal.ARN())
 }
 
 // simulatePrincipalPolicy decides by the policies of a user or role what a call of its own would be answered. The
@@ -94,7 +94,7 @@ func simulatePrincipalPolicy(
 	if err != nil {
 		return nil, err
 	}
-	policies, err := caller{arn: who.ARN(), principal: &who}.policies()
+	policies, err := Caller{ARN: who.ARN(), Principal: &who}.policies()
 	if err != nil {
 		return nil, err
 	}

@@ -4,39 +4,56 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/awsapi"
 	"github.com/nodeless/nodeless/region/ekstoken"
+	"github.com/nodeless/nodeless/region/incluster"
 )
 
-// eksLogin lets tokens of `aws eks get-token` into the embedded control plane. Their owner is what EKS calls the
-// cluster's creator: an administrator, named as aws-iam-authenticator names users.
-func eksLogin(keys awssdk.Credentials) authenticator.Token {
-	v := ekstoken.Verifier{Cluster: localcluster.EKSName, Credentials: keys, Now: time.Now}
-	arn := "arn:aws:iam::" + region.AccountID + ":root"
-	response := &authenticator.Response{User: &user.DefaultInfo{
-		Name: arn, UID: "aws-iam-authenticator:" + region.AccountID + ":" + region.AccountID,
-		Groups: []string{user.SystemPrivilegedGroup},
-		Extra: map[string][]string{
-			"accessKeyId": {keys.AccessKeyID}, "arn": {arn}, "canonicalArn": {arn}, "principalId": {region.AccountID},
-			"sessionName": {""},
-		},
-	}}
-	return authenticator.TokenFunc(func(ctx context.Context, token string) (*authenticator.Response, bool, error) {
-		if !strings.HasPrefix(token, ekstoken.Prefix) {
-			return nil, false, nil
-		}
-		if err := v.Verify(ctx, token); err != nil {
-			return nil, false, fmt.Errorf("token of AWS: %w", err)
-		}
-		return response, true, nil
-	})
+// eksLogin lets tokens of `aws eks get-token` into the embedded control plane: those of the administrator, and of users
+// and roles of IAM whom the ConfigMap aws-auth names.
+type eksLogin struct {
+	administrator awssdk.Credentials
+	open          atomic.Pointer[openRegion] // nil until the region is there
+}
+
+// openRegion knows keys, and as whom their owners use the cluster.
+type openRegion struct {
+	keys awsapi.Keys
+	eks  *incluster.Cluster
+}
+
+// opened lets in whose keys the region knows.
+func (l *eksLogin) opened(r *region.Region, eks *incluster.Cluster) {
+	l.open.Store(&openRegion{awsapi.Keys{Region: r, Administrator: l.administrator, Now: time.Now}, eks})
+}
+
+// AuthenticateToken implements authenticator.Token.
+func (l *eksLogin) AuthenticateToken(ctx context.Context, token string) (*authenticator.Response, bool, error) {
+	if !strings.HasPrefix(token, ekstoken.Prefix) {
+		return nil, false, nil
+	}
+	r := l.open.Load()
+	if r == nil {
+		return nil, false, errors.New("token of AWS: the region has not started")
+	}
+	who, err := ekstoken.Caller(ctx, r.keys, localcluster.EKSName, token)
+	if err != nil {
+		return nil, false, fmt.Errorf("token of AWS: %w", err)
+	}
+	u, err := r.eks.User(ctx, who)
+	if err != nil {
+		return nil, false, fmt.Errorf("token of AWS: %w", err)
+	}
+	return &authenticator.Response{User: u}, true, nil
 }

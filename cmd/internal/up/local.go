@@ -50,6 +50,7 @@ type local struct {
 	pageLink               string // "" = there is no page
 	pageToken, regionToken string
 	client                 client.Client
+	eksLogin               eksLogin
 	microVMs               *host.Host // nil if this machine runs none
 	// dialPod connects to microVMs in user mode; nil where their addresses are this machine's to reach.
 	dialPod func(ctx context.Context, network, address string) (net.Conn, error)
@@ -126,13 +127,13 @@ func (l *local) openLog() error {
 func (l *local) startPlane(run, start context.Context) error {
 	l.p.Begin("Kubernetes %s: etcd, API server, scheduler, controllers", plane.Version())
 	l.kubelets = kubelet.NewNetwork()
-	keys, err := localcluster.KeepAWSKeys(l.o.DataDir)
-	if err != nil {
+	var err error
+	if l.eksLogin.administrator, err = localcluster.KeepAWSKeys(l.o.DataDir); err != nil {
 		return err
 	}
 	l.plane, err = plane.Start(start,
 		plane.Options{
-			DataDir: l.o.DataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: eksLogin(keys),
+			DataDir: l.o.DataDir, ClientQPS: 1000, AuditLog: l.o.auditLog, Tokens: &l.eksLogin,
 			DialKubelet: l.kubelets.DialContext, SchedulerConfig: l.o.schedulerDocument,
 		})
 	if err != nil {

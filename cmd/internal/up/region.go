@@ -80,6 +80,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if err != nil {
 		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
 	}
+	l.eksLogin.opened(l.region, eks)
 	l.spawn(run, "EKS", eks.Run)
 	l.serveAPI(run, "metrics of the control plane", eksmetrics.API(legacyregistry.DefaultGatherer))
 	listening := make(chan net.Addr, 1)
