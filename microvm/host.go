@@ -143,9 +143,8 @@ func NodeName(ip netip.Addr, region string) string {
 // but the address, so that the names as which a host may act are known in advance (package rbac).
 func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
 
-// KubeletEndpoints says where a host that is not the API server's instance serves the kubelet APIs of its microVMs: at
-// its own address, each at a port that follows from the microVM's address. Host and controller compute it alike and
-// store nothing.
+// KubeletEndpoints says where a host serves the kubelet APIs of its microVMs, unless on loopback: at its own address,
+// each at a port that follows from the microVM's address. Host and controller compute it alike and store nothing.
 type KubeletEndpoints struct {
 	Host      netip.Addr
 	FirstPort uint16       // of the first address in Pods

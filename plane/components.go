@@ -13,6 +13,7 @@ import (
 	cmoptions "k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 
 	"github.com/nodeless/nodeless/internal/kit/kubeversion"
+	"github.com/nodeless/nodeless/plane/extension"
 )
 
 // The components run through their Run functions rather than their commands, which install signal handlers (a second
@@ -68,6 +69,7 @@ func (p *Plane) apiserverFlags() []string {
 // startAPIServer runs kube-apiserver and waits until it is ready.
 func (p *Plane) startAPIServer(ctx context.Context) error {
 	s := apioptions.NewServerRunOptions()
+	extension.AddHandover(s.Admission.GenericAdmission)
 	audit, err := p.auditFlags()
 	if err != nil {
 		return err

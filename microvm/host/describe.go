@@ -113,8 +113,8 @@ func (h *Host) Any() bool {
 	return len(h.microVMs) > 0
 }
 
-// kubeletAt returns where the kubelet API of a microVM's Node is served: at the loopback address with the same last
-// three bytes as the microVM's (ADR 18), or as Options.Kubelets determines.
+// kubeletAt returns where the kubelet API of a microVM's Node is served: as Options.Kubelets determines, or at the
+// loopback address with the same last three bytes as the microVM's (ADR 18).
 func (h *Host) kubeletAt(microVM netip.Addr) netip.AddrPort {
 	if h.o.Kubelets != nil {
 		return h.o.Kubelets.At(microVM)

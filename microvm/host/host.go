@@ -75,8 +75,8 @@ type Options struct {
 	// Pods lists and watches the pods that may run here. Default: all pods of fargate-scheduler, which Kube must be
 	// allowed to read.
 	Pods cache.ListerWatcher
-	// Kubelets says where the kubelet API of each microVM is served; nil serves on loopback, for an API server on this
-	// instance (ADR 18).
+	// Kubelets says where the kubelet API of each microVM is served, such as where pods reach it (ADR 50); nil serves on
+	// loopback, for an API server on this instance (ADR 18).
 	Kubelets *microvm.KubeletEndpoints
 	// Unapproved leaves the approval of serving certificates to others.
 	Unapproved bool

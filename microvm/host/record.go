@@ -85,7 +85,7 @@ func (r record) address() netip.Addr {
 
 // node returns the name of the microVM's Node.
 func (h *Host) node(r record) string {
-	if h.o.Kubelets != nil { // this host has joined
+	if h.o.Pods != nil { // this host has joined
 		return microvm.JoinedNodeName(r.address())
 	}
 	return microvm.NodeName(r.address(), h.o.Region)

@@ -171,6 +171,54 @@ func TestKubectlTop(t *testing.T) {
 	}
 }
 
+// metrics-server's own manifest, applied beside ours, takes the API over; then it is theirs.
+func TestAnotherManifestTakesTheMetricsAPIOver(t *testing.T) {
+	p := planetest.Start(t)
+	a, err := aggregator.NewForConfig(p.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- served(fixed{}).Run(ctx, p.Kubeconfig()) }()
+	planetest.Eventually(t, "our API is registered", func(ctx context.Context) error {
+		_, err := a.ApiregistrationV1().APIServices().Get(ctx, apiService, metav1.GetOptions{})
+		return err
+	})
+	defer func() {
+		_ = a.ApiregistrationV1().APIServices().Delete(context.Background(), apiService, metav1.DeleteOptions{})
+	}()
+	c := exec.CommandContext(t.Context(), os.Args[0], "apply", "-f", "-")
+	c.Env = append(os.Environ(), kubeconfigVariable+"="+p.Kubeconfig())
+	c.Stdin = strings.NewReader(`
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1beta1.metrics.k8s.io}
+spec:
+  service: {name: metrics-server, namespace: kube-system}
+  group: metrics.k8s.io
+  version: v1beta1
+  insecureSkipTLSVerify: true
+  groupPriorityMinimum: 100
+  versionPriority: 100
+`)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("apply: %v\n%s", err, out)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	there, err := a.ApiregistrationV1().APIServices().Get(t.Context(), apiService, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal("we have removed it:", err)
+	}
+	if s := there.Spec; s.Service.Name != "metrics-server" || *s.Service.Port != 443 || s.CABundle != nil ||
+		!s.InsecureSkipTLSVerify || len(there.Labels) > 0 {
+		t.Errorf("labels %v, port %d, %+v", there.Labels, *s.Service.Port, s)
+	}
+}
+
 // A metrics-server that the cluster has is left alone.
 func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 	p := planetest.Start(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -84,9 +85,10 @@ func (n *nodes) updateKubelet(ctx context.Context, pod *corev1.Pod, d microvm.De
 		return nil
 	}
 	return n.patch(ctx, pod.Spec.NodeName, func(node *corev1.Node) bool {
-		before := node.Status.DaemonEndpoints.KubeletEndpoint.Port
+		before := node.Status.DeepCopy()
 		setKubelet(&node.Status, d, ip)
-		return node.Status.DaemonEndpoints.KubeletEndpoint.Port != before
+		return node.Status.DaemonEndpoints != before.DaemonEndpoints ||
+			!slices.Equal(node.Status.Addresses, before.Addresses)
 	})
 }
 

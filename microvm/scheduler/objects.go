@@ -153,8 +153,9 @@ func osImage(engine string) string {
 	return fmt.Sprintf("Nodeless microVM (%s)", engine)
 }
 
-// setKubelet sets where the API server finds the Node's kubelet API, if anywhere. InternalIP stays the pod's address,
-// as on Fargate (ADR 18), unless the host has joined (ADR 25).
+// setKubelet sets where the API server finds the Node's kubelet API, if anywhere. Where pods reach it too, that is the
+// Node's InternalIP: metrics-server and Prometheus look there (ADR 50). Where it is on loopback, InternalIP stays the
+// pod's address, as on Fargate (ADR 18).
 func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Addr) {
 	if host.Kubelet == nil {
 		return
@@ -162,12 +163,17 @@ func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Ad
 	at := host.Kubelet(ip)
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
 	if host.Address.IsValid() { // for every order of address types: on most clusters InternalIP or Hostname comes first
-		status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: at.Addr().String()}}
+		status.Addresses = nil
+	}
+	types := []corev1.NodeAddressType{corev1.NodeInternalDNS}
+	if !at.Addr().IsLoopback() {
+		types = []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeInternalDNS}
 	}
 	status.Addresses = slices.DeleteFunc(status.Addresses,
-		func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalDNS })
-	status.Addresses = append(status.Addresses,
-		corev1.NodeAddress{Type: corev1.NodeInternalDNS, Address: at.Addr().String()})
+		func(a corev1.NodeAddress) bool { return slices.Contains(types, a.Type) })
+	for _, t := range types {
+		status.Addresses = append(status.Addresses, corev1.NodeAddress{Type: t, Address: at.Addr().String()})
+	}
 }
 
 // nodeConditions returns the conditions of a Node whose host is ready, or was lost for a reason.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,37 @@ func TestANewNodeEvictsNobody(t *testing.T) {
 	}
 	if !keys[karpv1.UnregisteredTaintKey] {
 		t.Error("a Node no claim has taken yet does not say so")
+	}
+}
+
+// Where pods reach the kubelet, InternalIP leads to it: metrics-server and Prometheus look there. A host that has joined
+// has no other address, whichever type the API server prefers.
+func TestANodesAddressesLeadToItsKubelet(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{}}}
+	pod, gateway := netip.MustParseAddr("10.77.1.2"), netip.MustParseAddr("10.77.0.1")
+	for _, c := range []struct {
+		kubelet string
+		joined  netip.Addr
+		want    string
+	}{
+		{"127.77.1.2:20003", netip.Addr{}, "InternalIP 10.77.1.2, Hostname ip-10-77-1-2, InternalDNS 127.77.1.2"},
+		{"10.77.0.1:20258", netip.Addr{}, "Hostname ip-10-77-1-2, InternalIP 10.77.0.1, InternalDNS 10.77.0.1"},
+		{"10.77.0.1:20258", gateway, "InternalIP 10.77.0.1, InternalDNS 10.77.0.1"},
+	} {
+		at := netip.MustParseAddrPort(c.kubelet)
+		node := newNode(claim, microvm.Description{
+			Address: c.joined, Kubelet: func(netip.Addr) netip.AddrPort { return at },
+		}, pod, metav1.Now())
+		var got []string
+		for _, a := range node.Status.Addresses {
+			got = append(got, string(a.Type)+" "+a.Address)
+		}
+		if s := strings.Join(got, ", "); s != c.want {
+			t.Errorf("kubelet at %s: addresses %s, want %s", at, s, c.want)
+		}
+		if port := node.Status.DaemonEndpoints.KubeletEndpoint.Port; port != int32(at.Port()) {
+			t.Errorf("kubelet at %s: port %d", at, port)
+		}
 	}
 }
 

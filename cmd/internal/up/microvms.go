@@ -20,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/events"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/logs"
@@ -121,6 +122,10 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	}, broadcaster.Shutdown, nil
 }
 
+// kubeletPort is the first port of the kubelets of microVMs, which are as many as the bridge has addresses. All are
+// below those that Linux gives to outgoing connections.
+const kubeletPort = 20000
+
 // connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.
 func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 	if os.Geteuid() != 0 {
@@ -146,6 +151,8 @@ func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 		},
 	})
 	o.Links, o.Resolve, o.Services, o.Dial = b, n.Resolve, n.Variables, n.DialContext
+	// At their gateway pods such as metrics-server reach the kubelets too.
+	o.Kubelets = &microvm.KubeletEndpoints{Host: b.Address(), FirstPort: kubeletPort, Pods: b.Prefix()}
 	return n, nil
 }
 

@@ -1,0 +1,88 @@
+package stories
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// program is a program of others, compiled as it is from a module of its own below lab/addons, which requires it at a
+// release and has the versions of its libraries that the release has.
+type program struct{ dir, module, pkg string }
+
+var metricsServer = program{
+	"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server",
+}
+
+// goTool runs the go command in the module that compiles the program.
+func (p program) goTool(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = filepath.Join(root, "lab", "addons", p.dir)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	var failed strings.Builder
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, failed.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// source returns the folder of the program's module, which has its manifests, and the version.
+func (p program) source(t *testing.T) (dir, version string) {
+	t.Helper()
+	dir, version, _ = strings.Cut(p.goTool(t, "list", "-m", "-f", "{{.Dir}} {{.Version}}", p.module), " ")
+	return dir, version
+}
+
+// build compiles the program into a folder that holds nothing else, as its image does.
+func (p program) build(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	p.goTool(t, "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, p.dir), p.pkg)
+	return dir
+}
+
+// buildImage makes the image of a name from a program's folder.
+func (c *cluster) buildImage(p program, dir, image string) {
+	c.t.Helper()
+	if out, err := c.run("image", "build", dir, "--tag", image, "--entrypoint", "/"+p.dir); err != nil {
+		c.t.Fatalf("image build: %v\n%s", err, out)
+	}
+}
+
+// inMicroVMs selects pods of kube-system with a label for microVMs.
+func (c *cluster) inMicroVMs(name, value string) {
+	c.t.Helper()
+	c.apply(fmt.Sprintf(`
+apiVersion: nodeless.sh/v1alpha1
+kind: FargateProfile
+metadata: {name: %s}
+spec:
+  sizing: Exact
+  selectors: [{namespace: kube-system, labels: {k8s-app: %s}}]
+`, name, value))
+}
+
+// greeter runs the pod of examples/fargate.yaml, which answers at the Service hello.
+func (c *cluster) greeter() corev1.Pod {
+	c.t.Helper()
+	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
+	c.kubectl("scale", "deployment", "hello", "--replicas", "1")
+	return c.readyPods("hello", 1)[0]
+}
+
+// needServices skips where microVMs have no Services.
+func needServices(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("without root microVMs have no Services")
+	}
+	needMicroVMs(t)
+}
