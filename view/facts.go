@@ -92,6 +92,45 @@ type Pool struct {
 	Budgets []string // as written, such as "10%" or "0 Drifted @daily 8h"
 	// Allowed is how many of so many nodes may be going at once, those that are included, for each of Reasons.
 	Allowed func(now time.Time, nodes int) [len(Reasons)]int
+	// Conditions are those that are not True.
+	Conditions []Condition
+	// Disruption is what of its budgets is in force at a time; nil = that is not known.
+	Disruption func(now time.Time) Disruption
+}
+
+// Condition is one of an object's conditions.
+type Condition struct {
+	Type, Status, Reason, Message string
+	Since                         time.Time
+}
+
+// Turn says whether something is in force, and when that changes; zero if never.
+type Turn struct {
+	Active bool
+	Next   time.Time
+}
+
+// Disruption is when nodes of a NodePool may be disrupted.
+type Disruption struct {
+	Zone    string // time zone of all schedules
+	Budgets []Budget
+	Window  *DisruptionWindow // nil = at any time
+}
+
+// Budget is one of a NodePool's disruption budgets.
+type Budget struct {
+	Turn
+	Nodes    string        // a number or a percentage
+	Reasons  []string      // none: for any
+	Schedule string        // as written; "" = it is always in force
+	Duration time.Duration // of each time that it is in force by its schedule
+}
+
+// DisruptionWindow is when alone nodes may be disrupted for some reasons.
+type DisruptionWindow struct {
+	Turn
+	Schedules string // as written
+	Reasons   []string
 }
 
 // Reasons are the disruption reasons that budgets tell apart.

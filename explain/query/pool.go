@@ -9,13 +9,19 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// Pool is what a pool may launch, and for which pods.
-type Pool struct {
-	Pool *model.Pool
+// Offers is what a pool may launch.
+type Offers struct {
 	// Offered, Allowed and Available count the types that its node class offers, those of them that its requirements
 	// allow, and those that have capacity now.
 	Offered, Allowed, Available int
 	Cheapest                    []model.Candidate // the best offering of each available type, by price
+	Dearest                     model.Candidate   // of all available offerings; zero if there is none
+}
+
+// Pool is what a pool may launch, and for which pods.
+type Pool struct {
+	Pool *model.Pool
+	Offers
 	// Launches are for pods that are pending now. Could counts the other pods that the pool could launch for if no
 	// other pool did; Refusals are why it cannot for the rest.
 	Launches []model.Launch
@@ -32,10 +38,8 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	if p == nil {
 		return Pool{}, false
 	}
-	out := Pool{Pool: p, Offered: len(p.Types)}
-	v := rules.NewView(out.Pool, s.Daemons)
-	v.ApplyPolicy(&policy)
-	out.offers(v)
+	v := poolView(s, &policy, p)
+	out := Pool{Pool: p, Offers: offers(v)}
 	plan := solve.Provision(s, policy).Plan
 	taken := map[model.PodKey]bool{}
 	for _, l := range plan.Launches {
@@ -70,8 +74,20 @@ func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	return out, true
 }
 
+func poolView(s *model.Snapshot, policy *model.Policy, p *model.Pool) *rules.View {
+	v := rules.NewView(p, s.Daemons)
+	v.ApplyPolicy(policy)
+	return v
+}
+
+// OffersOf is what a pool of the snapshot may launch, whatever pods there are.
+func OffersOf(s *model.Snapshot, policy model.Policy, p *model.Pool) Offers {
+	return offers(poolView(s, &policy, p))
+}
+
 // offers counts what the pool allows of its types.
-func (p *Pool) offers(v *rules.View) {
+func offers(v *rules.View) Offers {
+	p := Offers{Offered: len(v.Pool.Types)}
 	for t := range v.Pool.Types {
 		if !v.Eligible.Has(t) {
 			continue
@@ -79,8 +95,14 @@ func (p *Pool) offers(v *rules.View) {
 		p.Allowed++
 		best := -1
 		for i, f := range v.Offers[t] {
-			if f.Available && (best < 0 || f.Real < v.Offers[t][best].Real) {
+			if !f.Available {
+				continue
+			}
+			if best < 0 || f.Real < v.Offers[t][best].Real {
 				best = i
+			}
+			if f.Real > p.Dearest.Price {
+				p.Dearest = v.Candidate(t, &v.Offers[t][i])
 			}
 		}
 		if best < 0 {
@@ -93,4 +115,5 @@ func (p *Pool) offers(v *rules.View) {
 		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Type, b.Type))
 	})
 	p.Cheapest = p.Cheapest[:min(maxCheapest, len(p.Cheapest))]
+	return p
 }

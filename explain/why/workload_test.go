@@ -69,3 +69,21 @@ func TestAWorkloadHasOneAnswer(t *testing.T) {
 		t.Errorf("of a job that is not there: %v", err)
 	}
 }
+
+// A pool may launch what its requirements leave, between the prices of its cheapest and dearest offering.
+func TestAPoolSaysWhatItMayLaunch(t *testing.T) {
+	c, err := capture.Load(t.Context(), strings.NewReader(strings.Replace(idle, "BUDGET", `"1"`, 1)), "shop.yaml",
+		capture.Options{Region: "us-west-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := why.AllOffers(c, model.Policy{})
+	if len(got.Pools) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	p := got.Pools[0]
+	if p.Available == 0 || p.Available > p.Allowed || p.Allowed > p.Offered || p.Cheapest == nil || p.Dearest == nil ||
+		p.Cheapest.DollarsPerHour <= 0 || p.Cheapest.DollarsPerHour > p.Dearest.DollarsPerHour || got.Prices == "" {
+		t.Errorf("%+v, from %+v to %+v, %q", p, p.Cheapest, p.Dearest, got.Prices)
+	}
+}

@@ -108,9 +108,10 @@ func Pod(i, j, each int) *view.Pod {
 	}
 }
 
-// Pool is a NodePool that lets a tenth of its nodes go.
+// Pool is a NodePool that lets a tenth of its nodes go, and none that drifted from 9 to 17 o'clock. That
+// of batch fails to register nodes.
 func Pool(name string) *view.Pool {
-	return &view.Pool{
+	p := &view.Pool{
 		Name: name, Weight: 10, Ready: true, Budgets: []string{"10%"},
 		Limits: []view.Limit{{Resource: "cpu", Used: "96", Most: "1k", UsedShare: 0.096}},
 		Allowed: func(_ time.Time, nodes int) (out [len(view.Reasons)]int) {
@@ -119,5 +120,25 @@ func Pool(name string) *view.Pool {
 			}
 			return out
 		},
+		Disruption: func(now time.Time) view.Disruption {
+			day := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
+			work := view.Turn{Active: now.Hour() >= 9 && now.Hour() < 17, Next: day.Add(17 * time.Hour)}
+			if !work.Active {
+				if work.Next = day.Add(9 * time.Hour); !work.Next.After(now) {
+					work.Next = work.Next.Add(24 * time.Hour)
+				}
+			}
+			return view.Disruption{Zone: "UTC", Budgets: []view.Budget{
+				{Turn: view.Turn{Active: true}, Nodes: "10%"},
+				{Turn: work, Nodes: "0", Reasons: []string{"Drifted"}, Schedule: "0 9 * * *", Duration: 8 * time.Hour},
+			}}
+		},
 	}
+	if name == "batch" {
+		p.Conditions = []view.Condition{{
+			Type: "NodeRegistrationHealthy", Status: "False", Reason: "RegistrationFailed",
+			Message: "nodes do not register", Since: Now.Add(-time.Hour),
+		}}
+	}
+	return p
 }

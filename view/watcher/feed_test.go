@@ -204,6 +204,10 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 			p.Rows != 1 {
 			t.Errorf("%+v", p)
 		}
+		if b := p.Disruption(time.Now()).Budgets; len(b) != 2 || !b[0].Active || b[1].Nodes != "0" ||
+			strings.Join(b[1].Reasons, "") != "Drifted" {
+			t.Errorf("budgets %+v", b)
+		}
 		if got := p.Pool.Allowed(time.Now(), 10); got != [len(view.Reasons)]int{1, 0, 1} {
 			t.Errorf("of ten nodes may go %v", got)
 		}

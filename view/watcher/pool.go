@@ -19,6 +19,12 @@ func (f *Feed) pool(o *karpv1.NodePool) *view.Pool {
 		p.Weight = int(*o.Spec.Weight)
 	}
 	for _, c := range o.Status.Conditions {
+		if c.Status != metav1.ConditionTrue {
+			p.Conditions = append(p.Conditions, view.Condition{
+				Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message,
+				Since: c.LastTransitionTime.Time,
+			})
+		}
 		if c.Type == "Ready" && c.Status != metav1.ConditionTrue {
 			p.Ready, p.Problem = false, c.Reason
 			if c.Message != "" {
@@ -48,23 +54,49 @@ func (f *Feed) pool(o *karpv1.NodePool) *view.Pool {
 		}
 		return out
 	}
+	p.Disruption = func(now time.Time) view.Disruption { return disruption(rules, now) }
 	return p
+}
+
+// disruption is what of a pool's budgets and windows is in force.
+func disruption(np *karpv1.NodePool, now time.Time) view.Disruption {
+	turns := translate.TurnsOf(np, now)
+	out := view.Disruption{Zone: turns.Zone}
+	if np.Spec.Disruption.Budgets == nil {
+		out.Budgets = []view.Budget{{Turn: view.Turn{Active: true}, Nodes: "10%"}}
+	}
+	for i, b := range np.Spec.Disruption.Budgets {
+		shown := view.Budget{Turn: view.Turn(turns.Budgets[i]), Nodes: b.Nodes, Reasons: words(b.Reasons)}
+		if b.Schedule != nil && b.Duration != nil {
+			shown.Schedule, shown.Duration = *b.Schedule, b.Duration.Duration
+		}
+		out.Budgets = append(out.Budgets, shown)
+	}
+	if w := turns.Window; w != nil {
+		out.Window = &view.DisruptionWindow{
+			Turn: view.Turn(*w), Schedules: np.Annotations[translate.AnnotationWindows], Reasons: words(turns.For),
+		}
+	}
+	return out
+}
+
+func words(reasons []karpv1.DisruptionReason) (out []string) {
+	for _, r := range reasons {
+		out = append(out, string(r))
+	}
+	return out
 }
 
 // budget is a budget in words: how many, for what, when.
 func budget(b karpv1.Budget) string {
-	words := []string{b.Nodes}
-	var reasons []string
-	for _, r := range b.Reasons {
-		reasons = append(reasons, string(r))
-	}
-	if len(reasons) > 0 {
-		words = append(words, strings.Join(reasons, "+"))
+	said := []string{b.Nodes}
+	if len(b.Reasons) > 0 {
+		said = append(said, strings.Join(words(b.Reasons), "+"))
 	}
 	if b.Schedule != nil && b.Duration != nil {
-		words = append(words, *b.Schedule, "for", b.Duration.Duration.String())
+		said = append(said, *b.Schedule, "for", b.Duration.Duration.String())
 	}
-	return strings.Join(words, " ")
+	return strings.Join(said, " ")
 }
 
 func (f *Feed) nodeSeen(old, now any) {

@@ -16,6 +16,8 @@ import (
 type Engine interface {
 	// Waiting returns every shape of pods that waits, against every pool.
 	Waiting(context.Context) (any, error)
+	// Offers returns what each pool may launch, and at which prices.
+	Offers(context.Context) (any, error)
 	// Why returns what there is to say of an object: of is pod/NAME or another kind, namespace a pod's. A question that
 	// cannot be understood is a Malformed.
 	Why(ctx context.Context, namespace, of string) (any, error)
@@ -67,12 +69,18 @@ func (s *Server) lifetime() context.Context {
 }
 
 // pending is every shape of pods that waits, against every pool.
-func (s *Server) pending(r *http.Request) (any, error) {
+func (s *Server) pending(r *http.Request) (any, error) { return s.asked(r, Engine.Waiting) }
+
+// offers are what each pool may launch.
+func (s *Server) offers(r *http.Request) (any, error) { return s.asked(r, Engine.Offers) }
+
+// asked is what the engine answers to a question about the whole cluster.
+func (s *Server) asked(r *http.Request, question func(Engine, context.Context) (any, error)) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
 	}
 	return s.asker.ask(s.lifetime(), r.Context(), func(e Engine) (any, error) {
-		a, err := e.Waiting(r.Context())
+		a, err := question(e, r.Context())
 		if err != nil {
 			return nil, err
 		}

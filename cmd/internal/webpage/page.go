@@ -89,6 +89,10 @@ func (a *answers) Waiting(context.Context) (any, error) {
 	return why.AllWaiting(a.cluster, a.policy), nil
 }
 
+func (a *answers) Offers(context.Context) (any, error) {
+	return why.AllOffers(a.cluster, a.policy), nil
+}
+
 func (a *answers) Why(ctx context.Context, namespace, of string) (any, error) {
 	subject, err := why.Parse(namespace, of)
 	if err != nil {
