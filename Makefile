@@ -29,7 +29,7 @@ $(PAGE): $(shell find view/web/page/src -type f) view/web/page/package-lock.json
 screenshots: test-deps build ## make the pictures in docs/pictures again
 	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./view/web -count=1 -run TestAPerson
 	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./lab/stories -count=1 -run TestThePageShows
-	@mkdir -p docs/pictures && cp bin/pictures/{cluster,real-pending,real-whatif}.png docs/pictures/
+	@mkdir -p docs/pictures && cp bin/pictures/{cluster,nodes,pools,real-pending,real-whatif}.png docs/pictures/
 
 lint-page: $(PAGE) ## check the page's types
 	@cd view/web/page && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .

@@ -145,8 +145,8 @@ func needBrowser(t *testing.T) {
 		problem = "no chromium: scripts/test-deps installs it"
 	} else if _, err := dist.Open("dist/index.html"); err != nil {
 		problem = "the page is not built: make page"
-	} else if _, err := os.Stat(filepath.Join("page", "node_modules", "playwright-core")); err != nil {
-		problem = "no playwright: npm ci --ignore-scripts in web/"
+	} else if _, err := os.Stat(filepath.Join("page", "node_modules", "axe-core")); err != nil {
+		problem = "no playwright or axe-core: npm ci --ignore-scripts in view/web/page"
 	}
 	switch {
 	case problem == "":

@@ -1,7 +1,7 @@
 // All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
 // semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
 
-export const views = ["cluster", "pending", "decisions", "savings", "whatif"] as const;
+export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"] as const;
 export type View = (typeof views)[number];
 
 export interface Choice {
@@ -13,6 +13,8 @@ export interface Choice {
   color: string; // pods, or what boxes are shaded by: price or a resource
   area: string; // what the area of a box is proportional to: price, a resource, or nodes for boxes of one size
   scale: number;
+  columns: string; // of the table of nodes, with commas between; "" = those that this browser remembers
+  pool: string; // the NodePool that is looked at among the others
   node: string; // whose details are open
   pod: string; // namespace/name
   at: number; // milliseconds since 1970; 0 = live
@@ -21,7 +23,7 @@ export interface Choice {
 }
 
 export const usual: Choice = {
-  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, node: "", pod: "", at: 0, dashboard: false, reload: 0,
+  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, columns: "", pool: "", node: "", pod: "", at: 0, dashboard: false, reload: 0,
 };
 
 export const scales = { least: 0.2, most: 4 };
@@ -45,7 +47,7 @@ export function parse(hash: string): Choice {
       case "view":
         c.view = views.find((v) => v === value) ?? "cluster";
         break;
-      case "q": case "about": case "group": case "sort": case "color": case "area": case "node": case "pod":
+      case "q": case "about": case "group": case "sort": case "color": case "area": case "columns": case "pool": case "node": case "pod":
         c[key] = value;
         break;
       case "scale":
@@ -61,13 +63,19 @@ export function parse(hash: string): Choice {
   return c;
 }
 
+/** steps reports whether the browser's Back button should lead from one choice back to another: between screens, and out of details. */
+export function steps(from: Choice, to: Choice): boolean {
+  const details = (c: Choice): boolean => c.node !== "" || c.pod !== "";
+  return from.view !== to.view || details(from) !== details(to) || from.pod !== to.pod;
+}
+
 /** write is what parse reads; what is as usual is left out. */
 export function write(c: Choice): string {
   const parts: string[] = [];
   for (const key of Object.keys(usual) as (keyof Choice)[]) {
     if (c[key] === usual[key]) continue;
     const value = typeof c[key] === "number" ? +(c[key] as number).toFixed(3) : c[key];
-    parts.push(`${key}=${encodeURIComponent(String(value)).replace(/%2F/g, "/").replace(/%3D/g, "=")}`);
+    parts.push(`${key}=${encodeURIComponent(String(value)).replace(/%2F/g, "/").replace(/%3D/g, "=").replace(/%2C/g, ",")}`);
   }
   return "#" + parts.join(";");
 }

@@ -9,16 +9,31 @@ interface Props {
   state: ClusterState;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
+  find: () => void; // opens the palette
 }
 
 /** narrow is the width in pixels below which the page is in one column; the style has it, too. */
 export const narrow = 700;
 
-const titles: Record<View, string> = { cluster: "Cluster", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if" };
+/** useNarrow reports whether the page is in one column. */
+export function useNarrow(): boolean {
+  const query = useMemo(() => matchMedia(`(max-width: ${narrow - 1}px)`), []);
+  const [is, set] = useState(query.matches);
+  useEffect(() => {
+    const changed = () => set(query.matches);
+    query.addEventListener("change", changed);
+    return () => query.removeEventListener("change", changed);
+  }, []);
+  return is;
+}
+
+export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if" };
+const rare = new Set<View>(["savings", "whatif"]); // a phone's bar has them behind More
+const filtered = new Set<View>(["cluster", "nodes"]);
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
 
-export function Header({ state, choice, choose }: Props) {
+export function Header({ state, choice, choose, find }: Props) {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const typed = (e: KeyboardEvent) => {
@@ -40,12 +55,14 @@ export function Header({ state, choice, choose }: Props) {
       <h1>Nodeless</h1>
       <nav aria-label="Screens">
         {views.map((v) => (
-          <a key={v} href={v === "cluster" ? "#" : `#view=${v}`} aria-current={choice.view === v ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: v }))}>
+          <a key={v} href={v === "cluster" ? "#" : `#view=${v}`} class={rare.has(v) ? "rare" : undefined} aria-current={choice.view === v ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: v }))}>
             {titles[v]}{v === "pending" && ` ${t.waiting}`}
           </a>
         ))}
-        <a href="/lite">Tables</a>
+        <a href="/lite" class="rare">Tables</a>
+        <button type="button" class="more" onClick={find}>More</button>
       </nav>
+      <button type="button" class="find" aria-keyshortcuts="Control+K Meta+K" onClick={find}>Go to… <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
       {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
       <p class="sums" data-testid="sums">
         <strong>{perHour(t.price)}/h · {perMonth(t.price)}/month</strong>{" · "}
@@ -54,25 +71,27 @@ export function Header({ state, choice, choose }: Props) {
         {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
       </p>
       <p class="meters" aria-hidden="true">
-        {t.nodes > 0 && state.resources.slice(0, 2).map((r, i) => <Meter key={r} name={r} used={t.requests[i] ?? 0} of={t.allocatable[i] ?? 0} />)}
+        {t.nodes > 0 && filtered.has(choice.view) && state.resources.slice(0, 2).map((r, i) => <Meter key={r} name={r} used={t.requests[i] ?? 0} of={t.allocatable[i] ?? 0} />)}
       </p>
-      {choice.view === "cluster" && (
-        <button type="button" class="tools" aria-expanded={open} onClick={() => setOpen(!open)}>Filter and view</button>
+      {filtered.has(choice.view) && (
+        <button type="button" class="tools" aria-expanded={open} onClick={() => setOpen(!open)}>{choice.view === "cluster" ? "Filter and view" : "Filter"}</button>
       )}
-      {choice.view === "cluster" && open && (
+      {filtered.has(choice.view) && open && (
         <form role="search" onSubmit={(e) => e.preventDefault()}>
           <label>
             <span>Filter</span>{" "}
             <input ref={filter} type="search" value={choice.q} placeholder="word, !word, pool=…, label=…, namespace=…" onInput={(e) => choose({ q: e.currentTarget.value })} />
           </label>
-          <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
-          <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
-          <Select label="Area" value={choice.area} set={(area) => choose({ area })} options={["price", ...state.resources, "nodes"]} />
-          <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
-          <label>
-            <span>Size</span>{" "}
-            <input type="range" min={String(scales.least)} max={String(scales.most)} step="0.05" value={String(choice.scale)} onInput={(e) => choose({ scale: Number(e.currentTarget.value) })} />
-          </label>
+          {choice.view === "cluster" && <>
+            <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
+            <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
+            <Select label="Area" value={choice.area} set={(area) => choose({ area })} options={["price", ...state.resources, "nodes"]} />
+            <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
+            <label>
+              <span>Size</span>{" "}
+              <input type="range" min={String(scales.least)} max={String(scales.most)} step="0.05" value={String(choice.scale)} onInput={(e) => choose({ scale: Number(e.currentTarget.value) })} />
+            </label>
+          </>}
         </form>
       )}
     </header>

@@ -4,8 +4,9 @@
 
 import { field, matches, parseFilter } from "./filter";
 import type { Choice } from "./fragment";
+import { ordered, rankOf, textOf } from "./order";
 import { natural } from "./text";
-import { share, type NodeRow, type ClusterState } from "./state";
+import type { NodeRow, ClusterState } from "./state";
 
 export interface Box {
   m: NodeRow;
@@ -49,13 +50,13 @@ export type Found = Record<string, number[]> | null;
 
 export function layout(w: ClusterState, c: Choice, found: Found, wide: number, tall: number): Layout {
   const filter = parseFilter(c.q);
-  const seen: Box[] = [];
+  let seen: Box[] = [];
   const box = (m: NodeRow, pods: number[] | null): Box => ({ m, x: 0, y: 0, w: 0, h: 0, found: pods && new Set(pods), group: null });
   if (wide > 0) for (const m of w.nodes.values()) { // before it is known how wide it is, nothing can be seen
     if (filter.length === 0 || matches(filter, m)) seen.push(box(m, null));
     else if (found?.[m.name]) seen.push(box(m, found[m.name]!));
   }
-  order(seen, w, c);
+  seen = inOrder(seen, w, c);
   const natural = boxWidth * boxHeight, room = (0.75 * wide * tall) / Math.max(1, seen.length);
   const mean = Math.min(Math.max(room, natural), growth * natural) * c.scale ** 2;
   const space = Math.max(1, 6 * c.scale);
@@ -139,18 +140,6 @@ function count(group: Group, m: NodeRow, sign: number): void {
   m.allocatable.forEach((x, i) => (group.allocatable[i] = (group.allocatable[i] ?? 0) + sign * x));
 }
 
-/** rankOf is the number that nodes are ordered by. */
-function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
-  const resource = w.resources.indexOf(key);
-  return (m) => {
-    if (resource >= 0) return share(m, resource);
-    if (key === "age") return -m.created;
-    if (key === "price") return m.price;
-    if (key === "pods") return m.pods.length;
-    return 0;
-  };
-}
-
 /** update puts nodes that changed into a layout if every box stays where it is, and gives the boxes; null if it has to be made anew. */
 export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<number>): Box[] | null {
   const key = c.sort.replace(/^-/, ""), rank = rankOf(w, key), weight = weightOf(w, c.area), filter = parseFilter(c.q);
@@ -164,7 +153,7 @@ export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<numbe
       continue; // the filter goes on hiding it
     }
     if (b.found || !matches(filter, m) || b.m.name !== m.name || rank(b.m) !== rank(m) || weight(b.m) !== weight(m)) return null;
-    if (key === "status" && b.m.status !== m.status || c.group && field(b.m, c.group) !== field(m, c.group)) return null;
+    if (textOf(b.m, key) !== textOf(m, key) || c.group && field(b.m, c.group) !== field(m, c.group)) return null;
     out.push(b);
   }
   for (const b of out) {
@@ -178,26 +167,17 @@ export function update(l: Layout, w: ClusterState, c: Choice, changed: Set<numbe
   return out;
 }
 
-function order(boxes: Box[], w: ClusterState, c: Choice): void {
-  const down = c.sort.startsWith("-");
-  const key = down ? c.sort.slice(1) : c.sort;
-  const rank = rankOf(w, key);
+/** inOrder sorts boxes by their groups' names, then as was chosen. */
+function inOrder(boxes: Box[], w: ClusterState, c: Choice): Box[] {
   const groups = new Map<string, string>();
-  const groupOf = (m: NodeRow): string => {
+  return ordered(boxes, (b) => b.m, w, c.sort, (m) => {
     if (!c.group) return "";
     const name = field(m, c.group);
     let order = groups.get(name);
     if (order === undefined) groups.set(name, (order = natural(name)));
     return order;
-  };
-  const sign = down ? -1 : 1;
-  const ranks = boxes.map((b) => ({ b, group: groupOf(b.m), number: rank(b.m), text: key === "status" ? b.m.status : "", name: b.m.order }));
-  ranks.sort((a, b) =>
-    compare(a.group, b.group) || sign * (a.number - b.number || compare(a.text, b.text)) || (key === "name" ? sign : 1) * compare(a.name, b.name));
-  ranks.forEach((r, i) => (boxes[i] = r.b));
+  });
 }
-
-const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /** from is the index of the first box that is not above y. */
 export function from(l: Layout, y: number): number {

@@ -3,10 +3,13 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Cluster } from "./cluster";
 import { Decisions } from "./decisions";
 import { Detail } from "./detail";
-import { parse, write, type Choice } from "./fragment";
-import { Header } from "./header";
+import { parse, steps, write, type Choice } from "./fragment";
+import { Header, useNarrow } from "./header";
 import type { Found } from "./layout";
+import { Nodes } from "./nodes";
+import { Palette } from "./palette";
 import { Pending } from "./pending";
+import { Pools } from "./pools";
 import { Savings } from "./savings";
 import { ask, Source } from "./source";
 import { clock } from "./text";
@@ -48,25 +51,39 @@ function Page() {
 
   const choose = (change: Partial<Choice>) => {
     const next = { ...current.current, ...change };
-    const opens = "view" in change && change.view !== current.current.view;
+    const opens = steps(current.current, next);
     current.current = next;
     setChoice(next);
     const hash = write(next);
     if (opens) history.pushState(null, "", hash);
     else history.replaceState(null, "", hash);
   };
+  const [finding, find] = useState(false);
+  useEffect(() => {
+    const typed = (e: KeyboardEvent) => {
+      if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey) || e.shiftKey || e.altKey) return;
+      e.preventDefault();
+      find(true);
+    };
+    document.addEventListener("keydown", typed);
+    return () => document.removeEventListener("keydown", typed);
+  }, []);
+  const narrow = useNarrow();
   const state = source.shown;
   const past = source.past !== null;
   const found = useFound(choice.q, past, source.live.at);
   const open = choice.node !== "" || choice.pod !== "";
   return (
     <>
-      {!choice.dashboard && <Header source={source} state={state} choice={choice} choose={choose} />}
+      {!choice.dashboard && <Header source={source} state={state} choice={choice} choose={choose} find={() => find(true)} />}
+      {finding && <Palette state={state} choice={choice} choose={choose} close={() => find(false)} />}
       {source.lost > 0 && <p class="note bad" role="alert">Disconnected since {clock(source.lost)}: this is the state of that moment. Reconnecting…</p>}
       {past && <p class="note" role="status">The state at {clock(state.at)}.</p>}
       {state.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
       <div class="middle">
         {state.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
+          : choice.view === "nodes" ? <Nodes state={state} version={state.version} choice={choice} found={found} choose={choose} narrow={narrow} />
+          : choice.view === "pools" ? <Pools state={state} choice={choice} choose={choose} past={past} />
           : choice.view === "pending" ? <Pending state={state} choose={choose} />
           : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
           : choice.view === "savings" ? <Savings version={source.decided} />

@@ -20,3 +20,23 @@ export function useNews<T>(path: string, version: number, every = 0): T | string
   }, [path, version, tick]);
   return answer;
 }
+
+/** useAnswer asks now and again; a text is what went wrong. */
+export function useAnswer<T>(path: string, every: number): T | string | null {
+  const [answer, set] = useState<T | string | null>(null);
+  useEffect(() => {
+    let timer = 0;
+    const stop = new AbortController();
+    const round = async (): Promise<void> => {
+      try {
+        set(await ask<T>(path, stop.signal));
+      } catch (e) {
+        if (!stop.signal.aborted) set((e as Error).message);
+      }
+      if (!stop.signal.aborted) timer = window.setTimeout(() => void round(), every);
+    };
+    void round();
+    return () => (stop.abort(), window.clearTimeout(timer));
+  }, [path, every]);
+  return answer;
+}

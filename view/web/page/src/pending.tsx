@@ -1,9 +1,8 @@
 // The pods that wait: their shapes against the node pools, and each of them with the reason.
 
-import { useEffect, useState } from "preact/hooks";
 import type { Choice } from "./fragment";
+import { useAnswer } from "./news";
 import type { Pod } from "./pods";
-import { ask } from "./source";
 import { age, plural } from "./text";
 import type { ClusterState } from "./state";
 
@@ -117,24 +116,4 @@ function Answer({ pool, c }: { pool: string; c: Cell }) {
       )}
     </li>
   );
-}
-
-/** useAnswer asks now and again; a text is what went wrong. */
-function useAnswer<T>(path: string, every: number): T | string | null {
-  const [answer, set] = useState<T | string | null>(null);
-  useEffect(() => {
-    let timer = 0;
-    const stop = new AbortController();
-    const round = async (): Promise<void> => {
-      try {
-        set(await ask<T>(path, stop.signal));
-      } catch (e) {
-        if (!stop.signal.aborted) set((e as Error).message);
-      }
-      if (!stop.signal.aborted) timer = window.setTimeout(() => void round(), every);
-    };
-    void round();
-    return () => (stop.abort(), window.clearTimeout(timer));
-  }, [path, every]);
-  return answer;
 }

@@ -44,7 +44,19 @@ export function clock(ms: number): string {
   return d.toDateString() === new Date().toDateString() ? time : `${d.toLocaleDateString("en-CA")} ${time}`;
 }
 
-export const plural = (n: number, noun: string): string => `${n.toLocaleString("en-US")} ${noun}${n === 1 ? "" : "s"}`;
+export const plural = (n: number, noun: string, nouns = noun + "s"): string => `${n.toLocaleString("en-US")} ${n === 1 ? noun : nouns}`;
+
+/** span is a length of time in seconds, to its two largest units. */
+export function span(s: number): string {
+  const parts: string[] = [];
+  let left = Math.max(0, Math.round(s));
+  for (const [unit, seconds] of [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]] as const) {
+    const n = Math.floor(left / seconds);
+    left -= n * seconds;
+    if (n > 0) parts.push(n + unit);
+  }
+  return parts.slice(0, 2).join("") || "0s";
+}
 
 /** natural is what a text is ordered by as people count: ip-10-0-9-1 is before ip-10-0-10-1. It is made once; a collator would look at digits at each comparison. */
 export const natural = (text: string): string => text.replace(/\d+/g, (digits) => digits.padStart(12, "0"));

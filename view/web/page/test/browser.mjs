@@ -1,5 +1,6 @@
 // A tab of Debian's Chromium, and what went wrong in it: errors, and requests that leave the page's own server.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 export async function open() {
@@ -20,4 +21,13 @@ export async function enter(tab, link) {
   assert.equal(tab.url(), page + "/");
   assert.equal(await tab.evaluate(() => document.cookie), "", "what a script of the page sees of cookies");
   return page;
+}
+
+const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+
+/** accessible fails if axe-core finds something that hinders people with disabilities. */
+export async function accessible(tab, where) {
+  await tab.evaluate(axe);
+  const { violations } = await tab.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 4).map((n) => `${n.target} ${n.any[0]?.message ?? ""}`).join("; ")}`), [], where);
 }

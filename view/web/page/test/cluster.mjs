@@ -36,6 +36,21 @@ try {
   await tab.locator(".decisions tbody tr").filter({ hasText: "Refuse" }).first().waitFor();
   await picture("real-decisions");
 
+  await tab.getByRole("link", { name: "Nodes", exact: true }).click();
+  await tab.locator(".rows tbody").getByText("● Ready").first().waitFor();
+  await picture("real-nodes");
+  await tab.getByRole("link", { name: "Pools", exact: true }).click();
+  const pool = tab.getByRole("article", { name: "general-purpose" });
+  await pool.getByText(/^\d+ of the \d+ types of its node class/).waitFor();
+  await pool.getByText(/^from \$\d+\.\d{4}\/h, \S+ on-demand us-west-2/).waitFor();
+  await pool.getByText(/^Allowed at once now: \d+ Drifted/).waitFor();
+  await picture("real-pools");
+  await tab.keyboard.press("Control+k");
+  await tab.keyboard.type("huge");
+  await tab.getByRole("option", { name: "pod default/huge pending" }).click();
+  await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "default/huge" }).waitFor();
+  await tab.getByRole("button", { name: "Close details" }).click();
+
   await tab.getByRole("link", { name: "Savings" }).click();
   await tab.getByTestId("saved").waitFor();
 

@@ -1,9 +1,10 @@
 // What a person does with the page, and what they expect: node page.mjs LINK CONTROL FOLDER. view/web/browser_test.go serves
 // the page at LINK, moves its cluster at CONTROL, and 60 nodes with 12 pods each are there. Pictures go to FOLDER.
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { enter, open } from "./browser.mjs";
+import { accessible, enter, open } from "./browser.mjs";
 
 const [entrance, control, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -193,6 +194,169 @@ try {
   });
 
   let before = 0;
+  const rows = tab.locator(".rows tbody tr:not(.gap)");
+  const column = (name) => tab.getByRole("columnheader", { name });
+  await story("all nodes are a table that is ordered, filtered, and kept as a file", async () => {
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await tab.getByRole("link", { name: "Nodes" }).click();
+    await tab.getByRole("main", { name: "Nodes" }).getByText("60 nodes").waitFor();
+    assert.equal(await tab.getByRole("table").getAttribute("aria-rowcount"), "61");
+    assert.match(await rows.first().textContent(), /^ip-10-0-0-0\..*● Readygeneralc6a\.4xlargespotus-west-2a\$0\.\d{4}.* \/ .*12\d+[mhd]$/);
+    await picture("nodes");
+    await column("$ an hour").getByRole("button").click();
+    await column("$ an hour").getByRole("button").press("Enter");
+    assert.equal(await column("$ an hour").getAttribute("aria-sort"), "descending");
+    assert.match(await rows.first().textContent(), /m7g|r6i|c6a/);
+    const prices = (await rows.locator("td:nth-child(7)").allTextContents()).map((p) => Number(p.slice(1)));
+    assert.deepEqual(prices, prices.toSorted((a, b) => b - a), "the dearest is first");
+    assert.match(tab.url(), /#view=nodes;sort=-price$/);
+    await tab.keyboard.press("/");
+    await tab.keyboard.type("capacity=spot");
+    await shown("6 of 60 nodes");
+    await tab.getByText("Columns", { exact: true }).first().click();
+    await tab.getByRole("checkbox", { name: "Why" }).uncheck();
+    await tab.getByRole("checkbox", { name: "Zone" }).uncheck();
+    await picture("nodes-columns");
+    await tab.keyboard.press("Escape");
+    assert.equal(await column("Zone").count(), 0);
+    const [file] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name: "Save as CSV" }).click()]);
+    assert.match(file.suggestedFilename(), /^nodes-20\d\d-.*\.csv$/);
+    const lines = readFileSync(await file.path(), "utf8").split("\r\n");
+    assert.equal(lines[0], "name,status,pool,type,capacity,dollars_per_hour,cpu_requested,cpu_allocatable,memory_requested,memory_allocatable,pods,created");
+    assert.equal(lines.length, 8);
+    assert.match(lines[1], /^ip-10-0-0-\d+\.us-west-2\.compute\.internal,Ready,(general|batch),[\w.]+,spot,[\d.]+,[\d.]+,[\d.]+,\d+,\d+,12,20\d\d-/);
+    await tab.goto(page + "/#view=nodes");
+    await tab.reload();
+    await shown("60 nodes");
+    assert.equal(await column("Zone").count(), 0, "the browser remembers the columns");
+    await tab.getByText("Columns", { exact: true }).first().click();
+    await tab.getByRole("checkbox", { name: "Zone" }).check();
+    await tab.getByRole("checkbox", { name: "Why" }).check();
+    await tab.keyboard.press("Escape");
+  });
+
+  await story("a file for spreadsheets holds what anybody wrote as text", async () => {
+    const made = execFileSync("../../../bin/esbuild", ["src/csv.ts", "--format=esm"]).toString();
+    const { csv } = await import("data:text/javascript," + encodeURIComponent(made));
+    assert.equal(csv([["a,b", 'he said "no"', "two\nlines", -1.5, "한국어"], ["=1+2", "+3", "-4", "@SUM(A1)", "\t=5", " =6", "＝7", '=HYPERLINK("x","y")', "a=b"]]),
+      '"a,b","he said ""no""","two\nlines",-1.5,한국어\r\n' + "'=1+2,'+3,'-4,'@SUM(A1),'\t=5,' =6,'＝7,\"'=HYPERLINK(\"\"x\"\",\"\"y\"\")\",a=b\r\n");
+  });
+
+  await story("keys go through the table, and Back leads out of what they opened", async () => {
+    await rows.first().getByRole("button").focus();
+    await tab.keyboard.press("ArrowDown");
+    await tab.keyboard.press("End");
+    await tab.waitForFunction(() => document.activeElement.textContent.startsWith("ip-10-0-0-59"));
+    await tab.keyboard.press("ArrowUp");
+    await tab.keyboard.press("Enter");
+    const details = tab.getByRole("complementary", { name: "Details" });
+    await details.getByRole("heading", { name: "ip-10-0-0-58" }).waitFor();
+    await details.getByRole("button", { name: /^shop\/web-58-/ }).first().waitFor();
+    await picture("nodes-details");
+    await tab.goBack();
+    await details.waitFor({ state: "detached" });
+    assert.match(tab.url(), /#view=nodes$/);
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=nodes;node=ip-10-0-0-50.us-west-2.compute.internal");
+    await details.getByRole("heading", { name: "ip-10-0-0-50" }).waitFor();
+    await tab.locator(".rows tr.chosen").getByText("ip-10-0-0-50.").waitFor();
+    await tab.getByRole("button", { name: "Close details" }).click();
+  });
+
+  await story("a pool says its limits, its budgets and what it may launch", async () => {
+    const offering = (type, dollarsPerHour) => ({ type, zone: "us-west-2a", capacityType: "spot", dollarsPerHour });
+    await tab.route("**/api/offers", (r) => r.fulfill({ json: {
+      prices: "made up", pools: [{ pool: "general", offered: 893, allowed: 312, available: 310, cheapest: offering("t4g.nano", 0.0016), dearest: offering("u7i", 12) }],
+    } }));
+    await tab.getByRole("link", { name: "Pools" }).click();
+    const card = tab.getByRole("article", { name: "general" });
+    await card.getByText("312 of the 893 types of its node class; 310 available now").waitFor();
+    await card.getByText("from $0.0016/h, t4g.nano spot us-west-2a").waitFor();
+    await card.getByText("to $12.0000/h, u7i spot us-west-2a").waitFor();
+    assert.match(await card.textContent(), /cpu ?96 \/ 1k.*At most 10% of the nodes at once, for any reason.*No node, for Drifted.*0 9 \* \* \* UTC for 8h: (in force until|not in force; next from) .*\(in .*Allowed at once now: \d+ Drifted/);
+    await tab.getByRole("article", { name: "batch" }).getByText("✗ NodeRegistrationHealthy is False: RegistrationFailed: nodes do not register (for ").waitFor();
+    await tab.getByRole("article", { name: "batch" }).getByText("not known", { exact: true }).waitFor();
+    await picture("pools");
+    await card.getByRole("button", { name: /nodes$/ }).click();
+    await tab.getByText(/^\d+ of 60 nodes$/).waitFor();
+    assert.match(tab.url(), /#view=nodes;q=pool=general$/);
+    await tab.goBack();
+    await card.waitFor();
+    await tab.unroute("**/api/offers");
+  });
+
+  await story("Ctrl-K and a few letters go anywhere", async () => {
+    const go = tab.getByRole("dialog", { name: "Go to" }), box = go.getByRole("combobox");
+    const picked = async (text, name) => {
+      await tab.keyboard.press("Control+k");
+      await box.waitFor();
+      await tab.keyboard.type(text);
+      const option = go.getByRole("option", { name });
+      await option.waitFor();
+      while ((await option.getAttribute("aria-selected")) !== "true") await tab.keyboard.press("ArrowDown");
+      assert.equal(await box.getAttribute("aria-activedescendant"), await option.getAttribute("id"));
+      await picture("palette");
+      await tab.keyboard.press("Enter");
+      await go.waitFor({ state: "detached" });
+    };
+    await picked("nod", "screen Nodes");
+    await shown("60 nodes");
+    await picked("0-0-41.", /^node ip-10-0-0-41\./);
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "ip-10-0-0-41" }).waitFor();
+    await picked("bat", "pool batch");
+    await tab.locator(".shape.chosen").getByRole("heading", { name: "batch" }).waitFor();
+    assert.match(tab.url(), /#view=pools;pool=batch$/);
+    await picked("shop web-17-3", /^pod shop\/web-17-3 on ip-10-0-0-17/);
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "shop/web-17-3" }).waitFor();
+    await picked("shop", "namespace shop");
+    await mapSays("60 of 60 nodes");
+    assert.match(tab.url(), /#q=namespace=shop/);
+    await tab.goBack();
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "shop/web-17-3" }).waitFor();
+    await tab.keyboard.press("Control+k");
+    await tab.keyboard.type("nothing is called so");
+    await go.getByText("Nothing has such a name.").waitFor();
+    await tab.keyboard.press("Escape");
+    await go.waitFor({ state: "detached" });
+    await tab.getByRole("button", { name: "Close details" }).click();
+  });
+
+  await story("5,000 nodes are as quick", async () => {
+    const made = Array.from({ length: 5000 }, (_, i) => [i + 1, `ip-10-1-${i >> 8}-${i & 255}.us-west-2.compute.internal`, i % 3, "Ready", 1.7e9 + i * 60, 40, 100000 + ((i * 7919) % 5000), [1000 + i % 900, 2 ** 30], [2000, 2 ** 31], "rrrr", [], `c-${i}`, "", 0, true]);
+    const kinds = ["a", "b", "c"].map((zone) => ({ pool: "general", type: "c6a.large", capacity: "spot", zone, labels: {} }));
+    await tab.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify({
+      e: "x", s: 1, t: Date.now(), k: kinds, m: made, g: [], h: ["cpu", "memory"],
+      o: { nodes: 5000, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 5e8, bound: 20000, running: 20000, waiting: 0, requests: [1, 1], allocatable: [2, 2] },
+    })}\n\n` }));
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=nodes");
+    await shown("5,000 nodes");
+    assert.ok((await rows.count()) < 80, "rows that are not seen are not there");
+    const took = await tab.evaluate(async () => {
+      const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+      const head = [...document.querySelectorAll(".rows thead button")].find((b) => b.textContent.startsWith("$")), box = document.querySelector(".rows");
+      const began = performance.now();
+      head.click();
+      await frame();
+      const sorted = performance.now() - began, times = [];
+      for (let i = 0; i < 40; i++) {
+        const from = performance.now();
+        box.scrollTop = (i * 4001) % (box.scrollHeight - box.clientHeight);
+        await frame();
+        times.push(performance.now() - from);
+      }
+      return { sorted, frame: times.sort((a, b) => a - b)[20], blank: document.querySelectorAll(".rows tbody th").length };
+    });
+    console.log(`   sorted after ${Math.round(took.sorted)} ms, two frames of scrolling after ${Math.round(took.frame)} ms`);
+    assert.ok(took.sorted < 1000 && took.frame < 200 && took.blank > 10, JSON.stringify(took));
+    await rows.nth(10).getByRole("button").focus();
+    await tab.keyboard.press("End");
+    await tab.waitForFunction(() => document.activeElement.closest("tr")?.getAttribute("aria-rowindex") === "5001");
+    await picture("nodes-5000");
+    await tab.unroute("**/api/stream");
+  });
+
   await story("changes come by themselves", async () => {
     await tab.goto("about:blank");
     await tab.goto(page + "/#group=pool");
@@ -277,7 +441,7 @@ try {
     await tab.goto("about:blank");
     for (const [wide, tall] of [[640, 800], [390, 844]]) {
       await tab.setViewportSize({ width: wide, height: tall });
-      for (const view of ["cluster", "pending", "decisions", "savings", "whatif"]) {
+      for (const view of ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"]) {
         await tab.goto(page + "/#view=" + view);
         await tab.reload(); // as a phone would open it
         await (view === "cluster" ? mapSays("59 of 59 nodes") : tab.getByRole("heading", { level: 2 }).first().waitFor());
@@ -285,6 +449,15 @@ try {
         await picture(`dark-${view}-${wide}`);
       }
     }
+    await tab.goto(page + "/#view=nodes");
+    await tab.locator(".card").first().getByRole("button").click();
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: /^ip-/ }).waitFor();
+    await tab.goBack();
+    await tab.getByLabel("Order").selectOption("-price");
+    await tab.getByRole("button", { name: "More" }).click();
+    await picture("dark-palette-390");
+    await tab.getByRole("option", { name: "screen What if" }).click();
+    await tab.getByRole("button", { name: "Forecast" }).waitFor();
     await tab.getByRole("link", { name: "Cluster" }).click();
     await tab.getByRole("button", { name: "Filter and view" }).click();
     await tab.getByRole("searchbox").fill("capacity=spot");
@@ -293,6 +466,26 @@ try {
     const sheet = await tab.getByRole("complementary", { name: "Details" }).boundingBox();
     assert.deepEqual([sheet.x, sheet.y, sheet.width, sheet.height], [0, 0, 390, 844], "details cover the screen of a phone");
     await tab.getByRole("button", { name: "Close details" }).click();
+  });
+  await story("axe-core finds nothing wrong with any screen", async () => {
+    await tab.emulateMedia({ colorScheme: "light" });
+    for (const [scheme, wide] of [["light", 1440], ["dark", 1440], ["light", 390]]) {
+      await tab.emulateMedia({ colorScheme: scheme });
+      await tab.setViewportSize({ width: wide, height: 900 });
+      for (const view of ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"]) {
+        await tab.goto("about:blank");
+        await tab.goto(`${page}/#view=${view};node=ip-10-0-0-4.us-west-2.compute.internal`);
+        await tab.getByRole("complementary", { name: "Details" }).getByRole("button", { name: /^shop/ }).first().waitFor();
+        if (wide < 700) await tab.getByRole("button", { name: "Close details" }).click();
+        await (view === "cluster" ? mapSays("59 of 59 nodes") : tab.getByRole("heading", { level: 2 }).first().waitFor());
+        await accessible(tab, `${view}, ${scheme}, ${wide} pixels`);
+        if (scheme === "light") await picture(`light-${view}-${wide}`);
+      }
+      await tab.keyboard.press("Control+k");
+      await tab.getByRole("option", { name: "screen Cluster" }).waitFor();
+      await accessible(tab, `palette, ${scheme}`);
+      await tab.keyboard.press("Escape");
+    }
   });
   assert.deepEqual(wrong.filter((w) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|status of (501|422)/.test(w)), [], "errors that the browser saw");
 } finally {

@@ -1,0 +1,76 @@
+// The columns of the table of nodes: how each is shown, and what is written of it into a file.
+
+import type { ComponentChildren } from "preact";
+import type { ClusterState, NodeRow } from "./state";
+import { share } from "./state";
+import { age, amount, perHour } from "./text";
+
+export interface Column {
+  key: string; // also what the table is ordered by
+  title: string;
+  width: number; // rem
+  number?: boolean; // is set at the right
+  show: (m: NodeRow, w: ClusterState) => ComponentChildren;
+  heads?: string[]; // of the file; the key if there is one of it
+  values: (m: NodeRow, w: ClusterState) => (string | number)[];
+}
+
+const text = (key: string, title: string, width: number, of: (m: NodeRow) => string): Column => ({
+  key, title, width, show: (m) => of(m) || "-", values: (m) => [of(m)],
+});
+
+/** columnsOf are all columns there are; the first is always shown. */
+export function columnsOf(resources: string[]): Column[] {
+  return [
+    text("name", "Name", 17, (m) => m.name),
+    { key: "status", title: "Status", width: 7.5, show: (m) => <State status={m.status} />, values: (m) => [m.status] },
+    text("pool", "Pool", 8, (m) => m.kind.pool),
+    text("type", "Type", 8.5, (m) => m.kind.type),
+    text("capacity", "Capacity", 7, (m) => m.kind.capacity),
+    text("zone", "Zone", 7.2, (m) => m.kind.zone),
+    {
+      key: "price", title: "$ an hour", width: 6.5, number: true, heads: ["dollars_per_hour"],
+      show: (m) => (m.price ? perHour(m.price) : <span class="faint">not known</span>), values: (m) => [m.price ? m.price / 1e6 : ""],
+    },
+    ...resources.map((name, i): Column => ({
+      key: name, title: name === "cpu" ? "CPU" : name[0]!.toUpperCase() + name.slice(1), width: name === "cpu" ? 10 : 10.2,
+      show: (m) => <Use resource={name} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} />,
+      heads: [`${name}_requested`, `${name}_allocatable`], values: (m) => [m.requests, m.allocatable].map((a) => plain(name, a[i] ?? 0)),
+    })),
+    { key: "pods", title: "Pods", width: 3.6, number: true, show: (m) => m.pods.length, values: (m) => [m.pods.length] },
+    {
+      key: "age", title: "Age", width: 3.6, number: true, heads: ["created"],
+      show: (m, w) => age(w.at / 1000, m.created), values: (m) => [m.created ? new Date(m.created * 1000).toISOString() : ""],
+    },
+    { key: "why", title: "Why", width: 12, show: (m) => <span title={m.why.join("; ")}>{m.why.join("; ")}</span>, values: (m) => [m.why.join("; ")] },
+    text("claim", "NodeClaim", 10, (m) => m.claim),
+    text("arch", "Arch", 5, (m) => m.kind.labels["kubernetes.io/arch"] ?? ""),
+  ];
+}
+
+export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== "arch");
+
+/** plain is an amount in a file: cores, bytes or pieces. */
+const plain = (resource: string, n: number): number => (resource === "cpu" ? n / 1000 : n);
+
+/** Use is what is requested of what can be, as a bar and in numbers. */
+export function Use({ resource, used, of, part, label }: { resource: string; used: number; of: number; part: number; label?: string }) {
+  return (
+    <span class="use">
+      {label && <small>{label}</small>}
+      <span class="bar"><span style={{ width: Math.min(100, 100 * part) + "%" }} /></span>
+      <span>{amount(resource, used)} / {amount(resource, of)}</span>
+    </span>
+  );
+}
+
+const shapes: Record<string, [string, string]> = {
+  Ready: ["●", "good"], Drifted: ["◇", ""], Cordoned: ["■", ""], NotReady: ["▲", "waits"], Launching: ["▲", "waits"], Launched: ["▲", "waits"], Registered: ["▲", "waits"],
+  Deleting: ["✕", "bad"], Interrupted: ["✕", "bad"], Disrupted: ["✕", "bad"],
+};
+
+/** State is a status as a word with a shape before it. */
+export function State({ status }: { status: string }) {
+  const [shape, kind] = shapes[status] ?? ["?", ""];
+  return <span class="state"><span class={kind} aria-hidden="true">{shape}</span> {status}</span>;
+}

@@ -1,0 +1,184 @@
+// All nodes as a table. Only the rows that are seen are in the document, so that 5,000 are as quick as 50.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { columnsOf, State, Use, usualColumns, type Column } from "./columns";
+import { csv, save } from "./csv";
+import { matches, parseFilter } from "./filter";
+import type { Choice } from "./fragment";
+import type { Found } from "./layout";
+import { ordered } from "./order";
+import { share, type ClusterState, type NodeRow } from "./state";
+import { age, perHour, plural } from "./text";
+import { useRows } from "./virtual";
+
+interface Props {
+  state: ClusterState;
+  version: number; // of the state
+  choice: Choice;
+  found: Found;
+  choose: (change: Partial<Choice>) => void;
+  narrow: boolean;
+}
+
+const kept = "columns"; // what this browser remembers
+const rowHeight = 32, cardHeight = 104; // pixels; the style has them, too
+
+export function Nodes({ state, version, choice, found, choose, narrow }: Props) {
+  const all = useMemo(() => columnsOf(state.resources), [state.resources]);
+  const names = choice.columns || localStorage.getItem(kept) || usualColumns(all).join();
+  const columns = useMemo(() => {
+    const wanted = new Set(names.split(","));
+    return all.filter((c, i) => i === 0 || wanted.has(c.key));
+  }, [all, names]);
+  const nodes = useMemo(() => {
+    const filter = parseFilter(choice.q);
+    const some = [...state.nodes.values()].filter((m) => filter.length === 0 || matches(filter, m) || found?.[m.name]);
+    return ordered(some, (m) => m, state, choice.sort);
+  }, [state, version, choice.q, choice.sort, found]);
+
+  const toggle = (key: string) => {
+    const next = columnsOf(state.resources).map((c) => c.key).filter((k) => (k === key) !== columns.some((c) => c.key === k)).join();
+    localStorage.setItem(kept, next);
+    choose({ columns: next === usualColumns(all).join() ? "" : next });
+    if (next === usualColumns(all).join()) localStorage.removeItem(kept);
+  };
+  const download = () => {
+    const rows = nodes.map((m) => columns.flatMap((c) => c.values(m, state)));
+    save(`nodes-${new Date(state.at).toISOString().slice(0, 19).replace(/:/g, "")}.csv`, csv([columns.flatMap((c) => c.heads ?? [c.key]), ...rows]));
+  };
+  return (
+    <main class="nodes" aria-label="Nodes">
+      <div class="tablebar">
+        <h2>Nodes</h2>
+        <span role="status" class="faint">{nodes.length === state.nodes.size ? plural(nodes.length, "node") : `${nodes.length} of ${plural(state.nodes.size, "node")}`}</span>
+        {narrow ? <Order columns={all} choice={choice} choose={choose} /> : (
+          <details class="menu" onKeyDown={(e) => e.key === "Escape" && ((e.currentTarget.open = false), e.currentTarget.querySelector("summary")!.focus())}>
+            <summary>Columns</summary>
+            <fieldset>
+              <legend class="unseen">Columns</legend>
+              {all.slice(1).map((c) => (
+                <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {c.title}</label>
+              ))}
+            </fieldset>
+          </details>
+        )}
+        <button type="button" onClick={download} disabled={nodes.length === 0}>Save as CSV</button>
+      </div>
+      {nodes.length === 0 ? <p class="empty">{state.nodes.size > 0 ? "No node matches. Clear the filter to see all." : "There are no nodes."}</p>
+        : <Table key={String(narrow)} nodes={nodes} columns={columns} state={state} choice={choice} choose={choose} narrow={narrow} />}
+    </main>
+  );
+}
+
+/** Order is what the heads of columns are where there are none. */
+function Order({ columns, choice, choose }: { columns: Column[]; choice: Choice; choose: Props["choose"] }) {
+  const options = columns.flatMap((c) => [[c.key, c.title], ["-" + c.key, c.title + ", largest first"]] as const);
+  return (
+    <label>
+      <span class="unseen">Order</span>
+      <select value={choice.sort} onChange={(e) => choose({ sort: e.currentTarget.value })}>
+        {options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
+      </select>
+    </label>
+  );
+}
+
+interface TableProps {
+  nodes: NodeRow[];
+  columns: Column[];
+  state: ClusterState;
+  choice: Choice;
+  choose: Props["choose"];
+  narrow: boolean;
+}
+
+function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const height = narrow ? cardHeight : rowHeight, head = narrow ? 0 : rowHeight;
+  const rows = useRows(box, nodes.length, height, head);
+  const [at, setAt] = useState(0); // the row that keys go on from
+  const wanted = useRef(-1); // the row that is to have the focus
+  const first = at >= rows.from && at < rows.to ? at : rows.from; // what Tab leads to
+  const focus = () => {
+    const row = box.current?.querySelector<HTMLElement>(`[data-row="${wanted.current}"]`);
+    if (!row) return; // it comes when it was scrolled to
+    wanted.current = -1;
+    row.focus({ preventScroll: true });
+  };
+  useEffect(focus);
+  useEffect(() => { // as when a link leads to it
+    const row = nodes.findIndex((m) => m.name === choice.node);
+    if (row < 0) return;
+    rows.reveal(row);
+    setAt(row);
+  }, [choice.node]);
+  const typed = (e: KeyboardEvent) => {
+    const from = Number((e.target as HTMLElement).dataset.row ?? -1);
+    const to = { ArrowDown: from + 1, ArrowUp: from - 1, PageDown: from + rows.page, PageUp: from - rows.page, Home: 0, End: nodes.length - 1 }[e.key];
+    if (from < 0 || to === undefined) return;
+    e.preventDefault();
+    const next = Math.max(0, Math.min(nodes.length - 1, to));
+    wanted.current = next;
+    rows.reveal(next);
+    focus();
+    setAt(next);
+  };
+  const open = (m: NodeRow, row: number) => {
+    setAt(row);
+    choose({ node: m.name, pod: "" });
+  };
+  const seen = nodes.slice(rows.from, rows.to).map((m, i) => ({ m, row: rows.from + i }));
+  const name = (m: NodeRow, row: number) => (
+    <button type="button" class="link" data-row={row} tabIndex={row === first ? 0 : -1} aria-current={choice.node === m.name ? "true" : undefined} title={m.name}>{m.name}</button>
+  );
+  const above = rows.from * height, below = (nodes.length - rows.to) * height;
+  if (narrow) {
+    return (
+      <div class="rows" ref={box} onKeyDown={typed}>
+        <ul style={{ paddingTop: above + "px", paddingBottom: below + "px" }} aria-label="Nodes">
+          {seen.map(({ m, row }) => <Card key={m.id} m={m} state={state} name={name(m, row)} open={() => open(m, row)} />)}
+        </ul>
+      </div>
+    );
+  }
+  const width = columns.reduce((sum, c) => sum + c.width, 0);
+  return (
+    <div class="rows" ref={box} onKeyDown={typed}>
+      <table style={{ minWidth: width + "rem" }} aria-rowcount={nodes.length + 1} aria-label="Nodes">
+        <colgroup>{columns.map((c) => <col key={c.key} style={{ width: (100 * c.width) / width + "%" }} />)}</colgroup>
+        <thead><tr aria-rowindex={1}>{columns.map((c) => <Head key={c.key} c={c} sort={choice.sort} choose={choose} />)}</tr></thead>
+        <tbody>
+          {above > 0 && <tr class="gap" aria-hidden="true"><td colSpan={columns.length} style={{ height: above + "px" }} /></tr>}
+          {seen.map(({ m, row }) => (
+            <tr key={m.id} aria-rowindex={row + 2} class={`${choice.node === m.name ? "chosen" : ""}${row % 2 ? " odd" : ""}`} onClick={() => open(m, row)}>
+              {columns.map((c, i) => i === 0 ? <th key={c.key} scope="row">{name(m, row)}</th> : <td key={c.key} class={c.number ? "number" : undefined}>{c.show(m, state)}</td>)}
+            </tr>
+          ))}
+          {below > 0 && <tr class="gap" aria-hidden="true"><td colSpan={columns.length} style={{ height: below + "px" }} /></tr>}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** Head is a column's, which orders the table: up at first, down when it is pressed again. */
+function Head({ c, sort, choose }: { c: Column; sort: string; choose: Props["choose"] }) {
+  const up = sort === c.key, down = sort === "-" + c.key;
+  return (
+    <th scope="col" aria-sort={up ? "ascending" : down ? "descending" : "none"} class={c.number ? "number" : undefined}>
+      <button type="button" onClick={() => choose({ sort: up ? "-" + c.key : c.key })}>{c.title}<span aria-hidden="true">{up ? " ▲" : down ? " ▼" : ""}</span></button>
+    </th>
+  );
+}
+
+/** Card is a node where there is no room for columns. */
+function Card({ m, state, name, open }: { m: NodeRow; state: ClusterState; name: preact.JSX.Element; open: () => void }) {
+  return (
+    <li class="card" onClick={open}>
+      <div>{name}<State status={m.status} /></div>
+      <div class="faint"><span>{[m.kind.pool, m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ")}</span></div>
+      <div>{state.resources.slice(0, 2).map((r, i) => <Use key={r} label={r} resource={r} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} />)}</div>
+      <div class="faint"><span>{m.why[0] ?? `${plural(m.pods.length, "pod")} · ${age(state.at / 1000, m.created)} old`}</span><span>{m.price ? perHour(m.price) + "/h" : "price not known"}</span></div>
+    </li>
+  );
+}

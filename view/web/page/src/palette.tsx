@@ -1,0 +1,110 @@
+// Ctrl-K: a few letters of a screen, node, pool, namespace or pod, and Enter goes there.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { views, type Choice } from "./fragment";
+import { titles } from "./header";
+import { ask } from "./source";
+import type { ClusterState } from "./state";
+import { plural } from "./text";
+
+interface Names {
+  namespaces: string[];
+  pods: { namespace: string; name: string; node?: string }[];
+}
+
+interface Place {
+  kind: string;
+  name: string;
+  about?: string;
+  to: Partial<Choice>;
+}
+
+interface Props {
+  state: ClusterState;
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+  close: () => void;
+}
+
+const most = 8; // of a kind
+
+export function Palette({ state, choice, choose, close }: Props) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  const [at, setAt] = useState(0);
+  const [pools, setPools] = useState<string[]>([]);
+  const [names, setNames] = useState<Names>({ namespaces: [], pods: [] });
+  useEffect(() => {
+    const d = dialog.current!, before = document.activeElement as HTMLElement | null;
+    d.showModal();
+    ask<{ name: string }[]>("/api/pools").then((p) => setPools(p.map((x) => x.name).filter(Boolean)), () => {});
+    return () => before?.isConnected && before.focus();
+  }, []);
+  useEffect(() => {
+    if (!text.trim()) return setNames({ namespaces: [], pods: [] });
+    const stop = new AbortController();
+    const timer = setTimeout(() => void ask<Names>(`/api/names?q=${encodeURIComponent(text)}`, stop.signal).then(setNames, () => {}), 100);
+    return () => (clearTimeout(timer), stop.abort());
+  }, [text]);
+  const places = useMemo(() => find(text, state, choice, pools, names), [text, state, state.version, choice.view, pools, names]);
+  const chosen = Math.min(at, places.length - 1);
+  useEffect(() => dialog.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [chosen, text]);
+
+  const go = (p: Place | undefined) => {
+    if (!p) return;
+    close();
+    choose(p.to);
+  };
+  const typed = (e: KeyboardEvent) => {
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + most, PageUp: chosen - most }[e.key];
+    if (to !== undefined) {
+      e.preventDefault();
+      const n = places.length; // a step goes around, a page ends at the end
+      setAt(Math.abs(to - chosen) === 1 ? (to + n) % Math.max(1, n) : Math.max(0, Math.min(n - 1, to)));
+    } else if (e.key === "Enter") {
+      e.preventDefault();
+      go(places[chosen]);
+    }
+  };
+  return (
+    <dialog class="palette" ref={dialog} aria-label="Go to" onClose={close} onClick={(e) => e.target === dialog.current && close()}>
+      <input
+        type="text" role="combobox" aria-expanded={places.length > 0} aria-controls="places" aria-autocomplete="list" aria-activedescendant={places.length > 0 ? `place-${chosen}` : undefined}
+        aria-label="Screen, node, pool, namespace or pod" placeholder="Screen, node, pool, namespace or pod" autocomplete="off" spellcheck={false} autofocus
+        value={text} onInput={(e) => (setText(e.currentTarget.value), setAt(0))} onKeyDown={typed}
+      />
+      <ul role="listbox" id="places" aria-label="Matches">
+        {places.map((p, i) => (
+          <li key={p.kind + p.name} id={`place-${i}`} role="option" aria-selected={i === chosen} onClick={() => go(p)} onMouseMove={() => i !== chosen && setAt(i)}>
+            <small>{p.kind}</small><span>{p.name}</span>{p.about && <small>{p.about}</small>}
+          </li>
+        ))}
+      </ul>
+      <p role="status" class={places.length > 0 ? "unseen" : "faint"}>{places.length > 0 ? plural(places.length, "match", "matches") : "Nothing has such a name."}</p>
+    </dialog>
+  );
+}
+
+/** find are the places whose names have all words, first those that begin with the text. */
+function find(text: string, state: ClusterState, choice: Choice, pools: string[], names: Names): Place[] {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const has = (name: string): boolean => words.every((w) => name.toLowerCase().includes(w));
+  const first = (kind: string, all: string[], to: (name: string) => Partial<Choice>): Place[] => {
+    const some = all.filter(has).sort((a, b) => Number(b.toLowerCase().startsWith(words[0] ?? "")) - Number(a.toLowerCase().startsWith(words[0] ?? "")));
+    return some.slice(0, most).map((name) => ({ kind, name, to: to(name) }));
+  };
+  const screens = views.filter((v) => has(titles[v])).map((v): Place => ({ kind: "screen", name: titles[v], to: { view: v, node: "", pod: "" } }));
+  const details = choice.view === "cluster" || choice.view === "nodes" ? choice.view : "nodes"; // where a node is seen beside its details
+  if (words.length === 0) return [...screens, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" }))];
+  const pods = names.pods.slice(0, most).map((p): Place => ({
+    kind: "pod", name: `${p.namespace}/${p.name}`, about: p.node ? `on ${p.node}` : "pending",
+    to: p.node ? { view: details, node: p.node, pod: `${p.namespace}/${p.name}` } : { view: "pending", node: "", pod: `${p.namespace}/${p.name}` },
+  }));
+  return [
+    ...screens,
+    ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" })),
+    ...first("node", [...state.nodes.values()].map((m) => m.name), (node) => ({ view: details, node, pod: "" })),
+    ...first("namespace", names.namespaces, (n) => ({ view: "cluster", q: `namespace=${n}`, node: "", pod: "" })),
+    ...pods,
+  ];
+}

@@ -1,0 +1,177 @@
+// The NodePools: what each has, may launch, and lets go.
+
+import { useEffect, useRef } from "preact/hooks";
+import { Use } from "./columns";
+import type { Choice } from "./fragment";
+import { useAnswer } from "./news";
+import type { ClusterState } from "./state";
+import { age, clock, perHour, plural, span } from "./text";
+
+interface Budget {
+  nodes: string;
+  reasons?: string[];
+  schedule?: string;
+  seconds?: number;
+  active: boolean;
+  turns?: number; // when it begins or ends to be in force
+}
+
+interface Pool {
+  name: string;
+  weight: number;
+  nodes: number;
+  price: number;
+  requests: number[];
+  allocatable: number[];
+  limits: { resource: string; used: string; limit: string; share: number }[];
+  budgets: Budget[];
+  zone?: string; // time zone of schedules
+  windows?: { text: string; open: boolean; turns?: number; reasons: string[] };
+  allowed: Record<string, number>;
+  conditions: { type: string; status: string; reason: string; message: string; since: number }[];
+}
+
+interface Offering {
+  type: string;
+  zone: string;
+  capacityType: string;
+  dollarsPerHour: number;
+}
+
+interface Offers {
+  pools: { pool: string; offered: number; allowed: number; available: number; cheapest?: Offering; dearest?: Offering }[];
+  prices: string;
+  notKnown?: string[];
+}
+
+interface Props {
+  state: ClusterState;
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+  past: boolean;
+}
+
+const again = 2000; // milliseconds between two questions
+const rarely = 30_000; // to the engine, whose answers change with prices and NodePools
+
+export function Pools({ past, ...props }: Props) {
+  return (
+    <main class="screen pools">
+      <h2>Pools</h2>
+      {past ? <p role="status">Pools are shown live only.</p> : <Live {...props} />}
+    </main>
+  );
+}
+
+function Live({ state, choice, choose }: Omit<Props, "past">) {
+  const pools = useAnswer<Pool[]>("/api/pools", again);
+  const offers = useAnswer<Offers>("/api/offers", rarely);
+  return (
+    <>
+      {typeof pools === "string" && <p class="bad" role="alert">{pools}</p>}
+      {pools === null && <p role="status">Reading the pools…</p>}
+      {pools && typeof pools !== "string" && (
+        pools.length === 0 ? <p role="status">There are no NodePools, or you may not list them.</p>
+          : <div class="cards">{pools.map((p) => <Card key={p.name} p={p} offers={offers} state={state} choice={choice} choose={choose} />)}</div>
+      )}
+      {offers && typeof offers !== "string" && <p class="faint">Not known here: which offerings the cloud refused lately. Prices: {offers.prices}{offers.notKnown?.map((text) => <span key={text}> · unknown: {text}</span>)}</p>}
+    </>
+  );
+}
+
+function Card({ p, offers, state, choice, choose }: { p: Pool; offers: Offers | string | null; state: ClusterState; choice: Choice; choose: Props["choose"] }) {
+  const card = useRef<HTMLElement>(null);
+  const chosen = p.name !== "" && choice.pool === p.name;
+  useEffect(() => {
+    if (chosen) card.current?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  const filter = p.name === "" ? "pool=" : `pool=${p.name}`;
+  return (
+    <article class={chosen ? "shape chosen" : "shape"} ref={card} aria-label={p.name || "Nodes of no pool"}>
+      <header>
+        <h3>{p.name || "(no pool)"}</h3>
+        <strong>{p.nodes > 0 && p.price === 0 ? "price not known" : `${perHour(p.price)}/h`}</strong>
+      </header>
+      <p class="faint">
+        {p.nodes > 0 ? <button type="button" class="link" onClick={() => choose({ view: "nodes", q: filter, node: "", pod: "" })}>{plural(p.nodes, "node")}</button> : "no nodes"}
+        {others(state, p.name).map((text) => <span key={text}> · {text}</span>)}
+        {p.name && <span> · weight {p.weight}</span>}
+      </p>
+      {p.conditions.map((c) => <p class="bad" key={c.type}>✗ {c.type} is {c.status}{c.reason && `: ${c.reason}`}{c.message && `: ${c.message}`}{c.since > 0 && ` (for ${age(state.at / 1000, c.since)})`}</p>)}
+      <dl>
+        {p.nodes > 0 && <Fact name="Requested">{state.resources.map((r, i) => <div key={r}><Use label={r} resource={r} used={p.requests[i] ?? 0} of={p.allocatable[i] ?? 0} part={part(p.requests[i], p.allocatable[i])} /></div>)}</Fact>}
+        {p.name && <Fact name="Limits">{p.limits.length === 0 ? "none" : p.limits.map((l) => <Limit key={l.resource} {...l} />)}</Fact>}
+        {p.name && <Fact name="Budgets"><Budgets p={p} now={state.at / 1000} /></Fact>}
+        {p.name && <Fact name="May launch"><MayLaunch pool={p.name} offers={offers} /></Fact>}
+      </dl>
+    </article>
+  );
+}
+
+function Fact({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+const part = (used = 0, of = 0): number => (of > 0 ? used / of : 0);
+
+/** others counts a pool's nodes by what they are, but for those that are ready. */
+function others(state: ClusterState, pool: string): string[] {
+  const counts = new Map<string, number>();
+  for (const m of state.nodes.values()) if (m.kind.pool === pool && m.status !== "Ready") counts.set(m.status, (counts.get(m.status) ?? 0) + 1);
+  return [...counts].sort().map(([status, n]) => `${n} ${status}`);
+}
+
+function Limit({ resource, used, limit, share }: Pool["limits"][number]) {
+  return (
+    <div>
+      <span class="use"><small>{resource}</small><span class="bar"><span class={share >= 0.9 ? "near" : undefined} style={{ width: Math.min(100, 100 * share) + "%" }} /></span> <span>{used} / {limit}{share >= 1 ? ", reached" : ""}</span></span>
+    </div>
+  );
+}
+
+function Budgets({ p, now }: { p: Pool; now: number }) {
+  const when = (turns: number): string => `${clock(turns * 1000)} (in ${span(turns - now)})`;
+  const turn = (active: boolean, turns: number | undefined, words: [string, string]): string =>
+    active ? `${words[0]}${turns ? ` until ${when(turns)}` : ""}` : `${words[1]}${turns ? `; next from ${when(turns)}` : "; never again"}`;
+  const zone = p.zone ? ` ${p.zone}` : "";
+  return (
+    <>
+      <ul class="budgets">
+        {p.budgets.map((b, i) => (
+          <li key={i}>
+            <span class={b.active ? "" : "faint"}>{budget(b)}</span>
+            {b.schedule && <div class="faint">{b.schedule}{zone} for {span(b.seconds ?? 0)}: {turn(b.active, b.turns, ["in force", "not in force"])}</div>}
+          </li>
+        ))}
+        {p.windows && (
+          <li>
+            Disruption window for {p.windows.reasons.join(", ")}
+            <div class="faint">{p.windows.text}{zone}: {turn(p.windows.open, p.windows.turns, ["open", "closed"])}</div>
+          </li>
+        )}
+      </ul>
+      <div>Allowed at once now: {Object.entries(p.allowed).map(([reason, n]) => `${n} ${reason}`).join(", ")}</div>
+    </>
+  );
+}
+
+/** budget is a budget in words. */
+function budget(b: Budget): string {
+  const n = Number(b.nodes);
+  const most = b.nodes === "0" || b.nodes === "0%" ? "No node" : Number.isNaN(n) ? `At most ${b.nodes} of the nodes at once` : `At most ${plural(n, "node")} at once`;
+  return `${most}, for ${b.reasons?.length ? b.reasons.join(" and ") : "any reason"}`;
+}
+
+function MayLaunch({ pool, offers }: { pool: string; offers: Offers | string | null }) {
+  if (offers === null) return <>Asking the engine…</>;
+  if (typeof offers === "string") return <span class="faint">not known: {offers}</span>;
+  const o = offers.pools.find((o) => o.pool === pool);
+  if (!o) return <span class="faint">not known</span>;
+  const from = (x: Offering): string => `$${x.dollarsPerHour.toFixed(4)}/h, ${[x.type, x.capacityType, x.zone].filter(Boolean).join(" ")}`;
+  return (
+    <>
+      <div>{o.allowed} of the {plural(o.offered, "type")} of its node class{o.available < o.allowed && `; ${o.available} available now`}</div>
+      {o.cheapest && o.dearest && <><div>from {from(o.cheapest)}</div><div>to {from(o.dearest)}</div></>}
+    </>
+  );
+}
