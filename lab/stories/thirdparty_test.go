@@ -15,9 +15,10 @@ import (
 // release and has the versions of its libraries that the release has.
 type program struct{ dir, module, pkg string }
 
-var metricsServer = program{
-	"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server",
-}
+var (
+	metricsServer = program{"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}
+	coreDNS       = program{"coredns", "github.com/coredns/coredns", "github.com/coredns/coredns"}
+)
 
 // goTool runs the go command in the module that compiles the program.
 func (p program) goTool(t *testing.T, args ...string) string {
