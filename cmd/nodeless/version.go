@@ -47,20 +47,19 @@ func newVersion() *cobra.Command {
 		Short: "Print the versions of Nodeless and of what is built into it",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v := currentVersion()
-			switch format {
-			case "json":
-				return output.Data(cmd.OutOrStdout(), "json", v)
-			case "":
-				fmt.Fprintf(cmd.OutOrStdout(),
-					"nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
-					v.Version, v.Kubernetes, v.Karpenter, v.Catalog, v.Go, v.Platform)
-			default:
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", format)
+			if err := output.Check(format, ""); err != nil {
+				return err
 			}
+			v := currentVersion()
+			if format != "" {
+				return output.Rows(cmd.OutOrStdout(), format, v, "", true)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(),
+				"nodeless %s\nkubernetes %s (embedded control plane)\nkarpenter.sh/v1 as of %s\ncatalogue %s\n%s %s\n",
+				v.Version, v.Kubernetes, v.Karpenter, v.Catalog, v.Go, v.Platform)
 			return nil
 		},
 	}
-	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for text")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, yaml, "+output.Forms+"; nothing for text")
 	return c
 }

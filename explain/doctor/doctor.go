@@ -38,13 +38,14 @@ type Cluster struct {
 	// Ahead is by how much the clock of the API server is ahead of this machine's.
 	Ahead time.Duration
 	// Needed are the roles that the controller needs (package rbac).
-	Needed []client.Object
-	AWS    *AWS // nil = AWS is not asked
+	Needed    []client.Object
+	Namespace string // of the controller
+	AWS       *AWS   // nil = AWS is not asked
 }
 
 // Examine makes all checks.
 func Examine(ctx context.Context, c Cluster) []Finding {
-	out := []Finding{c.version(), c.definitions(ctx), c.permissions(ctx), c.webhooks(ctx)}
+	out := []Finding{c.version(), c.definitions(ctx), c.permissions(ctx), c.webhooks(ctx), c.dns(ctx)}
 	classes, err := c.classes(ctx)
 	if err != nil {
 		out = append(out, unknown("node classes", err))

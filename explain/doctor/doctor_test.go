@@ -46,7 +46,9 @@ func sound(t *testing.T, refused []string, objects ...client.Object) Cluster {
 			return nil
 		},
 	}).Build()
-	return Cluster{Client: kube, Version: "v1.36.2", Needed: rbac.Objects("kube-system", "lease")}
+	return Cluster{
+		Client: kube, Version: "v1.36.2", Needed: rbac.Objects("kube-system", "lease"), Namespace: "kube-system",
+	}
 }
 
 func class(name string, ready metav1.ConditionStatus, message string) *ec2v1.EC2NodeClass {

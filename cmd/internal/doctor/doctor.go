@@ -35,8 +35,8 @@ func New() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say whether a cluster is ready for the controller, and what to do if not",
 		Long: `Checks the version of Kubernetes, the definitions, the permissions of "nodeless
-rbac", webhooks that nobody answers, EC2NodeClasses, access to instance metadata
-and clocks. With --aws it asks AWS, too: what the selectors of EC2NodeClasses
+rbac", webhooks that nobody answers, the DNS that the controller asks,
+EC2NodeClasses, access to instance metadata and clocks. With --aws it asks AWS, too: what the selectors of EC2NodeClasses
 match, free addresses, the interruption queue, and each permission of "nodeless
 iam", by simulating the policies of the controller's role.
 
@@ -114,7 +114,7 @@ func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
 	if o.nodeGroups {
 		more = rbac.Objects(o.namespace, o.lease, rbac.NodeGroupRules()...)
 	}
-	c := &doctor.Cluster{Client: kube, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more}
+	c := &doctor.Cluster{Client: kube, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more, Namespace: o.namespace}
 	if !o.aws {
 		return c, nil
 	}

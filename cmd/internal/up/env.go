@@ -31,6 +31,9 @@ administrator.`,
   kubectl get nodes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.Check(format, ""); err != nil {
+				return err
+			}
 			dir, err := at.ResolveExisting()
 			if err != nil {
 				return err
@@ -52,19 +55,15 @@ administrator.`,
 				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
 				"NODELESS_REGION_TOKEN": s.RegionToken, // for curl: docs/how-do-i-use-the-region.md
 			}
-			switch format {
-			case "":
-				fmt.Fprint(cmd.OutOrStdout(), shellExports(values))
-			case "json":
-				return output.Data(cmd.OutOrStdout(), "json", values)
-			default:
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for shell commands", format)
+			if format != "" {
+				return output.Rows(cmd.OutOrStdout(), format, values, "", true)
 			}
+			fmt.Fprint(cmd.OutOrStdout(), shellExports(values))
 			return nil
 		},
 	}
 	at.Add(c.Flags())
-	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for shell commands")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, yaml, "+output.Forms+"; nothing for shell commands")
 	return c
 }
 

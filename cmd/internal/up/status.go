@@ -49,25 +49,23 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: `Say whether the cluster of "nodeless up" runs, and what is in it`,
 		Example: `  nodeless status
-  nodeless status --name b -o json`,
+  nodeless status --name b -o jsonpath={.session.kubeconfig}`,
 		Long: `Prints where the cluster of "nodeless up" listens, and how many pods,
 NodeClaims, nodes and instances it has. It exits with 2 if nothing runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := output.Check(format, ""); err != nil {
+				return err
+			}
 			dir, err := at.ResolveExisting()
 			if err != nil {
 				return err
 			}
-			if format != "" && format != "json" {
-				return fmt.Errorf("unknown output %q: use -o json, or nothing for text", format)
-			}
 			r := report(cmd.Context(), dir)
-			if format == "json" {
-				if err := output.Data(cmd.OutOrStdout(), "json", r); err != nil {
-					return err
-				}
-			} else {
+			if format == "" {
 				r.print(cmd)
+			} else if err := output.Rows(cmd.OutOrStdout(), format, r, "", true); err != nil {
+				return err
 			}
 			if !r.Running || r.Problem != "" {
 				return &program.ExitError{Code: program.ExitFailure}
@@ -76,7 +74,7 @@ NodeClaims, nodes and instances it has. It exits with 2 if nothing runs.`,
 		},
 	}
 	at.Add(c.Flags())
-	c.Flags().StringVarP(&format, "output", "o", "", "json, or nothing for text")
+	c.Flags().StringVarP(&format, "output", "o", "", "json, yaml, "+output.Forms+"; nothing for text")
 	return c
 }
 
