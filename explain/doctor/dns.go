@@ -42,8 +42,8 @@ func (c Cluster) dns(ctx context.Context) Finding {
 	}
 	return Finding{
 		Check: check, Status: Warning,
-		Says: "the controller asks the cluster's DNS for AWS, and no DNS pod is on a node that it does not launch: once its " +
-			"nodes are gone, it can launch none",
+		Says: "the controller asks the cluster's DNS for AWS, and no DNS pod is on a node that it does not launch: once " +
+			"its nodes are gone, it can launch none",
 		Remedy: "set dnsPolicy: Default in the chart's values, or keep a DNS pod on Fargate or a node group",
 	}
 }

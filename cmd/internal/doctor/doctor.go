@@ -36,9 +36,10 @@ func New() *cobra.Command {
 		Short: "Say whether a cluster is ready for the controller, and what to do if not",
 		Long: `Checks the version of Kubernetes, the definitions, the permissions of "nodeless
 rbac", webhooks that nobody answers, the DNS that the controller asks,
-EC2NodeClasses, access to instance metadata and clocks. With --aws it asks AWS, too: what the selectors of EC2NodeClasses
-match, free addresses, the interruption queue, and each permission of "nodeless
-iam", by simulating the policies of the controller's role.
+EC2NodeClasses, access to instance metadata and clocks. With --aws it asks AWS,
+too: what the selectors of EC2NodeClasses match, free addresses, the
+interruption queue, and each permission of "nodeless iam", by simulating the
+policies of the controller's role.
 
 It changes nothing. Each finding that is not "ok" has a remedy. It exits with 2
 if a check failed.`,
@@ -114,7 +115,9 @@ func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
 	if o.nodeGroups {
 		more = rbac.Objects(o.namespace, o.lease, rbac.NodeGroupRules()...)
 	}
-	c := &doctor.Cluster{Client: kube, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more, Namespace: o.namespace}
+	c := &doctor.Cluster{
+		Client: kube, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more, Namespace: o.namespace,
+	}
 	if !o.aws {
 		return c, nil
 	}
