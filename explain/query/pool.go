@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/rules"
@@ -116,4 +117,35 @@ func offers(v *rules.View) Offers {
 	})
 	p.Cheapest = p.Cheapest[:min(maxCheapest, len(p.Cheapest))]
 	return p
+}
+
+// Exhausted is an offering that the cloud had no capacity for lately, and when it is tried again.
+type Exhausted struct {
+	model.OfferingKey
+	RetryAt time.Time
+}
+
+// ExhaustedOf are the offerings that a pool of the snapshot allows and that are exhausted at a time; what is tried
+// again first comes first.
+func ExhaustedOf(s *model.Snapshot, policy model.Policy, p *model.Pool, now time.Time) []Exhausted {
+	v := poolView(s, &policy, p)
+	var out []Exhausted
+	for t := range p.Types {
+		if !v.Eligible.Has(t) {
+			continue
+		}
+		for i := range v.Offers[t] {
+			key := v.Candidate(t, &v.Offers[t][i]).OfferingKey
+			for _, f := range p.Types[t].Offerings {
+				if f.Zone == key.Zone && f.CapacityType == key.CapacityType && !f.Available && f.RetryAt.After(now) {
+					out = append(out, Exhausted{key, f.RetryAt})
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Exhausted) int {
+		return cmp.Or(a.RetryAt.Compare(b.RetryAt), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone),
+			cmp.Compare(a.CapacityType, b.CapacityType))
+	})
+	return out
 }

@@ -2,8 +2,10 @@ package why_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -77,13 +79,33 @@ func TestAPoolSaysWhatItMayLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := why.AllOffers(c, model.Policy{})
-	if len(got.Pools) != 1 {
+	got := why.AllOffers(c, model.Policy{}, nil)
+	if len(got.Pools) != 1 || got.Backoff {
 		t.Fatalf("%+v", got)
 	}
 	p := got.Pools[0]
 	if p.Available == 0 || p.Available > p.Allowed || p.Allowed > p.Offered || p.Cheapest == nil || p.Dearest == nil ||
-		p.Cheapest.DollarsPerHour <= 0 || p.Cheapest.DollarsPerHour > p.Dearest.DollarsPerHour || got.Prices == "" {
+		p.Cheapest.DollarsPerHour <= 0 || p.Cheapest.DollarsPerHour > p.Dearest.DollarsPerHour || got.Prices == "" ||
+		p.ExhaustedOf != 0 {
 		t.Errorf("%+v, from %+v to %+v, %q", p, p.Cheapest, p.Dearest, got.Prices)
+	}
+	// The controller tells that nothing could be had of a type a moment ago.
+	decided := *c.Snapshot()
+	until := decided.Now.Add(time.Minute)
+	decided.Pools = slices.Clone(decided.Pools)
+	types := slices.Clone(decided.Pools[0].Types)
+	for i := range types {
+		if types[i].Name == p.Cheapest.Type {
+			types[i].Offerings = slices.Clone(types[i].Offerings)
+			for j := range types[i].Offerings {
+				types[i].Offerings[j].Available, types[i].Offerings[j].RetryAt = false, until
+			}
+		}
+	}
+	decided.Pools[0].Types = types
+	got = why.AllOffers(c, model.Policy{}, &decided)
+	if p = got.Pools[0]; !got.Backoff || p.ExhaustedOf == 0 || p.Exhausted[0].Type != p.Cheapest.Type ||
+		!p.Exhausted[0].RetryAt.Equal(until) {
+		t.Errorf("%+v", p)
 	}
 }

@@ -43,7 +43,7 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 			Classes: classes, IsolatedVPC: s.isolatedVPC,
 		})
 	}
-	p.Cluster = t
+	p.Cluster, o.OnDecision = t, p.Controller.Decided
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.Run(ctx, l) })
 	group.Go(func() error { return controller.Run(ctx, o) })

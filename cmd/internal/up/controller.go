@@ -92,6 +92,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 		Version: program.Version, Log: l.log, AutoMode: l.o.autoModeSettings(),
 		Clock: clock.Real{}, DataDir: l.o.DataDir, OnReady: ready,
 		OnDecision: func(d cycle.Decision) {
+			l.page.Controller.Decided(d)
 			if l.o.demo {
 				ui.show(d)
 			}

@@ -48,6 +48,7 @@ type local struct {
 	region                 *region.Region
 	regionURL              string
 	pageLink               string // "" = there is no page
+	page                   webpage.Page
 	pageToken, regionToken string
 	client                 client.Client
 	eksLogin               eksLogin
@@ -246,9 +247,8 @@ func (l *local) startPage(run, start context.Context) error {
 	t := &target.Cluster{REST: l.restConfig("nodeless-page"), Of: `the cluster of "nodeless up"`}
 	t.Options.Scheduler = l.o.scheduler
 	t.PricesOfSession(&localcluster.Session{Region: l.o.region, RegionURL: l.regionURL}, l.o.DataDir)
-	l.spawn(run, "page", func(ctx context.Context) error {
-		return (&webpage.Page{Cluster: t, Policy: l.o.policy, Gates: l.o.gates, Token: l.pageToken}).Run(ctx, listener)
-	})
+	l.page.Cluster, l.page.Policy, l.page.Gates, l.page.Token = t, l.o.policy, l.o.gates, l.pageToken
+	l.spawn(run, "page", func(ctx context.Context) error { return l.page.Run(ctx, listener) })
 	return nil
 }
 

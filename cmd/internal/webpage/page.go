@@ -4,8 +4,10 @@ package webpage
 import (
 	"context"
 	"net"
+	"sync/atomic"
 
 	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/gates"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -28,7 +30,16 @@ type Page struct {
 	// know of it.
 	Certificate *GateFlags
 	Said        func(string)
+	Controller  Controller // what a controller in this process tells
 }
+
+// Controller takes what the controller decides on, for what only its process knows.
+type Controller struct {
+	last atomic.Pointer[model.Snapshot]
+}
+
+// Decided takes a decision.
+func (c *Controller) Decided(d cycle.Decision) { c.last.Store(d.Snapshot) }
 
 // Run serves the page until ctx is done.
 func (p *Page) Run(ctx context.Context, l net.Listener) error {
@@ -76,13 +87,14 @@ func (p *Page) engine(ctx context.Context) (web.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answers{c, p.Policy}, nil
+	return &answers{c, p.Policy, &p.Controller}, nil
 }
 
 // answers are those of a cluster that is watched.
 type answers struct {
-	cluster *capture.Cluster
-	policy  model.Policy
+	cluster    *capture.Cluster
+	policy     model.Policy
+	controller *Controller
 }
 
 func (a *answers) Waiting(context.Context) (any, error) {
@@ -90,7 +102,7 @@ func (a *answers) Waiting(context.Context) (any, error) {
 }
 
 func (a *answers) Offers(context.Context) (any, error) {
-	return why.AllOffers(a.cluster, a.policy), nil
+	return why.AllOffers(a.cluster, a.policy, a.controller.last.Load()), nil
 }
 
 func (a *answers) Why(ctx context.Context, namespace, of string) (any, error) {

@@ -29,7 +29,7 @@ export function columnsOf(resources: string[]): Column[] {
     text("capacity", "Capacity", 7, (m) => m.kind.capacity),
     text("zone", "Zone", 7.2, (m) => m.kind.zone),
     {
-      key: "price", title: "$ an hour", width: 6.5, number: true, heads: ["dollars_per_hour"],
+      key: "price", title: "$ an hour", width: 7.2, number: true, heads: ["dollars_per_hour"],
       show: (m) => (m.price ? perHour(m.price) : <span class="faint">not known</span>), values: (m) => [m.price ? m.price / 1e6 : ""],
     },
     ...resources.map((name, i): Column => ({
@@ -39,10 +39,10 @@ export function columnsOf(resources: string[]): Column[] {
     })),
     { key: "pods", title: "Pods", width: 3.6, number: true, show: (m) => m.pods.length, values: (m) => [m.pods.length] },
     {
-      key: "age", title: "Age", width: 3.6, number: true, heads: ["created"],
+      key: "age", title: "Age", width: 4.4, number: true, heads: ["created"],
       show: (m, w) => age(w.at / 1000, m.created), values: (m) => [m.created ? new Date(m.created * 1000).toISOString() : ""],
     },
-    { key: "why", title: "Why", width: 12, show: (m) => <span title={m.why.join("; ")}>{m.why.join("; ")}</span>, values: (m) => [m.why.join("; ")] },
+    { key: "why", title: "Why", width: 11, show: (m) => <span title={m.why.join("; ")}>{m.why.join("; ")}</span>, values: (m) => [m.why.join("; ")] },
     text("claim", "NodeClaim", 10, (m) => m.claim),
     text("arch", "Arch", 5, (m) => m.kind.labels["kubernetes.io/arch"] ?? ""),
   ];

@@ -113,6 +113,7 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
     setAt(row);
   }, [choice.node]);
   const typed = (e: KeyboardEvent) => {
+    if (e.key === "Escape") choose({ node: "", pod: "" });
     const from = Number((e.target as HTMLElement).dataset.row ?? -1);
     const to = { ArrowDown: from + 1, ArrowUp: from - 1, PageDown: from + rows.page, PageUp: from - rows.page, Home: 0, End: nodes.length - 1 }[e.key];
     if (from < 0 || to === undefined) return;

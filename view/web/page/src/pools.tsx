@@ -39,8 +39,18 @@ interface Offering {
 }
 
 interface Offers {
-  pools: { pool: string; offered: number; allowed: number; available: number; cheapest?: Offering; dearest?: Offering }[];
+  pools: {
+    pool: string;
+    offered: number;
+    allowed: number;
+    available: number;
+    cheapest?: Offering;
+    dearest?: Offering;
+    exhausted?: { type: string; zone: string; capacityType: string; retryAt: string }[];
+    exhaustedOf?: number;
+  }[];
   prices: string;
+  backoffKnown?: boolean;
   notKnown?: string[];
 }
 
@@ -74,7 +84,7 @@ function Live({ state, choice, choose }: Omit<Props, "past">) {
         pools.length === 0 ? <p role="status">There are no NodePools, or you may not list them.</p>
           : <div class="cards">{pools.map((p) => <Card key={p.name} p={p} offers={offers} state={state} choice={choice} choose={choose} />)}</div>
       )}
-      {offers && typeof offers !== "string" && <p class="faint">Not known here: which offerings the cloud refused lately. Prices: {offers.prices}{offers.notKnown?.map((text) => <span key={text}> · unknown: {text}</span>)}</p>}
+      {offers && typeof offers !== "string" && <p class="faint">{!offers.backoffKnown && "Not known here: which offerings the cloud had no capacity for lately; the controller's own page tells. "}Prices: {offers.prices}{offers.notKnown?.map((text) => <span key={text}> · unknown: {text}</span>)}</p>}
     </>
   );
 }
@@ -102,7 +112,7 @@ function Card({ p, offers, state, choice, choose }: { p: Pool; offers: Offers | 
         {p.nodes > 0 && <Fact name="Requested">{state.resources.map((r, i) => <div key={r}><Use label={r} resource={r} used={p.requests[i] ?? 0} of={p.allocatable[i] ?? 0} part={part(p.requests[i], p.allocatable[i])} /></div>)}</Fact>}
         {p.name && <Fact name="Limits">{p.limits.length === 0 ? "none" : p.limits.map((l) => <Limit key={l.resource} {...l} />)}</Fact>}
         {p.name && <Fact name="Budgets"><Budgets p={p} now={state.at / 1000} /></Fact>}
-        {p.name && <Fact name="May launch"><MayLaunch pool={p.name} offers={offers} /></Fact>}
+        {p.name && <Fact name="May launch"><MayLaunch pool={p.name} offers={offers} now={state.at / 1000} /></Fact>}
       </dl>
     </article>
   );
@@ -162,7 +172,7 @@ function budget(b: Budget): string {
   return `${most}, for ${b.reasons?.length ? b.reasons.join(" and ") : "any reason"}`;
 }
 
-function MayLaunch({ pool, offers }: { pool: string; offers: Offers | string | null }) {
+function MayLaunch({ pool, offers, now }: { pool: string; offers: Offers | string | null; now: number }) {
   if (offers === null) return <>Asking the engine…</>;
   if (typeof offers === "string") return <span class="faint">not known: {offers}</span>;
   const o = offers.pools.find((o) => o.pool === pool);
@@ -172,6 +182,16 @@ function MayLaunch({ pool, offers }: { pool: string; offers: Offers | string | n
     <>
       <div>{o.allowed} of the {plural(o.offered, "type")} of its node class{o.available < o.allowed && `; ${o.available} available now`}</div>
       {o.cheapest && o.dearest && <><div>from {from(o.cheapest)}</div><div>to {from(o.dearest)}</div></>}
+      {offers.backoffKnown && !o.exhaustedOf && <div class="faint">The cloud has refused none of them lately.</div>}
+      {o.exhausted && (
+        <details>
+          <summary class="waits">{plural(o.exhaustedOf ?? 0, "offering")} the cloud had no capacity for</summary>
+          <ul class="budgets">
+            {o.exhausted.map((x) => <li key={x.type + x.zone + x.capacityType}>{x.type} {x.capacityType} {x.zone}, tried again in {span(Date.parse(x.retryAt) / 1000 - now)}</li>)}
+            {(o.exhaustedOf ?? 0) > o.exhausted.length && <li>and {o.exhaustedOf! - o.exhausted.length} more</li>}
+          </ul>
+        </details>
+      )}
     </>
   );
 }

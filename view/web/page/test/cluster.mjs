@@ -43,6 +43,7 @@ try {
   const pool = tab.getByRole("article", { name: "general-purpose" });
   await pool.getByText(/^\d+ of the \d+ types of its node class/).waitFor();
   await pool.getByText(/^from \$\d+\.\d{4}\/h, \S+ on-demand us-west-2/).waitFor();
+  await pool.getByText("The cloud has refused none of them lately.").waitFor();
   await pool.getByText(/^Allowed at once now: \d+ Drifted/).waitFor();
   await picture("real-pools");
   await tab.keyboard.press("Control+k");

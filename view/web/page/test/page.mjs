@@ -257,6 +257,10 @@ try {
     await tab.goBack();
     await details.waitFor({ state: "detached" });
     assert.match(tab.url(), /#view=nodes$/);
+    await tab.goForward();
+    await details.getByRole("heading", { name: "ip-10-0-0-58" }).waitFor();
+    await rows.last().getByRole("button").press("Escape");
+    await details.waitFor({ state: "detached" });
     await tab.goto("about:blank");
     await tab.goto(page + "/#view=nodes;node=ip-10-0-0-50.us-west-2.compute.internal");
     await details.getByRole("heading", { name: "ip-10-0-0-50" }).waitFor();
@@ -267,7 +271,8 @@ try {
   await story("a pool says its limits, its budgets and what it may launch", async () => {
     const offering = (type, dollarsPerHour) => ({ type, zone: "us-west-2a", capacityType: "spot", dollarsPerHour });
     await tab.route("**/api/offers", (r) => r.fulfill({ json: {
-      prices: "made up", pools: [{ pool: "general", offered: 893, allowed: 312, available: 310, cheapest: offering("t4g.nano", 0.0016), dearest: offering("u7i", 12) }],
+      prices: "made up", backoffKnown: true, pools: [{ pool: "general", offered: 893, allowed: 312, available: 310, cheapest: offering("t4g.nano", 0.0016), dearest: offering("u7i", 12),
+        exhausted: [{ type: "p5.48xlarge", zone: "us-west-2b", capacityType: "spot", retryAt: new Date(Date.now() + 600e3).toISOString() }], exhaustedOf: 3 }],
     } }));
     await tab.getByRole("link", { name: "Pools" }).click();
     const card = tab.getByRole("article", { name: "general" });
@@ -275,6 +280,8 @@ try {
     await card.getByText("from $0.0016/h, t4g.nano spot us-west-2a").waitFor();
     await card.getByText("to $12.0000/h, u7i spot us-west-2a").waitFor();
     assert.match(await card.textContent(), /cpu ?96 \/ 1k.*At most 10% of the nodes at once, for any reason.*No node, for Drifted.*0 9 \* \* \* UTC for 8h: (in force until|not in force; next from) .*\(in .*Allowed at once now: \d+ Drifted/);
+    await card.getByText("3 offerings the cloud had no capacity for").click();
+    await card.getByText(/^p5\.48xlarge spot us-west-2b, tried again in (9m|10m)/).waitFor();
     await tab.getByRole("article", { name: "batch" }).getByText("✗ NodeRegistrationHealthy is False: RegistrationFailed: nodes do not register (for ").waitFor();
     await tab.getByRole("article", { name: "batch" }).getByText("not known", { exact: true }).waitFor();
     await picture("pools");
