@@ -110,6 +110,12 @@ type Turn struct {
 	Next   time.Time
 }
 
+// Span is a time in which something is in force.
+type Span struct{ From, To time.Time }
+
+// Calendar is how far ahead the spans of budgets and windows are known.
+const Calendar = 7 * 24 * time.Hour
+
 // Disruption is when nodes of a NodePool may be disrupted.
 type Disruption struct {
 	Zone    string // time zone of all schedules
@@ -124,6 +130,7 @@ type Budget struct {
 	Reasons  []string      // none: for any
 	Schedule string        // as written; "" = it is always in force
 	Duration time.Duration // of each time that it is in force by its schedule
+	Spans    []Span        // when it is by its schedule, within Calendar
 }
 
 // DisruptionWindow is when alone nodes may be disrupted for some reasons.
@@ -131,6 +138,7 @@ type DisruptionWindow struct {
 	Turn
 	Schedules string // as written
 	Reasons   []string
+	Spans     []Span // when it is open, within Calendar
 }
 
 // Reasons are the disruption reasons that budgets tell apart.

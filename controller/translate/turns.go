@@ -14,40 +14,72 @@ type Turn struct {
 	Next   time.Time
 }
 
-// Turns are those of a pool at a time.
+// Span is a time in which something is in force.
+type Span struct{ From, To time.Time }
+
+// Turns are those of a pool at a time, and when its budgets and window are in force from then on for a while.
 type Turns struct {
-	Zone    string // IANA name of the time zone of all schedules
-	Budgets []Turn // in the order of spec.disruption.budgets
-	Window  *Turn  // nil if nodes may be disrupted at any time
-	For     []karpv1.DisruptionReason
+	Zone        string   // IANA name of the time zone of all schedules
+	Budgets     []Turn   // in the order of spec.disruption.budgets
+	BudgetSpans [][]Span // the same; nil of a budget without a schedule
+	Window      *Turn    // nil if nodes may be disrupted at any time
+	WindowSpans []Span
+	For         []karpv1.DisruptionReason
 }
 
-// TurnsOf returns the turns of a pool's budgets and of its disruption window. A budget whose schedule cannot be read is
-// in force: it allows nothing.
-func TurnsOf(np *karpv1.NodePool, now time.Time) Turns {
+// TurnsOf returns the turns of a pool's budgets and of its disruption window, and their spans within so long. A budget
+// whose schedule cannot be read is in force: it allows nothing.
+func TurnsOf(np *karpv1.NodePool, now time.Time, within time.Duration) Turns {
 	annotations, _ := ReadDisruptionAnnotations(np) // the pool says what cannot be read
 	shown, out := wall(now, annotations.zone), Turns{Zone: annotations.zone.String()}
 	for i := range np.Spec.Disruption.Budgets {
 		b, turn := &np.Spec.Disruption.Budgets[i], Turn{Active: true}
+		var spans []Span
 		if b.Schedule != nil && b.Duration != nil {
 			if s, err := readSchedule(*b.Schedule, b.Duration.Duration); err == nil {
 				_, turn.Active = s.begun(shown)
 				turn.Next = instant(s.turns(shown), annotations.zone, now)
+				spans = spansOf([]schedule{s}, annotations.zone, now, within)
 			}
 		}
-		out.Budgets = append(out.Budgets, turn)
+		out.Budgets, out.BudgetSpans = append(out.Budgets, turn), append(out.BudgetSpans, spans)
 	}
 	if len(annotations.windows) == 0 {
 		return out
 	}
 	open, until := inWindows(annotations.windows, shown)
 	out.Window = &Turn{open, instant(until, annotations.zone, now)}
+	out.WindowSpans = spansOf(annotations.windows, annotations.zone, now, within)
 	for _, r := range []karpv1.DisruptionReason{
 		karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonDrifted, karpv1.DisruptionReasonUnderutilized,
 	} {
 		if annotations.binds.Binds(model.Method(r)) {
 			out.For = append(out.For, r)
 		}
+	}
+	return out
+}
+
+// maxSpans limits how many spans are told of one pool's budget or window.
+const maxSpans = 200
+
+// spansOf returns when at least one of the schedules is in force, from now on for so long.
+func spansOf(of []schedule, zone *time.Location, now time.Time, within time.Duration) []Span {
+	var out []Span
+	end := now.Add(within)
+	for at := now; at.Before(end) && len(out) < maxSpans; {
+		in, until := inWindows(of, wall(at, zone))
+		next := instant(until, zone, at)
+		if until.IsZero() || next.After(end) {
+			next = end
+		}
+		if !next.After(at) {
+			break
+		}
+		if in {
+			out = append(out, Span{at, next})
+		}
+		at = next
 	}
 	return out
 }

@@ -26,16 +26,34 @@ func TestBudgetsAndWindowsTellWhenTheyTurn(t *testing.T) {
 		budget("0 0 30 2 *", time.Hour),
 	}
 	berlin := func(day, hour int) time.Time { return time.Date(2026, 11, day, hour-1, 0, 0, 0, time.UTC) }
-	got := TurnsOf(np, berlin(27, 10))
+	got := TurnsOf(np, berlin(27, 10), 3*24*time.Hour)
 	want := []Turn{{true, time.Time{}}, {true, berlin(27, 17)}, {false, berlin(28, 0)}, {true, time.Time{}}, {}}
 	if !slices.Equal(got.Budgets, want) {
 		t.Errorf("budgets turn at %v, want %v", got.Budgets, want)
+	}
+	for i, want := range [][]Span{
+		nil,
+		{{berlin(27, 10), berlin(27, 17)}, {berlin(30, 9), berlin(30, 10)}},
+		{{berlin(28, 0), berlin(30, 0)}},
+		nil,
+		nil,
+	} {
+		if !slices.Equal(got.BudgetSpans[i], want) {
+			t.Errorf("budget %d is in force %v, want %v", i, got.BudgetSpans[i], want)
+		}
+	}
+	if want := []Span{
+		{berlin(27, 22), berlin(28, 6)},
+		{berlin(28, 22), berlin(29, 6)},
+		{berlin(29, 22), berlin(30, 6)},
+	}; !slices.Equal(got.WindowSpans, want) {
+		t.Errorf("the window is open %v, want %v", got.WindowSpans, want)
 	}
 	if got.Zone != "Europe/Berlin" || got.Window == nil || *got.Window != (Turn{false, berlin(27, 22)}) ||
 		!slices.Equal(got.For, []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}) {
 		t.Errorf("%+v, window %+v", got, got.Window)
 	}
-	if plain := TurnsOf(&karpv1.NodePool{}, berlin(27, 10)); plain.Window != nil || plain.Budgets != nil || plain.Zone != "UTC" {
+	if plain := TurnsOf(&karpv1.NodePool{}, berlin(27, 10), time.Hour); plain.Window != nil || plain.Budgets != nil || plain.Zone != "UTC" {
 		t.Errorf("a pool without any: %+v", plain)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,15 @@ func TestCheapestTypesRunOut(t *testing.T) {
 		t.Errorf("the second machine is a %q although %s ran out", second, first)
 	}
 	t.Logf("first %s, then it ran out, second %s after %s", first, second, took)
+	page, _, _ := strings.Cut(c.Session.Page, "?token=")
+	c.eventually(30*time.Second, func() error { // less than its back-off, 45 s
+		_, _, text, err := c.fetch(page + "api/offers")
+		if err != nil || !strings.Contains(text, `"backoffKnown":true`) ||
+			!strings.Contains(text, `"type":"`+first+`","zone":"us-west-2`) || !strings.Contains(text, `"retryAt"`) {
+			return fmt.Errorf("%w: the page does not say that %s ran out: %s", err, first, text)
+		}
+		return nil
+	})
 	var claims karpv1.NodeClaimList
 	if err := c.List(context.Background(), &claims); err != nil {
 		t.Fatal(err)

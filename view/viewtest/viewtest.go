@@ -128,9 +128,19 @@ func Pool(name string) *view.Pool {
 					work.Next = work.Next.Add(24 * time.Hour)
 				}
 			}
+			var spans []view.Span
+			for i := range 7 {
+				from := day.Add(time.Duration(24*i+9) * time.Hour)
+				if to := from.Add(8 * time.Hour); to.After(now) {
+					spans = append(spans, view.Span{From: from, To: to})
+				}
+			}
 			return view.Disruption{Zone: "UTC", Budgets: []view.Budget{
 				{Turn: view.Turn{Active: true}, Nodes: "10%"},
-				{Turn: work, Nodes: "0", Reasons: []string{"Drifted"}, Schedule: "0 9 * * *", Duration: 8 * time.Hour},
+				{
+					Turn: work, Nodes: "0", Reasons: []string{"Drifted"},
+					Schedule: "0 9 * * *", Duration: 8 * time.Hour, Spans: spans,
+				},
 			}}
 		},
 	}

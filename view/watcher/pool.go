@@ -60,7 +60,7 @@ func (f *Feed) pool(o *karpv1.NodePool) *view.Pool {
 
 // disruption is what of a pool's budgets and windows is in force.
 func disruption(np *karpv1.NodePool, now time.Time) view.Disruption {
-	turns := translate.TurnsOf(np, now)
+	turns := translate.TurnsOf(np, now, view.Calendar)
 	out := view.Disruption{Zone: turns.Zone}
 	if np.Spec.Disruption.Budgets == nil {
 		out.Budgets = []view.Budget{{Turn: view.Turn{Active: true}, Nodes: "10%"}}
@@ -69,13 +69,23 @@ func disruption(np *karpv1.NodePool, now time.Time) view.Disruption {
 		shown := view.Budget{Turn: view.Turn(turns.Budgets[i]), Nodes: b.Nodes, Reasons: words(b.Reasons)}
 		if b.Schedule != nil && b.Duration != nil {
 			shown.Schedule, shown.Duration = *b.Schedule, b.Duration.Duration
+			shown.Spans = spans(turns.BudgetSpans[i])
 		}
 		out.Budgets = append(out.Budgets, shown)
 	}
 	if w := turns.Window; w != nil {
 		out.Window = &view.DisruptionWindow{
 			Turn: view.Turn(*w), Schedules: np.Annotations[translate.AnnotationWindows], Reasons: words(turns.For),
+			Spans: spans(turns.WindowSpans),
 		}
+	}
+	return out
+}
+
+func spans(of []translate.Span) []view.Span {
+	out := make([]view.Span, len(of))
+	for i, s := range of {
+		out[i] = view.Span(s)
 	}
 	return out
 }

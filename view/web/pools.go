@@ -38,13 +38,16 @@ type budgetItem struct {
 	Seconds  float64  `json:"seconds,omitempty"`
 	Active   bool     `json:"active"`
 	Turns    int64    `json:"turns,omitempty"`
+	// Spans are when it is in force by its schedule in the days to come, as pairs of times.
+	Spans [][2]int64 `json:"spans,omitempty"`
 }
 
 type windowItem struct {
-	Text    string   `json:"text"`
-	Open    bool     `json:"open"`
-	Turns   int64    `json:"turns,omitempty"`
-	Reasons []string `json:"reasons"`
+	Text    string     `json:"text"`
+	Open    bool       `json:"open"`
+	Turns   int64      `json:"turns,omitempty"`
+	Reasons []string   `json:"reasons"`
+	Spans   [][2]int64 `json:"spans,omitempty"`
 }
 
 type conditionItem struct {
@@ -91,10 +94,19 @@ func newPoolItem(r *view.PoolRow, resources int, now time.Time) poolItem {
 	for _, b := range d.Budgets {
 		out.Budgets = append(out.Budgets, budgetItem{
 			view.Escape(b.Nodes), b.Reasons, view.Escape(b.Schedule), b.Duration.Seconds(), b.Active, unix(b.Next),
+			spans(b.Spans),
 		})
 	}
 	if w := d.Window; w != nil {
-		out.Window = &windowItem{view.Escape(w.Schedules), w.Active, unix(w.Next), w.Reasons}
+		out.Window = &windowItem{view.Escape(w.Schedules), w.Active, unix(w.Next), w.Reasons, spans(w.Spans)}
+	}
+	return out
+}
+
+func spans(of []view.Span) [][2]int64 {
+	out := make([][2]int64, len(of))
+	for i, s := range of {
+		out[i] = [2]int64{unix(s.From), unix(s.To)}
 	}
 	return out
 }

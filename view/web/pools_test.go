@@ -47,7 +47,7 @@ func TestPoolsAreToldWithTheirBudgetsAndConditions(t *testing.T) {
 	}
 	until := viewtest.Now.Unix() + 5*3600
 	if b := general.Budgets; len(b) != 2 || !b[0].Active || b[0].Turns != 0 || !b[1].Active || b[1].Turns != until ||
-		b[1].Seconds != 8*3600 || general.Limits[0].Limit != "1k" || general.Allowed["Empty"] == 0 {
+		b[1].Seconds != 8*3600 || len(b[1].Spans) != 7 || b[1].Spans[0][1] != until || general.Limits[0].Limit != "1k" || general.Allowed["Empty"] == 0 {
 		t.Errorf("general: %+v", general)
 	}
 	if odd.Nodes != 0 || len(odd.Budgets) != 0 || strings.ContainsRune(odd.Conditions[0].Message, '\u202e') {

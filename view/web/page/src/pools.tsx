@@ -14,6 +14,7 @@ interface Budget {
   seconds?: number;
   active: boolean;
   turns?: number; // when it begins or ends to be in force
+  spans?: [number, number][]; // when it is by its schedule in the week to come
 }
 
 interface Pool {
@@ -26,7 +27,7 @@ interface Pool {
   limits: { resource: string; used: string; limit: string; share: number }[];
   budgets: Budget[];
   zone?: string; // time zone of schedules
-  windows?: { text: string; open: boolean; turns?: number; reasons: string[] };
+  windows?: { text: string; open: boolean; turns?: number; reasons: string[]; spans?: [number, number][] };
   allowed: Record<string, number>;
   conditions: { type: string; status: string; reason: string; message: string; since: number }[];
 }
@@ -151,17 +152,38 @@ function Budgets({ p, now }: { p: Pool; now: number }) {
           <li key={i}>
             <span class={b.active ? "" : "faint"}>{budget(b)}</span>
             {b.schedule && <div class="faint">{b.schedule}{zone} for {span(b.seconds ?? 0)}: {turn(b.active, b.turns, ["in force", "not in force"])}</div>}
+            {b.schedule && <Week spans={b.spans ?? []} now={now} />}
           </li>
         ))}
         {p.windows && (
           <li>
             Disruption window for {p.windows.reasons.join(", ")}
             <div class="faint">{p.windows.text}{zone}: {turn(p.windows.open, p.windows.turns, ["open", "closed"])}</div>
+            <Week spans={p.windows.spans ?? []} now={now} />
           </li>
         )}
       </ul>
       <div>Allowed at once now: {Object.entries(p.allowed).map(([reason, n]) => `${n} ${reason}`).join(", ")}</div>
     </>
+  );
+}
+
+const day = 86_400;
+
+/** Week is a strip of the seven days to come, filled where something is in force; its midnights are this browser's. */
+function Week({ spans, now }: { spans: [number, number][]; now: number }) {
+  const place = (at: number): string => (100 * Math.max(0, Math.min(7 * day, at - now))) / (7 * day) + "%";
+  const days = Array.from({ length: 7 }, (_, i) => {
+    const d = new Date(now * 1000);
+    d.setHours(0, 0, 0, 0);
+    d.setDate(d.getDate() + i + 1);
+    return d;
+  });
+  return (
+    <div class="week" aria-hidden="true">
+      <div class="bar">{spans.map(([from, to]) => <span key={from} style={{ left: place(from), width: `calc(${place(to)} - ${place(from)})` }} />)}</div>
+      {days.map((d) => <small key={d.getTime()} style={{ left: place(d.getTime() / 1000) }}>{d.toLocaleDateString("en-GB", { weekday: "short" })}</small>)}
+    </div>
   );
 }
 
