@@ -19,6 +19,8 @@ const text = (key: string, title: string, width: number, of: (m: NodeRow) => str
   key, title, width, show: (m) => of(m) || "-", values: (m) => [of(m)],
 });
 
+const arch = "kubernetes.io/arch";
+
 /** columnsOf are all columns there are; the first is always shown. */
 export function columnsOf(resources: string[]): Column[] {
   return [
@@ -44,11 +46,11 @@ export function columnsOf(resources: string[]): Column[] {
     },
     { key: "why", title: "Why", width: 11, show: (m) => <span title={m.why.join("; ")}>{m.why.join("; ")}</span>, values: (m) => [m.why.join("; ")] },
     text("claim", "NodeClaim", 10, (m) => m.claim),
-    text("arch", "Arch", 5, (m) => m.kind.labels["kubernetes.io/arch"] ?? ""),
+    { ...text(arch, "Arch", 5, (m) => m.kind.labels[arch] ?? ""), heads: ["arch"] },
   ];
 }
 
-export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== "arch");
+export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== arch);
 
 /** plain is an amount in a file: cores, bytes or pieces. */
 const plain = (resource: string, n: number): number => (resource === "cpu" ? n / 1000 : n);

@@ -52,21 +52,43 @@ export function Nodes({ state, version, choice, found, choose, narrow }: Props) 
         <h2>Nodes</h2>
         <span role="status" class="faint">{nodes.length === state.nodes.size ? plural(nodes.length, "node") : `${nodes.length} of ${plural(state.nodes.size, "node")}`}</span>
         {narrow ? <Order columns={all} choice={choice} choose={choose} /> : (
-          <details class="menu" onKeyDown={(e) => e.key === "Escape" && ((e.currentTarget.open = false), e.currentTarget.querySelector("summary")!.focus())}>
-            <summary>Columns</summary>
-            <fieldset>
-              <legend class="unseen">Columns</legend>
-              {all.slice(1).map((c) => (
-                <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {c.title}</label>
-              ))}
-            </fieldset>
-          </details>
+          <Menu title="Columns">
+            {all.slice(1).map((c) => (
+              <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {c.title}</label>
+            ))}
+          </Menu>
         )}
         <button type="button" onClick={download} disabled={nodes.length === 0}>Save as CSV</button>
       </div>
       {nodes.length === 0 ? <p class="empty">{state.nodes.size > 0 ? "No node matches. Clear the filter to see all." : "There are no nodes."}</p>
         : <Table key={String(narrow)} nodes={nodes} columns={columns} state={state} choice={choice} choose={choose} narrow={narrow} />}
     </main>
+  );
+}
+
+/** Menu is a list of choices under a button; Escape closes it, and so does a click elsewhere. */
+function Menu({ title, children }: { title: string; children: preact.ComponentChildren }) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const pressed = (e: Event) => {
+      if (!menu.current!.contains(e.target as Node)) menu.current!.open = false;
+    };
+    document.addEventListener("pointerdown", pressed);
+    return () => document.removeEventListener("pointerdown", pressed);
+  }, []);
+  const typed = (e: KeyboardEvent) => {
+    if (e.key !== "Escape") return;
+    menu.current!.open = false;
+    menu.current!.querySelector("summary")!.focus();
+  };
+  return (
+    <details class="menu" ref={menu} onKeyDown={typed}>
+      <summary>{title}</summary>
+      <fieldset>
+        <legend class="unseen">{title}</legend>
+        {children}
+      </fieldset>
+    </details>
   );
 }
 

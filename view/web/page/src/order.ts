@@ -4,7 +4,7 @@ import { field } from "./filter";
 import { share, type ClusterState, type NodeRow } from "./state";
 import { natural } from "./text";
 
-const texts = new Set(["status", "pool", "type", "capacity", "zone"]);
+const numbers = new Set(["name", "age", "price", "pods"]); // and the resources, of which there are no texts
 
 /** rankOf is the number that nodes are ordered by. */
 export function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
@@ -20,7 +20,8 @@ export function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
 
 /** textOf is the text that nodes are ordered by where it is no number; their name comes last in any case. */
 export function textOf(m: NodeRow, key: string): string {
-  return texts.has(key) ? natural(field(m, key)) : key === "why" ? m.why[0] ?? "" : "";
+  if (numbers.has(key)) return "";
+  return natural(key === "why" ? m.why[0] ?? "" : key === "claim" ? m.claim : field(m, key));
 }
 
 export const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

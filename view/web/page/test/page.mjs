@@ -231,9 +231,19 @@ try {
     await shown("60 nodes");
     assert.equal(await column("Zone").count(), 0, "the browser remembers the columns");
     await tab.getByText("Columns", { exact: true }).first().click();
+    await tab.getByRole("checkbox", { name: "NodeClaim" }).check();
+    await tab.getByRole("heading", { name: "Nodes" }).click();
+    await tab.getByRole("checkbox", { name: "Zone" }).waitFor({ state: "hidden" });
+    await column("NodeClaim").getByRole("button").click();
+    const claims = await rows.locator("td:last-child").allTextContents();
+    assert.ok(claims.length > 20 && claims[0].startsWith("batch-"), "ordered by NodeClaim");
+    assert.deepEqual(claims, claims.toSorted());
+    await tab.getByText("Columns", { exact: true }).first().click();
+    await tab.getByRole("checkbox", { name: "NodeClaim" }).uncheck();
     await tab.getByRole("checkbox", { name: "Zone" }).check();
     await tab.getByRole("checkbox", { name: "Why" }).check();
     await tab.keyboard.press("Escape");
+    await column("Name").getByRole("button").click();
   });
 
   await story("a file for spreadsheets holds what anybody wrote as text", async () => {
