@@ -16,8 +16,12 @@ import (
 type program struct{ dir, module, pkg string }
 
 var (
-	metricsServer = program{"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server"}
-	coreDNS       = program{"coredns", "github.com/coredns/coredns", "github.com/coredns/coredns"}
+	metricsServer = program{
+		"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server",
+	}
+	coreDNS = program{"coredns", "github.com/coredns/coredns", "github.com/coredns/coredns"}
+	// The command is our own, its packages are not (lab/addons/cert-manager).
+	certManager = program{"cert-manager", "github.com/cert-manager/cert-manager", "."}
 )
 
 // goTool runs the go command in the module that compiles the program.
@@ -25,12 +29,25 @@ func (p program) goTool(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)
 	cmd.Dir = filepath.Join(root, "lab", "addons", p.dir)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // images have no C library
+	return output(t, cmd)
+}
+
+// helm runs Helm, as the module release has it.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"run", "helm.sh/helm/v4/cmd/helm"}, args...)...)
+	cmd.Dir = filepath.Join(root, "release")
+	return output(t, cmd)
+}
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	var failed strings.Builder
 	cmd.Stderr = &failed
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, failed.String())
+		t.Fatalf("%s: %v\n%s", cmd, err, failed.String())
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -51,9 +68,10 @@ func (p program) build(t *testing.T) string {
 }
 
 // buildImage makes the image of a name from a program's folder.
-func (c *cluster) buildImage(p program, dir, image string) {
+func (c *cluster) buildImage(p program, dir, image string, more ...string) {
 	c.t.Helper()
-	if out, err := c.run("image", "build", dir, "--tag", image, "--entrypoint", "/"+p.dir); err != nil {
+	if out, err := c.run(append([]string{"image", "build", dir, "--tag", image, "--entrypoint", "/" + p.dir},
+		more...)...); err != nil {
 		c.t.Fatalf("image build: %v\n%s", err, out)
 	}
 }
