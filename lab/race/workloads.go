@@ -103,7 +103,7 @@ var workloads = []workload{
 		name: "twenty-pods", about: "one Deployment of 20 pods of 500m",
 		steps: []step{{about: "apply", do: apply(deployment("twenty", 20, "500m", "")), lasts: 2 * time.Minute}},
 	},
-	large(200), large(1000), large(5000),
+	large(200), large(1000),
 }
 
 // large are steps of a cluster of m5.2xlarge with 20 pods each: it comes at once, and loses a tenth of its pods.
