@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -39,6 +40,13 @@ func TestMetricsServerRunsInAMicroVM(t *testing.T) {
 		}
 		return nil
 	})
+	// The same figures, by the API server's proxy to the Node.
+	node := c.kubectl("get", "pod", hello.Name, "-o", "jsonpath={.spec.nodeName}")
+	got := c.kubectl("get", "--raw", "/api/v1/nodes/"+node+"/proxy/metrics/resource")
+	want := `container_memory_working_set_bytes{container="hello",namespace="default",pod="` + hello.Name + `"}`
+	if !strings.Contains(got, want) {
+		t.Errorf("%s's own metrics do not have %s:\n%s", node, want, got)
+	}
 }
 
 // metricsFrom reports that the metrics API does not come from a Service of kube-system.
