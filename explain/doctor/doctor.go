@@ -45,7 +45,7 @@ type Cluster struct {
 
 // Examine makes all checks.
 func Examine(ctx context.Context, c Cluster) []Finding {
-	out := []Finding{c.version(), c.definitions(ctx), c.permissions(ctx), c.webhooks(ctx), c.dns(ctx)}
+	out := []Finding{c.kubernetes(ctx), c.permissions(ctx), c.webhooks(ctx), c.dns(ctx)}
 	classes, err := c.classes(ctx)
 	if err != nil {
 		out = append(out, unknown("node classes", err))

@@ -108,7 +108,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 		"an old control plane": {
 			sound(t, nil), func(c *Cluster) { c.Version = "v1.28.9-eks-1" }, "Kubernetes", "older than 1.29", Failed,
 		},
-		"a kind that is not served": {sound(t, nil, served), nil, "definitions", served.Spec.Names.Kind, Failed},
+		"a kind that is not served": {sound(t, nil, served), nil, "Kubernetes", served.Spec.Names.Kind, Failed},
 		"a right that is missing": {
 			sound(t, []string{"create pods", "patch nodes"}), nil, "permissions", "create pods/binding, create pods/eviction, patch nodes", Failed,
 		},

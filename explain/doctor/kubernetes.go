@@ -41,27 +41,35 @@ func Scheme() *runtime.Scheme {
 // "CRD Validation Expression Language graduates to GA").
 var oldest = version.MustParseGeneric("1.29")
 
-func (c Cluster) version() Finding {
+// kubernetes checks the version of the API server, and that the kinds are there in the versions that the controller
+// reads.
+func (c Cluster) kubernetes(ctx context.Context) Finding {
+	const check = "Kubernetes"
 	v, err := version.ParseGeneric(c.Version)
 	switch {
 	case err != nil:
-		return unknown("Kubernetes", err)
+		return unknown(check, err)
 	case v.LessThan(oldest):
-		return failed("Kubernetes", "upgrade the control plane", "%s is older than %s", c.Version, oldest)
+		return failed(check, "upgrade the control plane", "%s is older than %s", c.Version, oldest)
 	}
-	return fine("Kubernetes", "%s", c.Version)
+	missing, err := c.missingKinds(ctx)
+	switch {
+	case err != nil:
+		return unknown(check, err)
+	case len(missing) > 0:
+		return failed(check, "nodeless crds | kubectl apply --server-side -f -", "%s; not served: %s", c.Version,
+			some(missing))
+	}
+	return fine(check, "%s; all %d kinds are served", c.Version, len(crds.All()))
 }
 
-// definitions checks that the kinds are there in the versions that the controller reads.
-func (c Cluster) definitions(ctx context.Context) Finding {
-	const check, remedy = "definitions", "nodeless crds | kubectl apply --server-side -f -"
+// missingKinds are those that the API server does not serve as the controller reads them.
+func (c Cluster) missingKinds(ctx context.Context) ([]string, error) {
 	var missing []string
-	all := crds.All()
-	for _, want := range all {
+	for _, want := range crds.All() {
 		have := &apiextensionsv1.CustomResourceDefinition{}
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
-		if err != nil && !apierrors.IsNotFound(err) {
-			return unknown(check, err)
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(want), have); err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
 		}
 		for _, v := range want.Spec.Versions {
 			served := slices.ContainsFunc(have.Spec.Versions, func(h apiextensionsv1.CustomResourceDefinitionVersion) bool {
@@ -72,10 +80,7 @@ func (c Cluster) definitions(ctx context.Context) Finding {
 			}
 		}
 	}
-	if len(missing) > 0 {
-		return failed(check, remedy, "missing: %s", some(missing))
-	}
-	return fine(check, "all %d kinds are served", len(all))
+	return missing, nil
 }
 
 // permissions asks the API server for each verb of the needed roles.
