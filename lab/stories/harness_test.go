@@ -209,7 +209,7 @@ func (c *cluster) log() string {
 	return string(data)
 }
 
-// dumpObjects logs the state that a failed test leaves: objects, recent events, and the consoles of microVMs.
+// dumpObjects logs the state that a failed test leaves: objects, events, decisions, and the consoles of microVMs.
 func (c *cluster) dumpObjects() {
 	for _, args := range [][]string{
 		{"get", "pods,nodeclaims,nodes", "-A", "-o", "wide"},
@@ -221,6 +221,8 @@ func (c *cluster) dumpObjects() {
 		}
 		c.t.Logf("kubectl %s (end):\n%s", strings.Join(args, " "), out[max(0, len(out)-10000):])
 	}
+	decisions, _ := c.run("decisions", "-o", "wide")
+	c.t.Logf("nodeless decisions -o wide (beginning):\n%s", decisions[:min(len(decisions), 10000)])
 	consoles, _ := filepath.Glob(filepath.Join(c.dir, "microvms", "machines", "*", "console.log"))
 	for _, name := range consoles {
 		data, _ := os.ReadFile(name)
