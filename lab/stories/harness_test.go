@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,6 +231,9 @@ func (c *cluster) dumpObjects() {
 	}
 }
 
+// warning matches a line of nodeless.log that is one.
+var warning = regexp.MustCompile(`(?m)^.* level=(WARN|ERROR) .*$`)
+
 func (c *cluster) dumpLogs() {
 	c.t.Logf("output of nodeless up:\n%s", c.log())
 	data, _ := os.ReadFile(filepath.Join(c.dir, "logs", "nodeless.log"))
@@ -237,6 +241,8 @@ func (c *cluster) dumpLogs() {
 		_ = os.WriteFile(f, data, 0o600)
 	}
 	if len(data) > 20000 {
+		warnings := strings.Join(warning.FindAllString(string(data), -1), "\n")
+		c.t.Logf("warnings of nodeless.log (beginning):\n%s", warnings[:min(len(warnings), 10000)])
 		data = data[len(data)-20000:]
 	}
 	c.t.Logf("nodeless.log (end):\n%s", data)
