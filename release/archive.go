@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +20,14 @@ var platforms = []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "a
 
 func (p platform) String() string { return p.os + "/" + p.arch }
 
-// whole reports whether the program has all commands there. The control plane and microVMs need Linux; elsewhere it has
-// the commands that ask a cluster, and the controller.
-func (p platform) whole() bool { return p.os == "linux" }
+// tags are the program's build tags there. The control plane and microVMs need Linux; elsewhere it has the commands
+// that ask a cluster, and the controller.
+func (p platform) tags() string {
+	if p.os == "linux" {
+		return ""
+	}
+	return controllerTags
+}
 
 // archive is the file name of a platform's archive.
 func (p platform) archive(version string) string {
@@ -38,7 +42,7 @@ func writeArchives(ctx context.Context, o options) error {
 		if err != nil {
 			return err
 		}
-		if err := compileProgram(ctx, o, p, binary); err != nil {
+		if err := compile(ctx, o, p, p.tags(), binary); err != nil {
 			return err
 		}
 		if err := pack(o, p, binary); err != nil {
@@ -47,23 +51,6 @@ func writeArchives(ctx context.Context, o options) error {
 		fmt.Fprintln(o.say, filepath.Join(o.out, p.archive(o.version)))
 	}
 	return writePlugin(o)
-}
-
-// compileProgram compiles the program for a platform, static and without this machine's paths.
-func compileProgram(ctx context.Context, o options, p platform, binary string) error {
-	tags := "noplane"
-	if p.whole() {
-		tags = ""
-	}
-	fmt.Fprintf(o.say, "Compiling the program for %s (up to 20 minutes with a cold cache)\n", p)
-	c := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -buildid= -X "+versionVariable+"="+o.version, "-o", binary, "./cmd/nodeless")
-	c.Dir, c.Stderr = o.root, os.Stderr
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
-	if err := c.Run(); err != nil {
-		return fmt.Errorf("compile the program for %s: %w", p, err)
-	}
-	return nil
 }
 
 // pack writes the archive of a platform. The same files give the same archive: it has no times and no owners.
@@ -113,6 +100,15 @@ func add(archive *tar.Writer, name, path string, mode int64) error {
 	}
 	_, err = io.Copy(archive, content)
 	return err
+}
+
+// listed is what parsePlatforms reads.
+func listed(all []platform) string {
+	names := make([]string, len(all))
+	for i, p := range all {
+		names[i] = p.String()
+	}
+	return strings.Join(names, ",")
 }
 
 // parsePlatforms reads a list such as linux/amd64,darwin/arm64.

@@ -39,7 +39,7 @@ func writeImage(ctx context.Context, o options) error {
 		return fmt.Errorf("ask git for the commit: %w", err)
 	}
 	for _, arch := range o.archs {
-		if err := compile(ctx, o, arch); err != nil {
+		if err := compileRoot(ctx, o, arch); err != nil {
 			return err
 		}
 	}
@@ -101,8 +101,8 @@ type built struct {
 // rootOf is the folder that becomes the root of an architecture's image.
 func rootOf(o options, arch string) string { return filepath.Join(o.out, "root-"+arch) }
 
-// compile makes the root of an image: the controller, static and without this machine's paths, and /tmp.
-func compile(ctx context.Context, o options, arch string) error {
+// compileRoot makes the root of an image: the controller, and /tmp.
+func compileRoot(ctx context.Context, o options, arch string) error {
 	if err := emptyRoot(rootOf(o, arch)); err != nil {
 		return err
 	}
@@ -110,13 +110,25 @@ func compile(ctx context.Context, o options, arch string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.say, "Compiling the controller for linux/%s (some minutes with a cold cache)\n", arch)
-	c := exec.CommandContext(ctx, "go", "build", "-tags", "noplane", "-trimpath", "-buildvcs=false",
+	return compile(ctx, o, platform{"linux", arch}, controllerTags, binary)
+}
+
+// controllerTags are the build tags of the program without the control plane and microVMs.
+const controllerTags = "noplane"
+
+// compile compiles the program for a platform, static and without this machine's paths.
+func compile(ctx context.Context, o options, p platform, tags, binary string) error {
+	what, long := "program", "up to 20 minutes"
+	if tags == controllerTags {
+		what, long = "controller", "some minutes"
+	}
+	fmt.Fprintf(o.say, "Compiling the %s for %s (%s with a cold cache)\n", what, p, long)
+	c := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -buildid= -X "+versionVariable+"="+o.version, "-o", binary, "./cmd/nodeless")
 	c.Dir, c.Stderr = o.root, os.Stderr
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch)
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("compile the controller for linux/%s: %w", arch, err)
+		return fmt.Errorf("compile the %s for %s: %w", what, p, err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	f.StringVar(&o.out, "out", "bin/dist", "folder to write to")
 	f.StringVar(&o.version, "version", "", "version (default: from git's tags)")
 	f.StringVar(&archs, "arch", "amd64,arm64", "architectures of the image")
-	f.StringVar(&on, "platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "platforms of the archives")
+	f.StringVar(&on, "platforms", listed(platforms), "platforms of the archives")
 	if err := f.Parse(args[1:]); err != nil {
 		return err
 	}

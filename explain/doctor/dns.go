@@ -32,11 +32,14 @@ func (c Cluster) dns(ctx context.Context) Finding {
 		return unknown(check, err)
 	}
 	for _, p := range servers.Items {
+		if p.Spec.NodeName == "" {
+			continue
+		}
 		own, err := c.launched(ctx, p.Spec.NodeName)
 		if err != nil {
 			return unknown(check, err)
 		}
-		if p.Spec.NodeName != "" && !own {
+		if !own {
 			return fine(check, "DNS pod %s is on a node that the controller does not launch", p.Name)
 		}
 	}
@@ -50,9 +53,6 @@ func (c Cluster) dns(ctx context.Context) Finding {
 
 // launched reports whether the controller has launched a node.
 func (c Cluster) launched(ctx context.Context, name string) (bool, error) {
-	if name == "" {
-		return false, nil
-	}
 	var n corev1.Node
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &n)
 	return n.Labels[karpv1.NodePoolLabelKey] != "", client.IgnoreNotFound(err)

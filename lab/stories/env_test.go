@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,6 +52,18 @@ func TestTheToolsOfAWSFindTheClusterAndLogIn(t *testing.T) {
 	if out, err := c.shell(aws, "AWS_SECRET_ACCESS_KEY=guess "+whoami); err == nil ||
 		!strings.Contains(out, "Unauthorized") {
 		t.Errorf("with another secret: %v, %q", err, out)
+	}
+	c.awsCLI("iam", "create-user", "--user-name", "ann")
+	key := strings.Fields(c.awsCLI("iam", "create-access-key", "--user-name", "ann", "--output", "text", "--query",
+		"AccessKey.[AccessKeyId,SecretAccessKey]"))
+	asAnn := fmt.Sprintf("AWS_ACCESS_KEY_ID=%s AWS_SECRET_ACCESS_KEY=%s %s", key[0], key[1], whoami)
+	if out, err := c.shell(aws, asAnn); err == nil || !strings.Contains(out, "Unauthorized") {
+		t.Errorf("a user whom aws-auth does not name: %v, %q", err, out)
+	}
+	c.kubectl("create", "configmap", "aws-auth", "-n", "kube-system", "--from-literal",
+		"mapUsers=- {userarn: 'arn:aws:iam::123456789012:user/ann', username: ann, groups: [viewers]}")
+	if out, err := c.shell(aws, asAnn); err != nil || out != `ann ["viewers","system:authenticated"]` {
+		t.Errorf("a user whom aws-auth names: %v, %q", err, out)
 	}
 	if out := c.kubectl("config", "current-context"); out != "nodeless\n" {
 		t.Errorf("up's own kubeconfig is now of context %q", out)

@@ -248,7 +248,6 @@ func TestTheArticlesAboutFargate(t *testing.T) {
 		"--selectors", "namespace=study-*", "--pod-execution-role-arn", podExecutionRole)
 	c.awsCLI("eks", "wait", "fargate-profile-active", "--cluster-name", "nodeless", "--fargate-profile-name", "study_wildcard")
 	c.controlPlaneIsEKSs()
-	c.anIAMUserLogsIn()
 	c.kubeOpsViewIsForwarded()
 	c.kubectl("create", "ns", "study-aews")
 	c.netshootIsSized()
@@ -266,15 +265,9 @@ const podExecutionRole = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExec
 // awsCLI runs Debian's AWS CLI against the region.
 func (c *cluster) awsCLI(args ...string) string {
 	c.t.Helper()
-	return c.awsCLIWith(nil, args...)
-}
-
-// awsCLIWith runs it with further variables of the environment, such as another's keys.
-func (c *cluster) awsCLIWith(env []string, args ...string) string {
-	c.t.Helper()
 	// Debian's does not read AWS_ENDPOINT_URL.
 	cmd := exec.Command("/usr/bin/aws", append([]string{"--endpoint-url", c.Session.RegionURL}, args...)...)
-	cmd.Env = append(c.environment(), env...)
+	cmd.Env = c.environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.t.Fatalf("aws %s: %v\n%s", strings.Join(args, " "), err, out)

@@ -1,9 +1,7 @@
 package stories
 
 import (
-	"encoding/json"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 )
@@ -32,36 +30,6 @@ func (c *cluster) controlPlaneIsEKSs() {
 		"\n      username: system:node:{{SessionName}}"
 	if strings.Count(auth, entry) != 2 {
 		c.t.Errorf("aws-auth has not twice\n%s\n%s", entry, auth)
-	}
-}
-
-// anIAMUserLogsIn has a user of IAM log in to the cluster with a token of his own key, as aws-auth says.
-func (c *cluster) anIAMUserLogsIn() {
-	c.t.Helper()
-	c.awsCLI("iam", "create-user", "--user-name", "ann")
-	key := strings.Fields(c.awsCLI("iam", "create-access-key", "--user-name", "ann", "--output", "text", "--query",
-		"AccessKey.[AccessKeyId,SecretAccessKey]"))
-	if len(key) != 2 {
-		c.t.Fatalf("a key: %q", key)
-	}
-	mapped := `{"data": {"mapUsers": "- {userarn: 'arn:aws:iam::123456789012:user/ann', username: ann, groups: [viewers]}"}}`
-	c.kubectl("patch", "cm", "-n", "kube-system", "aws-auth", "--type", "merge", "-p", mapped)
-	var credential struct {
-		Status struct {
-			Token string `json:"token"`
-		} `json:"status"`
-	}
-	answer := c.awsCLIWith([]string{"AWS_ACCESS_KEY_ID=" + key[0], "AWS_SECRET_ACCESS_KEY=" + key[1]},
-		"eks", "get-token", "--cluster-name", "nodeless")
-	if err := json.Unmarshal([]byte(answer), &credential); err != nil {
-		c.t.Fatalf("aws eks get-token: %v: %s", err, answer)
-	}
-	server := c.kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
-	whoami := exec.Command(absolute(c.t, binary), "kubectl", "--kubeconfig", "/dev/null", "--insecure-skip-tls-verify",
-		"--server", strings.TrimSpace(server), "--token", credential.Status.Token, "auth", "whoami", "-o", "json")
-	out, err := whoami.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"username": "ann"`) || !strings.Contains(string(out), `"viewers"`) {
-		c.t.Errorf("ann: %v: %s", err, out)
 	}
 }
 

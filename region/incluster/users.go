@@ -34,11 +34,11 @@ func (c *Cluster) User(ctx context.Context, who awsapi.Caller) (user.Info, error
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("ConfigMap kube-system/aws-auth: %w", err)
 	}
-	// of a role without its path, which must not be in rolearn either
-	arn, list := "arn:aws:iam::"+region.AccountID+":role/"+who.Principal.Name, mapRoles
-	if who.Principal.Kind == region.UserPrincipal {
-		arn, list = who.Principal.ARN(), "mapUsers"
+	named, list := *who.Principal, "mapUsers"
+	if named.Kind == region.RolePrincipal {
+		named.Path, list = "/", mapRoles // rolearn has no path
 	}
+	arn := named.ARN()
 	var entries []mapping
 	if err := yaml.Unmarshal([]byte(auth.Data[list]), &entries); err != nil {
 		return nil, fmt.Errorf("ConfigMap kube-system/aws-auth: %s: %w", list, err)
