@@ -17,7 +17,7 @@ try {
   await tab.getByRole("link", { name: "Pending 1" }).click();
   const row = tab.locator(".shape");
   await row.getByText("requests cpu 5000", { exact: true }).waitFor();
-  assert.equal(await row.locator(".gets").textContent(), "✗ 1 get nothing");
+  await row.locator(".gets").getByText("✗ 1 get nothing", { exact: true }).waitFor();
   assert.match(await row.locator("ul > li").first().textContent(), /^✗general-purpose .*cpu.*Catalog\d+/);
   assert.ok((await row.getByRole("list", { name: "types left" }).getByRole("listitem").count()) > 1);
   await picture("real-pending");
