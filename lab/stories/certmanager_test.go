@@ -21,7 +21,7 @@ func TestCertManagerIssuesFromMicroVMs(t *testing.T) {
 	dir, version := certManager.source(t)
 	args := []string{
 		"template", "cert-manager", filepath.Join(dir, "deploy", "charts", "cert-manager"), "--namespace", "cert-manager",
-		"--set", "crds.enabled=true,startupapicheck.enabled=false",
+		"--set", "crds.enabled=true,startupapicheck.enabled=false,cainjector.replicaCount=0",
 	}
 	for _, part := range []string{"", "webhook.", "cainjector."} {
 		args = append(args, "--set", part+"image.tag="+version+","+part+"resources.requests.memory=256Mi")
@@ -44,6 +44,10 @@ spec:
 	if out, err := c.runIn(chart, "kubectl", "apply", "--server-side", "-f", "-"); err != nil {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
+	// cainjector hears of the webhook's Secret by one cache and reads it from another, so that it may find none and is
+	// not called again (pkg/controller/cainjector of cert-manager 1.21.2): it starts when the Secret is there.
+	c.kubectl("wait", "--for=create", "secret/cert-manager-webhook-ca", "-n", "cert-manager", "--timeout=240s")
+	c.kubectl("scale", "deployment/cert-manager-cainjector", "-n", "cert-manager", "--replicas=1")
 	for _, deployment := range []string{"cert-manager-webhook", "cert-manager-cainjector", "cert-manager"} {
 		t.Cleanup(func() {
 			if t.Failed() {
