@@ -37,6 +37,7 @@ func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j.placements()
 	launches{j}.all()
 	j.limits()
+	j.reservations()
 	j.addresses(plan.Launches)
 	j.addressed(plan.Launches)
 	j.lowerBound()

@@ -91,7 +91,7 @@ func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resource
 	return load
 }
 
-// optionsOf returns the available offerings of each type of a launch.
+// optionsOf returns the available offerings of each type of a launch; of one from a reservation, the reservation.
 func (j *judge) optionsOf(l *model.Launch) [][]*option {
 	if out := j.options[l]; out != nil {
 		return out
@@ -100,8 +100,12 @@ func (j *judge) optionsOf(l *model.Launch) [][]*option {
 	for i, name := range l.Types {
 		k := c.kind(name)
 		for x := 0; k != nil && x < len(k.options); x++ {
-			if w := &k.options[x]; w.offer.Available && allows(l.Requirements, w.labels) &&
-				allows(c.pool.Requirements, w.labels) {
+			w := &k.options[x]
+			r := w.reserved(l, c.pool)
+			if r != nil {
+				w = w.with(r.Labels)
+			}
+			if (w.offer.Available || r != nil) && allows(l.Requirements, w.labels) && allows(c.pool.Requirements, w.labels) {
 				out[i] = append(out[i], w)
 			}
 		}

@@ -309,11 +309,24 @@ var mutations = []mutation{
 		func(p *plan) bool { return p.onLaunch(func(l *model.Launch) { l.RunnerUp.Type = "x9.huge" }) },
 	},
 	{"the type is sold out", "available", func(p *plan) bool {
-		_, _, t := p.launch()
-		for i := 0; t != nil && i < len(t.Offerings); i++ {
+		l, _, t := p.launch()
+		if l == nil || l.Chosen.CapacityType == model.Reserved {
+			return false
+		}
+		for i := range t.Offerings {
 			t.Offerings[i].Available = false
 		}
-		return t != nil
+		return true
+	}},
+	{"one machine more than is reserved", "reservation", func(p *plan) bool {
+		l, pool, _ := p.launch()
+		if l == nil || l.Chosen.CapacityType != model.Reserved || len(pool.Reservations) == 0 {
+			return false
+		}
+		for i := range pool.Reservations {
+			pool.Reservations[i].Free = 0
+		}
+		return true
 	}},
 	{
 		"the pool is not ready", "ready",

@@ -54,7 +54,7 @@ func Canonical(s *Snapshot) *Snapshot {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
 	})
 	for i := range s.Pools {
-		sortTypes(s.Pools[i].Types)
+		sortOffers(&s.Pools[i])
 	}
 	for i := range s.Daemons {
 		sortShape(&s.Daemons[i].Shape)
@@ -87,14 +87,23 @@ func sortAttachLimits(limits []AttachLimit) {
 	slices.SortStableFunc(limits, func(a, b AttachLimit) int { return cmp.Compare(a.Driver, b.Driver) })
 }
 
+func sortOffers(p *Pool) {
+	sortTypes(p.Types)
+	slices.SortStableFunc(p.Reservations, func(a, b Reservation) int { return cmp.Compare(a.ID, b.ID) })
+}
+
 func sortTypes(types []InstanceType) {
 	slices.SortStableFunc(types, func(a, b InstanceType) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range types {
 		sortAttachLimits(types[i].AttachLimits)
-		slices.SortStableFunc(types[i].Offerings, func(a, b Offering) int {
-			return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
-		})
+		sortOfferings(types[i].Offerings)
 	}
+}
+
+func sortOfferings(offerings []Offering) {
+	slices.SortStableFunc(offerings, func(a, b Offering) int {
+		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.CapacityType, b.CapacityType))
+	})
 }
 
 // Selectors returns pointers to all pod selectors of the shape, in order.

@@ -218,6 +218,8 @@ type Pool struct {
 	// Static pools keep Replicas nodes, whatever the pods; no pod causes a launch in them.
 	Static   bool
 	Replicas int64
+	// Reservations are capacity reservations whose free instances it may launch, by ID; shared among pools.
+	Reservations []Reservation `json:",omitempty"`
 	// Subnets are the IDs of those in which it launches, one in each zone at least, by ID; nil = addresses limit nothing.
 	Subnets []string `json:",omitempty"`
 }

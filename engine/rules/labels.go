@@ -91,7 +91,7 @@ func (v *View) mayAllow(w model.Requirement) bool {
 }
 
 func (v *View) allowsAll(t int, wants model.Requirements) bool {
-	return !slices.ContainsFunc(wants, func(w model.Requirement) bool { return !v.typeAllows(t, w) })
+	return !slices.ContainsFunc(wants, func(w model.Requirement) bool { return !v.TypeAllows(t, w) })
 }
 
 func (v *View) offers(t int, o *Option) bool {

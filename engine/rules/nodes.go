@@ -141,6 +141,8 @@ func typesHold(candidates []*model.InstanceType, have model.Requirement, known b
 	for _, t := range candidates {
 		label, ok := TypeLabel(t, want.Key)
 		switch {
+		case ok && known && !label.Overlaps(have): // the claim knows better than the type
+			return false
 		case ok && known:
 			label = label.And(have)
 		case !ok && known:

@@ -160,7 +160,7 @@ func (v *View) contradiction() (key, detail string) {
 		left[t] = t
 	}
 	for _, r := range v.Requirements {
-		if left = filter(left, func(t int) bool { return v.typeAllows(t, r) }); len(left) == 0 {
+		if left = filter(left, func(t int) bool { return v.TypeAllows(t, r) }); len(left) == 0 {
 			return r.Key, r.String()
 		}
 	}

@@ -123,7 +123,7 @@ func (v *View) narrowTypes() {
 	for t := range v.Pool.Types {
 		ok := len(v.Offers[t]) > 0
 		for i := 0; ok && i < len(v.Requirements); i++ {
-			ok = v.typeAllows(t, v.Requirements[i])
+			ok = v.TypeAllows(t, v.Requirements[i])
 		}
 		if ok {
 			v.Eligible.Set(t)
@@ -154,8 +154,8 @@ func (v *View) OfTypes(key string) bool {
 // ofOffering reports whether the offering decides the label.
 func ofOffering(key string) bool { return key == model.LabelZone || key == model.LabelCapacityType }
 
-// typeAllows reports whether nodes of type t can satisfy the requirement, as far as the type decides it.
-func (v *View) typeAllows(t int, want model.Requirement) bool {
+// TypeAllows reports whether nodes of type t can satisfy the requirement, as far as the type decides it.
+func (v *View) TypeAllows(t int, want model.Requirement) bool {
 	if !v.OfTypes(want.Key) {
 		return true
 	}

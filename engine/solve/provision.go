@@ -15,9 +15,11 @@ const maxAttempts = 4
 
 // Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get
 // nothing have their Reasons once Draft.Explain was called. Expected pods get places and launches together with their
-// pending peers, and no Reasons.
+// pending peers, and no Reasons. What capacity reservations have free is used first.
 func Provision(s *model.Snapshot, policy model.Policy) *Draft {
-	d := ProvisionPods(withExpectedPeers(s, &policy), policy)
+	with, reserved := withReservations(withExpectedPeers(s, &policy), policy)
+	d := ProvisionPods(with, policy)
+	d.launchReserved(with, policy, reserved)
 	d.forgetExpected()
 	addLaunches(&d.Plan, policy, missingReplicas(s, policy, d.Plan.Launches))
 	return d

@@ -13,9 +13,11 @@
 //	     out, c spot 0.04 out=45s)
 //	     attach(ebs=25) only(general)            # only these pools have this type
 //	     addresses(5=12, 15=18) unaddressed=93   # what a node takes of its subnet; pods that would have no address
+//	reservation cr-1 type=c2 zone=a free=3 price=0.002 # its nodes have the label reservation=cr-1
 //	unsettled "why no pods should be moved"      # counts with preflight=enforce
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
+//	     reservations(cr-1)
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3 min-nodes=1 of-group
 //	     annotations(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10,
 //	     soft-expire=720h, replace-crowded,

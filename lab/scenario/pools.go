@@ -22,7 +22,8 @@ func (p *parser) addPool(l *line) {
 	pool.Taints, pool.StartupTaints = l.taints("taint"), l.taints("startup-taint")
 	pool.Limits.NodesSet = p.limits(&pool, l, "limit", &pool.Limits.Max, &pool.Limits.Nodes)
 	p.limits(&pool, l, "usage", &pool.Usage, &pool.NodeCount)
-	pool.Types = p.typesOf(l, pool.Name)
+	pool.Reservations = p.reservationsOf(l)
+	pool.Types = model.WithReserved(p.typesOf(l, pool.Name), pool.Reservations)
 	pool.Subnets = p.subnetsOf(l)
 	pool.NotReady = sentence(l.group("not-ready"))
 	l.fieldGroup("disrupt", disruptionFields(&pool.Disruption)...)
@@ -36,6 +37,30 @@ func (p *parser) addSubnet(l *line) {
 	l.fields(2, text("zone", &s.Zone), number("free", &s.Free))
 	p.s.Subnets = append(p.s.Subnets, s)
 	slices.SortFunc(p.s.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// addReservation adds a capacity reservation, whose nodes have the label reservation with its name.
+func (p *parser) addReservation(l *line) {
+	r := model.Reservation{
+		ID: l.name(), Labels: model.Requirements{model.OneOf("reservation", l.name())},
+	}
+	p.once(l, "reservation", r.ID)
+	l.fields(2, text("type", &r.Type), text("zone", &r.Zone), number("free", &r.Free), money("price", &r.Price))
+	p.reserved = append(p.reserved, r)
+}
+
+// reservationsOf returns the capacity reservations that a pool names, or all.
+func (p *parser) reservationsOf(l *line) (out []model.Reservation) {
+	named := leaves(lists(l.group("reservations")))
+	for _, r := range p.reserved {
+		if len(named) == 0 || slices.Contains(named, r.ID) {
+			out = append(out, r)
+		}
+	}
+	if len(named) > len(out) {
+		l.failf("reservations(%s): not all are declared, or one is named twice", strings.Join(named, ", "))
+	}
+	return out
 }
 
 // subnetsOf returns the subnets that a pool names, or all.

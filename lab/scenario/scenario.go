@@ -14,7 +14,7 @@ var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // kinds of declarations, in the order in which they are read: what others refer to comes first.
 var kinds = []string{
-	"now", "resource", "namespace", "subnet", "type", "shape", "pods", "pod", "pool", "daemon",
+	"now", "resource", "namespace", "subnet", "type", "reservation", "shape", "pods", "pod", "pool", "daemon",
 	"node", "policy", "unsettled",
 }
 
@@ -52,8 +52,10 @@ type parser struct {
 	s      *model.Snapshot
 	policy model.Policy
 	types  []declaredType
-	shapes map[string]int  // index into s.Shapes, by the name they were declared under
-	taken  map[string]bool // kind and name of what may be declared once
+	// reserved are the capacity reservations, offered to every pool that does not name some.
+	reserved []model.Reservation
+	shapes   map[string]int  // index into s.Shapes, by the name they were declared under
+	taken    map[string]bool // kind and name of what may be declared once
 }
 
 func (p *parser) declare(kind string, l *line) {
@@ -77,6 +79,8 @@ func (p *parser) declare(kind string, l *line) {
 		p.addSubnet(l)
 	case "type":
 		p.addType(l)
+	case "reservation":
+		p.addReservation(l)
 	case "shape":
 		p.addShape(l, l.name())
 	case "pods":

@@ -1,0 +1,186 @@
+package solve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// reservedNode is an instance of a capacity reservation as a node in flight that a plan may fill.
+type reservedNode struct {
+	node        model.Node
+	reservation *model.Reservation
+	addresses   int64 // of its subnet, when it is full
+}
+
+// withReservations returns the cluster with those instances of capacity reservations as nodes in flight that pending
+// pods use if they are offered them before anything is bought: they are paid for already. Each pool's limits, and what
+// a reservation has free, hold; a heavier pool has the first choice. The second result are these nodes.
+func withReservations(s *model.Snapshot, policy model.Policy) (*model.Snapshot, []reservedNode) {
+	all := reservedNodes(s, &policy)
+	if len(all) == 0 {
+		return s, nil
+	}
+	used := map[string]bool{}
+	for _, p := range Placements(withNodes(s, all), policy) {
+		used[p.Node] = true
+	}
+	all = slices.DeleteFunc(all, func(x reservedNode) bool { return !used[x.node.Name] })
+	left := *s
+	left.Pools, left.Subnets = slices.Clone(s.Pools), slices.Clone(s.Subnets)
+	if all = allowedNodes(&left, all); len(all) == 0 {
+		return s, nil
+	}
+	return withNodes(&left, all), all
+}
+
+func withNodes(s *model.Snapshot, more []reservedNode) *model.Snapshot {
+	out := *s
+	out.Nodes = slices.Clone(s.Nodes)
+	for i := range more {
+		out.Nodes = append(out.Nodes, more[i].node)
+	}
+	slices.SortFunc(out.Nodes, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return &out
+}
+
+// reservedNodes returns as many nodes of each pool and reservation as there are free instances or pending pods. By
+// name they come after all others, in the order in which they are to be filled: those of the heaviest pool first, then
+// the cheapest on demand, so that large machines are left to the pods that need them.
+func reservedNodes(s *model.Snapshot, policy *model.Policy) []reservedNode {
+	var out []reservedNode
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if p.NotReady != "" || p.Static || len(p.Reservations) == 0 || len(s.Pending) == 0 {
+			continue
+		}
+		v := rules.NewView(p, s.Daemons)
+		v.ApplyPolicy(policy)
+		if len(v.MinValues) > 0 {
+			continue // a reservation is of one type
+		}
+		for _, r := range bySize(p) {
+			x, ok := reservedNodeOf(v, r)
+			if !ok {
+				continue
+			}
+			for range min(r.Free, int64(len(s.Pending))) {
+				x.node.Name = fmt.Sprintf("~%06d reserved %s", len(out), r.ID)
+				x.node.Claim = x.node.Name
+				out = append(out, x)
+			}
+		}
+	}
+	return out
+}
+
+// bySize returns the pool's reservations by what their types cost on demand, then ID.
+func bySize(p *model.Pool) []*model.Reservation {
+	out := make([]*model.Reservation, len(p.Reservations))
+	dearness := map[*model.Reservation]model.Price{}
+	for i := range p.Reservations {
+		r := &p.Reservations[i]
+		out[i] = r
+		t := slices.IndexFunc(p.Types, func(t model.InstanceType) bool { return t.Name == r.Type })
+		for k := 0; t >= 0 && k < len(p.Types[t].Offerings); k++ {
+			if o := &p.Types[t].Offerings[k]; o.CapacityType == model.OnDemand {
+				dearness[r] = max(dearness[r], o.Price)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *model.Reservation) int {
+		return cmp.Or(cmp.Compare(dearness[a], dearness[b]), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// reservedNodeOf returns a node of the reservation in the pool, if the pool allows it and its daemons fit.
+func reservedNodeOf(v *rules.View, r *model.Reservation) (x reservedNode, ok bool) {
+	t := slices.IndexFunc(v.Pool.Types, func(t model.InstanceType) bool { return t.Name == r.Type })
+	if t < 0 || !v.Overhead[t].Fits(v.Pool.Types[t].Allocatable) {
+		return x, false
+	}
+	at := slices.IndexFunc(v.Offers[t], func(f rules.Offer) bool {
+		return v.Zones[f.Zone] == r.Zone && v.Capacities[f.Capacity] == model.Reserved && !f.Refused
+	})
+	if at < 0 || slices.ContainsFunc(v.Requirements, func(want model.Requirement) bool {
+		have, ok := r.Labels.Get(want.Key)
+		return ok && !have.Overlaps(want) || !ok && !v.TypeAllows(t, want)
+	}) {
+		return x, false
+	}
+	labels := model.NewRequirements(model.OneOf(model.LabelInstanceType, r.Type), model.OneOf(model.LabelZone, r.Zone),
+		model.OneOf(model.LabelCapacityType, model.Reserved)).And(r.Labels).And(v.Requirements)
+	x = reservedNode{reservation: r, addresses: v.Pool.Types[t].AddressesFor(v.Pool.Types[t].Allocatable[model.Pods])}
+	x.node = model.Node{
+		Pool: v.Pool.Name, Type: r.Type, Zone: r.Zone, CapacityType: model.Reserved, State: model.InFlight,
+		Labels: labels, Taints: v.Pool.Taints, Price: v.Offers[t][at].Real, AttachLimits: v.Pool.Types[t].AttachLimits,
+		Capacity: v.Pool.Types[t].Capacity, Allocatable: v.Pool.Types[t].Allocatable, Used: v.Overhead[t],
+	}
+	return x, true
+}
+
+// allowedNodes returns the nodes, in order, that the limits of their pools, the free addresses of subnets and the
+// reservations' free instances allow together, and charges them to the snapshot's Pools and Subnets. A node counts with
+// the addresses that it takes when it is full.
+func allowedNodes(s *model.Snapshot, all []reservedNode) []reservedNode {
+	taken := map[string]int64{}
+	return slices.DeleteFunc(all, func(x reservedNode) bool {
+		p := s.Pool(x.node.Pool)
+		room := (&rules.View{Pool: p}).Headroom()
+		subnet := rules.MostFree(p, x.node.Zone, s.Subnets)
+		if taken[x.reservation.ID] >= x.reservation.Free || !room.Allows(&p.Limits, &x.node.Capacity) ||
+			p.Subnets != nil && (subnet < 0 || s.Subnets[subnet].Free < x.addresses) {
+			return true
+		}
+		taken[x.reservation.ID]++
+		p.Usage = p.Usage.Plus(x.node.Capacity.NonNegative())
+		p.NodeCount = max(p.NodeCount, 0) + 1
+		if p.Subnets != nil {
+			s.Subnets[subnet].Free -= x.addresses
+		}
+		return false
+	})
+}
+
+// launch returns the launch of the node, without pods.
+func (x *reservedNode) launch() model.Launch {
+	return model.Launch{
+		Pool: x.node.Pool, Requirements: x.node.Labels, Types: []string{x.node.Type}, Requests: x.node.Used,
+		Chosen: model.Candidate{Price: x.node.Price, OfferingKey: model.OfferingKey{
+			Type: x.node.Type, Zone: x.node.Zone, CapacityType: x.node.CapacityType,
+		}},
+	}
+}
+
+// launchReserved turns places on these nodes into launches. A node that got no pods is forgotten.
+func (d *Draft) launchReserved(s *model.Snapshot, policy model.Policy, nodes []reservedNode) {
+	if len(nodes) == 0 {
+		return
+	}
+	byName, shapes := map[string]int{}, map[model.PodKey]int{}
+	launches := make([]model.Launch, len(nodes))
+	for i := range nodes {
+		byName[nodes[i].node.Name] = i
+		launches[i] = nodes[i].launch()
+	}
+	for i := range s.Pending {
+		shapes[s.Pending[i].PodKey] = s.Pending[i].Shape
+	}
+	d.Plan.Placements = slices.DeleteFunc(d.Plan.Placements, func(p model.Placement) bool {
+		i, reserved := byName[p.Node]
+		if reserved {
+			launches[i].Pods = append(launches[i].Pods, p.Pod)
+			launches[i].Requests = launches[i].Requests.Plus(s.Shapes[shapes[p.Pod]].Requests.NonNegative())
+		}
+		return reserved
+	})
+	launches = slices.DeleteFunc(launches, func(l model.Launch) bool { return len(l.Pods) == 0 })
+	for i := range launches {
+		launches[i].ID = digest(identityOf(&launches[i]), launches[i].Pods)
+	}
+	addLaunches(&d.Plan, policy, launches)
+}
