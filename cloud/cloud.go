@@ -235,6 +235,14 @@ type Subnet struct {
 	At       time.Time
 }
 
+// Reserver is a provider with capacity reservations.
+type Reserver interface {
+	// Reservations returns the reservations that a class selects and from which instances can be launched, by ID. A launch
+	// comes from one if its Requirements name the capacity type reserved and have the reservation's labels. Fails with
+	// ErrClassNotReady while the class is not resolved.
+	Reservations(ctx context.Context, class ClassRef) ([]model.Reservation, error)
+}
+
 // Ender is a provider that knows why an instance ended.
 type Ender interface {
 	// Ended returns why an instance has ended or is ending; the zero Ending while it runs or if the reason is unknown.

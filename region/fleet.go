@@ -19,7 +19,7 @@ const (
 // FleetRequest is CreateFleet of type instant.
 type FleetRequest struct {
 	ClientToken  string
-	CapacityType string // OnDemand or Spot: the default target capacity type
+	CapacityType string // OnDemand, Spot or CapacityBlock: the default target capacity type
 	Strategy     string // of that capacity type; "" means EC2's default, lowest-price
 	Total        int
 	Overrides    []Override
@@ -92,14 +92,14 @@ func (q FleetRequest) validate() error {
 	case q.Total < 1 || q.Total > 1000:
 		return apiError("InvalidTargetCapacitySpecification", "TotalTargetCapacity must be between 1 and 1000, is %d",
 			q.Total)
-	case q.CapacityType != OnDemand && q.CapacityType != Spot:
-		return apiError("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not one of on-demand, spot",
-			q.CapacityType)
+	case q.CapacityType != OnDemand && q.CapacityType != Spot && q.CapacityType != CapacityBlock:
+		return apiError("InvalidParameterValue", "DefaultTargetCapacityType '%s' is not one of on-demand, spot, "+
+			"capacity-block", q.CapacityType)
 	case len(q.Overrides) > 300*50:
 		return apiError("InvalidParameterValue", "too many overrides: %d", len(q.Overrides))
 	}
 	known := map[string][]string{
-		OnDemand: {"", LowestPrice, Prioritized},
+		OnDemand: {"", LowestPrice, Prioritized}, CapacityBlock: {""},
 		Spot: {
 			"", LowestPrice, PriceCapacityOptimized, CapacityOptimized, CapacityOptimizedPrioritized, Diversified,
 		},
@@ -130,6 +130,10 @@ func (l *launcher) options(q FleetRequest) ([]option, error) {
 		}
 		if l.images.image(o.ImageID) == nil {
 			return nil, noImage(o.ImageID)
+		}
+		if (data.Market == CapacityBlock) != (q.CapacityType == CapacityBlock) {
+			return nil, apiError("InvalidParameterCombination", "Launch template %s has the market type '%s' and the fleet "+
+				"the target capacity type '%s': both are capacity-block or neither", template.Name, data.Market, q.CapacityType)
 		}
 		o.SubnetID, o.Zone = subnet.ID, subnet.Zone
 		out = append(out, l.priced(option{o: o, template: template, data: data, subnet: subnet}, q.CapacityType))

@@ -40,7 +40,7 @@ type Instance struct {
 	SubnetID        string
 	PrivateIP       netip.Addr
 	PrivateDNS      string
-	CapacityType    string // OnDemand or Spot
+	CapacityType    string // OnDemand, Spot or CapacityBlock
 	SpotRequestID   string // of a spot instance
 	State           State
 	ReasonCode      string // why it was stopped
@@ -63,7 +63,9 @@ type Instance struct {
 	Tags            map[string]string
 	ClientToken     string
 	FleetID         string
-	PriceMicros     int64 // per hour, at launch
+	PriceMicros     int64             // per hour, at launch
+	ReservationID   string            `json:",omitempty"` // of the capacity reservation that it runs in
+	Reservation     ReservationChoice `json:",omitzero"`  // of its launch
 	Booted          bool
 	CannotStart     bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
 	Impairment      Impairment `json:"Ailment,omitzero"`
@@ -92,6 +94,7 @@ type instances struct {
 	ending     func(*instance) // is called when an instance begins to shut down
 	changed    func(*instance) // is called when something happened to an instance
 	interfaces *interfaces
+	reserved   *capacityReservations
 
 	byID     map[string]*instance
 	order    []*instance       // by time of launch
@@ -162,13 +165,13 @@ func (s *instances) add(i Instance) {
 	s.arm(s.byID[i.ID])
 }
 
-// take makes the record of an instance, which holds a place in its pool while it is active.
+// take makes the record of an instance, which holds a place in its pool or reservation while it is active.
 func (s *instances) take(i Instance) {
 	x := &instance{Instance: i, pods: map[string]bool{}}
 	s.byID[i.ID] = x
 	s.order = append(s.order, x)
 	if i.active() {
-		s.market.pool(i.pool()).running++
+		s.reserved.enter(&x.Instance)
 	}
 	if i.State != Terminated {
 		s.interfaces.addFirst(x)
@@ -218,9 +221,10 @@ func (s *instances) TerminateInstances(ids []string) ([]StateChange, error) {
 
 // Summary is the region in numbers.
 type Summary struct {
-	Instances   int // pending or running
-	PriceMicros int64
-	Launched    int // all that EC2 still shows
+	Instances   int   // pending or running
+	PriceMicros int64 // of an hour, with what is reserved and not used
+	Launched    int   // all that EC2 still shows
+	Unused      int   // instances that are reserved and do not run
 }
 
 // Summary counts instances and adds up their prices.
@@ -234,5 +238,7 @@ func (s *instances) Summary() Summary {
 			sum.PriceMicros += i.PriceMicros
 		}
 	}
+	unused, micros := s.reserved.unused()
+	sum.Unused, sum.PriceMicros = unused, sum.PriceMicros+micros
 	return sum
 }

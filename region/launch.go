@@ -127,9 +127,10 @@ type origin struct {
 	fleet        string // ID; "" for RunInstances
 }
 
-// launch starts one instance, if its pool and subnet have room for it, and returns its ID.
+// launch starts one instance, if its subnet and its pool or reservation have room for it, and returns its ID.
 func (l *launcher) launch(x option, from origin) (string, *APIError) {
-	if err := l.check(x, from.capacityType); err != nil {
+	reserved, err := l.check(x, from.capacityType)
+	if err != nil {
 		return "", err
 	}
 	ip, ok := l.network.takeAddress(x.subnet)
@@ -148,7 +149,10 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 		Devices:        l.images.devices(id, x.o.ImageID, x.data.Devices),
 		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], from.tags), ClientToken: from.clientToken, FleetID: from.fleet,
-		PriceMicros: x.price,
+		PriceMicros: x.price, Reservation: x.data.Reservation,
+	}
+	if reserved != nil {
+		i.ReservationID = reserved.ID
 	}
 	i.CannotStart = !l.admission.usable(i.Devices)
 	if i.CapacityType == Spot {
@@ -159,22 +163,28 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	return id, nil
 }
 
-// check returns why an option cannot be launched, apart from addresses.
-func (l *launcher) check(x option, capacityType string) *APIError {
+// check returns the capacity reservation in which an option is launched, if any, or why it cannot be launched, apart
+// from addresses.
+func (l *launcher) check(x option, capacityType string) (*capacityReservation, *APIError) {
 	switch {
 	case x.offer == nil:
-		return apiError("Unsupported", "Your requested instance type (%s) is not supported in your requested "+
+		return nil, apiError("Unsupported", "Your requested instance type (%s) is not supported in your requested "+
 			"Availability Zone (%s).", x.o.InstanceType, x.subnet.Zone)
 	case capacityType == Spot && len(x.offer.Spot) == 0:
-		return apiError("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration: "+
+		return nil, apiError("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration: "+
 			"%s is not sold as spot in %s.", x.o.InstanceType, x.subnet.Zone)
 	case !l.images.fits(x.o.ImageID, x.offer.Type):
-		return apiError("InvalidParameterValue", "The architecture of the image %s does not match that of the "+
+		return nil, apiError("InvalidParameterValue", "The architecture of the image %s does not match that of the "+
 			"instance type %s.", x.o.ImageID, x.o.InstanceType)
-	case l.market.free(Pool{x.o.InstanceType, x.subnet.Zone, capacityType}) <= 0:
-		return noCapacity(x.o.InstanceType, x.subnet.Zone)
 	}
-	return l.market.overQuota(x.offer.Type, capacityType)
+	r, err := l.instances.reserved.forLaunch(x.data.Reservation, x.o.InstanceType, x.subnet.Zone, capacityType)
+	switch {
+	case r != nil || err != nil:
+		return r, err
+	case l.market.free(Pool{x.o.InstanceType, x.subnet.Zone, capacityType}) <= 0:
+		return nil, noCapacity(x.o.InstanceType, x.subnet.Zone)
+	}
+	return nil, l.market.overQuota(x.offer.Type, capacityType)
 }
 
 // bootTime returns how long an instance takes until its kubelet starts.

@@ -150,7 +150,7 @@ func (s *instances) shutDown(i *instance, at time.Time, code, message string) {
 		return
 	}
 	i.State, i.StoppingAt, i.ReasonCode, i.ReasonMessage = ShuttingDown, at, code, message
-	s.market.pool(i.pool()).running--
+	s.reserved.leave(&i.Instance)
 	s.ending(i)
 	s.save(i)
 	s.notifyState(i)

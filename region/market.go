@@ -23,6 +23,7 @@ type market struct {
 
 type poolState struct {
 	running int  // instances
+	held    int  // by capacity reservations, whose instances do not count as running
 	size    *int // that was set; nil means the simulation's own
 }
 
@@ -90,7 +91,7 @@ func (m *market) size(p Pool) int {
 func (m *market) free(p Pool) int {
 	n := m.size(p)
 	if s := m.pools[p]; s != nil {
-		n -= s.running
+		n -= s.running + s.held
 	}
 	return n
 }
@@ -113,7 +114,7 @@ func (m *market) SetCapacity(p Pool, n int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.pool(p)
-	size := n + s.running
+	size := n + s.running + s.held
 	s.size = &size
 	m.store.put(bucketSizes, p.key(), size)
 	return m.commit()
@@ -121,30 +122,37 @@ func (m *market) SetCapacity(p Pool, n int) error {
 
 // overQuota returns the error of a launch that the account's quotas do not allow, or nil.
 func (m *market) overQuota(t *catalog.Type, capacityType string) *APIError {
-	limit := m.config.Quotas.OnDemandVCPUs
-	if capacityType == Spot {
-		limit = m.config.Quotas.SpotInstances
+	switch {
+	case capacityType == Spot && m.spotLimitReached():
+		return apiError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded: the account may run %d",
+			m.config.Quotas.SpotInstances)
+	case capacityType != Spot && m.overVCPUs(t.VCPU):
+		return apiError("VcpuLimitExceeded",
+			"You have requested more vCPU capacity than your current vCPU limit of %d allows "+
+				"for the instance bucket that the specified instance type belongs to.", m.config.Quotas.OnDemandVCPUs)
 	}
-	if limit == 0 {
-		return nil
-	}
-	spot, vcpus := 0, t.VCPU
+	return nil
+}
+
+func (m *market) spotLimitReached() bool {
+	spot := 0
 	for p, s := range m.pools {
 		if p.CapacityType == Spot {
 			spot += s.running
-		} else if x := m.Type(p.Type); x != nil {
-			vcpus += s.running * x.VCPU
 		}
 	}
-	switch {
-	case capacityType == Spot && spot >= limit:
-		return apiError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded: the account may run %d", limit)
-	case capacityType != Spot && vcpus > limit:
-		return apiError("VcpuLimitExceeded",
-			"You have requested more vCPU capacity than your current vCPU limit of %d allows "+
-				"for the instance bucket that the specified instance type belongs to.", limit)
+	return m.config.Quotas.SpotInstances > 0 && spot >= m.config.Quotas.SpotInstances
+}
+
+// overVCPUs reports whether so many vCPUs more, on demand, are beyond the quota. What is reserved counts, used or not
+// (EC2 user guide, "On-Demand Capacity Reservations", quotas).
+func (m *market) overVCPUs(vcpus int) bool {
+	for p, s := range m.pools {
+		if x := m.Type(p.Type); x != nil && p.CapacityType != Spot {
+			vcpus += (s.running + s.held) * x.VCPU
+		}
 	}
-	return nil
+	return m.config.Quotas.OnDemandVCPUs > 0 && vcpus > m.config.Quotas.OnDemandVCPUs
 }
 
 // offerIn returns a zone's offer of a type, or nil.

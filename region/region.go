@@ -91,6 +91,8 @@ type Region struct {
 	*groupLaunches  // launch configurations
 	*groupHooks     // lifecycle hooks
 	*groupMembers   // TerminateInstanceInAutoScalingGroup and the calls about instances of groups; instance refreshes
+
+	*capacityReservations // CapacityReservations and the calls that change them; AddCapacityBlock
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -164,6 +166,8 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.instances = newInstances(c, r.market, r.network, r.queues)
 	r.interfaces = newInterfaces(c, r.market, r.network, r.instances)
 	r.podAddresses = newPodAddresses(c, r.market, r.interfaces, r.instances)
+	r.capacityReservations = newCapacityReservations(c, r.market, r.instances)
+	r.instances.reserved = r.capacityReservations
 	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances)
 	r.tagger = newTagger(c, r.instances)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
@@ -184,6 +188,7 @@ func (r *Region) Close() error {
 	}
 	r.closed = true
 	r.instances.stopTimers()
+	r.capacityReservations.stopTimers()
 	r.autoScaling.stopTimers()
 	return r.store.close()
 }

@@ -25,12 +25,13 @@ type bucketRestorer struct {
 
 // restorers returns the buckets in the order in which they are restored.
 func (r *Region) restorers() []bucketRestorer {
-	// In this order: subnets before what is in them, user data before the instances that have it, instances before their
-	// interfaces, interfaces before pods, queues before messages.
+	// In this order: subnets before what is in them, user data and capacity reservations before the instances that have
+	// them, instances before their interfaces, interfaces before pods, queues before messages.
 	return []bucketRestorer{
 		{bucketSubnets, r.network.restoreSubnet},
 		{bucketMeta, r.restoreMeta},
 		{bucketUserData, into(r.instances.userData)},
+		{bucketCapacityReservations, r.capacityReservations.restore},
 		{bucketInstances, r.instances.restore},
 		{bucketTokens, into(r.launcher.tokens)},
 		{bucketTemplates, into(r.templates.byID)},
@@ -87,6 +88,7 @@ func (r *Region) restore() error {
 	}
 	r.queues.sort()
 	r.instances.resume()
+	r.capacityReservations.resume()
 	r.autoScaling.resume()
 	return r.commit()
 }

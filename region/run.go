@@ -8,7 +8,7 @@ type RunRequest struct {
 	Override     Override
 	Data         TemplateData // of the request itself; wins over the template
 	Min, Max     int
-	CapacityType string
+	CapacityType string // "" means that of the data, or OnDemand
 	Tags         map[string]string
 }
 
@@ -18,7 +18,6 @@ func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 		return nil, apiError("InvalidParameterValue", "MinCount %d and MaxCount %d: give 1 <= min <= max <= 1000", q.Min,
 			q.Max)
 	}
-	q.CapacityType = cmp.Or(q.CapacityType, OnDemand)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t, known, err := l.token("run/", q.ClientToken, q)
@@ -28,15 +27,16 @@ func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 	if known {
 		return l.instances.copies(t.Run), nil
 	}
-	x, err := l.runOption(q)
+	x, capacityType, err := l.runOption(q)
 	if err != nil {
 		return nil, err
 	}
-	if x.offer != nil && x.free < q.Min {
+	if x.offer != nil && x.data.Reservation == (ReservationChoice{}) &&
+		x.free+l.instances.reserved.openRoom(x.o.InstanceType, x.subnet.Zone) < q.Min {
 		return nil, noCapacity(x.o.InstanceType, x.subnet.Zone)
 	}
 	for len(t.Run) < q.Max {
-		id, failure := l.launch(x, origin{q.CapacityType, q.Tags, q.ClientToken, ""})
+		id, failure := l.launch(x, origin{capacityType, q.Tags, q.ClientToken, ""})
 		if failure != nil && len(t.Run) < q.Min {
 			l.undo(t.Run, failure)
 			return nil, failure
@@ -60,13 +60,14 @@ func (l *launcher) undo(ids []string, failure *APIError) {
 	_ = l.commit()
 }
 
-func (l *launcher) runOption(q RunRequest) (option, error) {
+// runOption returns what RunInstances launches, and as which capacity type.
+func (l *launcher) runOption(q RunRequest) (option, string, error) {
 	data := q.Data
 	template := &LaunchTemplate{}
 	if q.Override.TemplateID != "" || q.Override.TemplateName != "" {
 		t, d, err := l.templates.version(q.Override.TemplateID, q.Override.TemplateName, q.Override.TemplateVersion)
 		if err != nil {
-			return option{}, err
+			return option{}, "", err
 		}
 		template, data = t, data.over(*d)
 	}
@@ -74,14 +75,15 @@ func (l *launcher) runOption(q RunRequest) (option, error) {
 	o.InstanceType = cmp.Or(o.InstanceType, data.InstanceType, "m5.large")
 	o.ImageID = cmp.Or(o.ImageID, data.ImageID)
 	if l.images.image(o.ImageID) == nil {
-		return option{}, noImage(o.ImageID)
+		return option{}, "", noImage(o.ImageID)
 	}
 	if l.market.Type(o.InstanceType) == nil {
-		return option{}, apiError("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.InstanceType)
+		return option{}, "", apiError("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.InstanceType)
 	}
 	subnet, err := l.network.subnetFor(o)
 	if err != nil {
-		return option{}, err
+		return option{}, "", err
 	}
-	return l.priced(option{o: o, template: template, data: &data, subnet: subnet}, q.CapacityType), nil
+	capacityType := cmp.Or(q.CapacityType, data.Market, OnDemand)
+	return l.priced(option{o: o, template: template, data: &data, subnet: subnet}, capacityType), capacityType, nil
 }

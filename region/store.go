@@ -35,7 +35,7 @@ const (
 	bucketTargetGroups  = "target-groups"
 
 	bucketInterfaces   = "interfaces"
-	bucketReservations = "reservations"
+	bucketReservations = "reservations" // of subnet CIDRs
 	bucketSubnets      = "subnets"
 	bucketLogGroups    = "log-groups"
 	bucketLogStreams   = "log-streams"
@@ -45,6 +45,8 @@ const (
 	bucketConfigurations = "launch-configurations"
 	bucketActivities     = "scaling-activities"
 	bucketNodegroups     = "node-groups"
+
+	bucketCapacityReservations = "capacity-reservations"
 
 	bucketPrincipals = "principals"
 	bucketAccessKeys = "access-keys"
@@ -57,7 +59,7 @@ var buckets = []string{
 	bucketInterfaces, bucketReservations, bucketSubnets,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
 	bucketGroups, bucketConfigurations, bucketActivities, bucketNodegroups,
-	bucketPrincipals, bucketAccessKeys,
+	bucketPrincipals, bucketAccessKeys, bucketCapacityReservations,
 }
 
 // Keys of bucketMeta.

@@ -26,6 +26,8 @@ type TemplateData struct {
 	InstanceProfile  string
 	Devices          []BlockDevice                // added to the image's, or replacing those of the same name
 	Monitoring       bool                         // detailed monitoring by CloudWatch
+	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = of the call
+	Reservation      ReservationChoice            `json:",omitzero"`
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
 	Description      string
 	// Raw holds the rest of the request's data unchanged, for clients that read their template back.
@@ -50,6 +52,8 @@ func (d TemplateData) over(base TemplateData) TemplateData {
 		d.Devices = base.Devices
 	}
 	d.Monitoring = d.Monitoring || base.Monitoring
+	d.Market = cmp.Or(d.Market, base.Market)
+	d.Reservation = cmp.Or(d.Reservation, base.Reservation)
 	return d
 }
 

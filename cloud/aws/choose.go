@@ -21,14 +21,15 @@ const maxTypes = 60
 // maxOverrides limits the overrides of one CreateFleet (EC2 API reference, fleet quotas).
 const maxOverrides = 300
 
-// capacityOrder is the order in which capacity types are tried, one per call. Reserved capacity has no offerings yet.
+// capacityOrder is the order in which capacity types are tried, one per call. Reserved capacity comes before these.
 var capacityOrder = []string{model.Spot, model.OnDemand}
 
 // choice is an offering that satisfies a request.
 type choice struct {
 	model.OfferingKey
 	price model.Price
-	tie   int // orders choices of the same price: by type, then by zoneOrder
+	tie   int    // orders choices of the same price: by type, then by zoneOrder
+	from  source // of the capacity type reserved
 }
 
 // choices returns the offerings that satisfy a request, cheapest first, ties by type and zoneOrder. It leaves out GPU,
@@ -76,7 +77,7 @@ func (c *classCatalog) offered(types []*model.InstanceType, req *cloud.LaunchReq
 				if other, ok := req.Prices[key]; ok {
 					price = other
 				}
-				out = append(out, choice{key, price, n*len(order) + order[o.Zone]})
+				out = append(out, choice{OfferingKey: key, price: price, tie: n*len(order) + order[o.Zone]})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 // Reasons why an instance no longer matches its class (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
@@ -21,6 +23,7 @@ const (
 	amiDrift           = "AMIDrift"
 	subnetDrift        = "SubnetDrift"
 	securityGroupDrift = "SecurityGroupDrift"
+	reservationDrift   = "CapacityReservationDrift"
 )
 
 var (
@@ -29,7 +32,7 @@ var (
 )
 
 // Drifted compares an instance with its class: the class hash on its NodeClaim, its image with the one that would be
-// chosen now, and its subnet and security groups as EC2 reports them.
+// chosen now, and its subnet, security groups and capacity reservation as EC2 reports them.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
 	if isGroupRef(m.Class) { // its instances are replaced by an instance refresh of the group
@@ -54,7 +57,21 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 	if err != nil {
 		return "", fmt.Errorf("drift of instance %s: %w", m.InstanceID, err)
 	}
-	return networkDrift(class, now), nil
+	return cmp.Or(networkDrift(class, now), p.reservedDrift(class, now)), nil
+}
+
+// reservedDrift compares an instance's capacity reservation with the class. An instance whose reservation has ended is
+// on-demand and does not drift.
+func (a *account) reservedDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
+	if m.CapacityType != model.Reserved || a.o.IgnoreReservations {
+		return ""
+	}
+	if slices.ContainsFunc(class.Status.CapacityReservations, func(r ec2v1.CapacityReservation) bool {
+		return r.ID == m.Labels[ec2v1.LabelCapacityReservationID] && r.State != ec2v1.CapacityReservationStateExpiring
+	}) {
+		return ""
+	}
+	return reservationDrift
 }
 
 // hashDiffers reports whether the hash of the class has changed since the claim was created. Hashes of different

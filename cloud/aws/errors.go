@@ -20,6 +20,8 @@ const (
 	codeInstanceMissing = "InvalidInstanceID.NotFound"
 	codeNoEntity        = "NoSuchEntity"
 	codeEntityExists    = "EntityAlreadyExists"
+
+	codeReservationMissing = "InvalidCapacityReservationId.NotFound"
 )
 
 // capacityCodes are the fleet errors which mean that an offering cannot be launched now.

@@ -45,6 +45,7 @@ type fakeAccount struct {
 	roles     map[string]bool
 	messages  []sqstypes.Message
 	stuck     string // receipt of a message that cannot be deleted
+	reserved  []*ec2types.CapacityReservation
 }
 
 type fleetRecord struct {
@@ -160,6 +161,8 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 	case *ec2.DeleteLaunchTemplateInput:
 		delete(a.templates, *in.LaunchTemplateId)
 		return &ec2.DeleteLaunchTemplateOutput{}, nil
+	case *ec2.DescribeCapacityReservationsInput:
+		return a.describeReservations(in)
 	case *ec2.CreateFleetInput:
 		return a.createFleet(in)
 	case *ec2.DescribeInstancesInput:
@@ -249,6 +252,8 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 			switch {
 			case data == nil:
 				refuse("InvalidLaunchTemplateName.NotFoundException", o)
+			case a.reservationRefuses(data, o) != "":
+				refuse(a.reservationRefuses(data, o), o)
 			case a.empty[model.OfferingKey{Type: string(o.InstanceType), Zone: *o.AvailabilityZone, CapacityType: kind}]:
 				refuse("InsufficientInstanceCapacity", o)
 			case a.full[*o.SubnetId]:
@@ -269,6 +274,7 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 	}
 	if best != nil {
 		i := a.start(in, best.Overrides, kind)
+		a.runReserved(i, a.templates[*in.LaunchTemplateConfigs[0].LaunchTemplateSpecification.LaunchTemplateName])
 		out.Instances = []ec2types.CreateFleetInstance{{
 			InstanceIds:  []string{*i.InstanceId},
 			InstanceType: i.InstanceType, LaunchTemplateAndOverrides: best,

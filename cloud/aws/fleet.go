@@ -25,7 +25,7 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	in := l.input(byTemplate, kind, subnets)
+	in := l.input(byTemplate, choices[0], subnets)
 	out, err := l.p.ec2.CreateFleet(ctx, in)
 	if err != nil {
 		return cloud.Instance{}, l.refused(err, choices, byTemplate)
@@ -33,7 +33,7 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	for _, i := range out.Instances {
 		if len(i.InstanceIds) > 0 {
 			_, _ = l.record(out.Errors, choices, subnets) // reported with the instance
-			return l.started(i, kind, byTemplate), nil
+			return l.started(i, choices[0], byTemplate), nil
 		}
 	}
 	return cloud.Instance{}, l.failed(out.Errors, choices, subnets, byTemplate)
@@ -45,7 +45,7 @@ func (l *launch) group(ctx context.Context, choices []choice, kind string) ([]te
 	boot := l.p.bootConfigOf(l.class, l.req, kind)
 	groups, index := []templateGroup{}, map[templateKey]int{}
 	for _, o := range choices {
-		key := l.templateKey(o.Type)
+		key := l.templateKey(o)
 		i, ok := index[key]
 		if !ok {
 			t, err := l.p.templates.of(l.class, boot, key)
@@ -74,9 +74,9 @@ type templateGroup struct {
 	choices []choice
 }
 
-func (l *launch) templateKey(name string) templateKey {
-	t := &l.catalog.types[l.catalog.index[name]]
-	key := templateKey{image: l.catalog.images[name]}
+func (l *launch) templateKey(o choice) templateKey {
+	t := &l.catalog.types[l.catalog.index[o.Type]]
+	key := templateKey{image: l.catalog.images[o.Type], from: o.from}
 	if l.p.reservedENIs() > 0 || isAuto(l.class) {
 		// The image does not know about reserved interfaces or Auto Mode's limit and would accept too many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
@@ -87,14 +87,22 @@ func (l *launch) templateKey(name string) templateKey {
 	return key
 }
 
-func (l *launch) input(groups []templateGroup, kind string, subnets map[string]ec2v1.Subnet) *ec2.CreateFleetInput {
+// input returns a call for groups of choices, whose capacity type and reservation are those of first.
+func (l *launch) input(groups []templateGroup, first choice, subnets map[string]ec2v1.Subnet) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: ec2types.FleetTypeInstant, ClientToken: awssdk.String(l.clientToken()), Context: l.class.Spec.Context,
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-			TotalTargetCapacity: awssdk.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityType(kind),
+			TotalTargetCapacity: awssdk.Int32(1), DefaultTargetCapacityType: first.from.targetType(first.CapacityType),
 		},
 	}
-	in.SpotOptions, in.OnDemandOptions = strategies(kind, l.req.Prices != nil)
+	in.SpotOptions, in.OnDemandOptions = strategies(in.TargetCapacitySpecification.DefaultTargetCapacityType,
+		l.req.Prices != nil)
+	if first.from.interruptible {
+		const only = ec2types.FleetReservationTypeInterruptibleCapacityReservation
+		in.ReservedCapacityOptions = &ec2types.ReservedCapacityOptionsRequest{
+			ReservationTypes: []ec2types.FleetReservationType{only},
+		}
+	}
 	priority := l.priorities(groups)
 	for _, g := range groups {
 		config := ec2types.FleetLaunchTemplateConfigRequest{
@@ -121,11 +129,15 @@ func (l *launch) input(groups []templateGroup, kind string, subnets map[string]e
 	return in
 }
 
-// started returns the instance that a fleet started.
-func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []templateGroup) cloud.Instance {
+// started returns the instance that a fleet started, of the capacity type and reservation of first.
+func (l *launch) started(i ec2types.CreateFleetInstance, first choice, groups []templateGroup) cloud.Instance {
 	m := cloud.Instance{
-		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: kind, State: cloud.Pending, Launched: l.p.now(),
-		Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
+		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: first.CapacityType, State: cloud.Pending,
+		Launched: l.p.now(), Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
+	}
+	if r := first.from; r.id != "" {
+		m.Labels = reservationLabels(r.id, r.kind, r.interruptible)
+		l.p.reservations.take(r.id)
 	}
 	subnet := ""
 	if t := i.LaunchTemplateAndOverrides; t != nil && t.Overrides != nil {
@@ -155,7 +167,13 @@ func (l *launch) started(i ec2types.CreateFleetInstance, kind string, groups []t
 // describe adds what the catalogue knows about an instance: provider ID, labels, capacity, allocatable.
 func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	m.ProviderID = providerID(m.Zone, m.ID)
-	m.Labels = map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
+	labels := map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
+	for key := range reservationLabels("", "", false) {
+		if value, ok := m.Labels[key]; ok {
+			labels[key] = value
+		}
+	}
+	m.Labels = labels
 	if id := c.zoneIDs[m.Zone]; id != "" {
 		m.Labels[ec2v1.LabelTopologyZoneID] = id
 	}
@@ -168,17 +186,21 @@ func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 
 // strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, in the order
 // of their priorities (EC2 API reference, CreateFleet; Karpenter does the same where overlays change prices).
-func strategies(kind string, prioritized bool) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
+func strategies(kind ec2types.DefaultTargetCapacityType, prioritized bool,
+) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
 	spot := ec2types.SpotAllocationStrategyPriceCapacityOptimized
 	onDemand := ec2types.FleetOnDemandAllocationStrategyLowestPrice
 	if prioritized {
 		spot = ec2types.SpotAllocationStrategyCapacityOptimizedPrioritized
 		onDemand = ec2types.FleetOnDemandAllocationStrategyPrioritized
 	}
-	if kind == model.Spot {
+	switch kind {
+	case ec2types.DefaultTargetCapacityTypeSpot:
 		return &ec2types.SpotOptionsRequest{AllocationStrategy: spot}, nil
+	case ec2types.DefaultTargetCapacityTypeOnDemand:
+		return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: onDemand}
 	}
-	return nil, &ec2types.OnDemandOptionsRequest{AllocationStrategy: onDemand}
+	return nil, nil // a reservation leaves nothing to choose
 }
 
 // priorities returns the priorities of the choices, from 0, where prices are not EC2's; nil where they are.

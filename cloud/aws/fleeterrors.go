@@ -18,7 +18,7 @@ func (l *launch) refused(err error, choices []choice, groups []templateGroup) er
 		return err
 	case isMissingTemplate(c):
 		return l.recreateTemplates(err, groups)
-	case capacityCodes[c]:
+	case outOfCapacity(c):
 		l.markTried(choices, true)
 		return fmt.Errorf("%w: %w", errNothingLaunched, err)
 	}
@@ -77,10 +77,10 @@ func (l *launch) record(errs []ec2types.CreateFleetError, choices []choice,
 ) (capacity bool, first *fleetFault) {
 	for _, e := range errs {
 		c := awssdk.ToString(e.ErrorCode)
-		if first == nil || (!capacity && capacityCodes[c]) {
+		if first == nil || (!capacity && outOfCapacity(c)) {
 			first = fleetError(e)
 		}
-		if !capacityCodes[c] {
+		if !outOfCapacity(c) {
 			continue
 		}
 		capacity = true
@@ -128,9 +128,17 @@ func (l *launch) retrySubnets(errs []ec2types.CreateFleetError) bool {
 	return false
 }
 
-// markTried marks choices as tried, and as exhausted if EC2 has none of them.
+// markTried marks choices as tried, and as exhausted if EC2 has none of them. A reservation that is full says nothing
+// about the offering of its type.
 func (l *launch) markTried(choices []choice, exhausted bool) {
 	for _, o := range choices {
+		if o.from.id != "" {
+			l.spent[o.from.id] = true
+			if exhausted {
+				l.p.reservations.full(o.from.id)
+			}
+			continue
+		}
 		l.tried[o.OfferingKey] = true
 		if exhausted {
 			l.exhausted[o.OfferingKey] = true

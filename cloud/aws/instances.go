@@ -56,6 +56,9 @@ func (p *Provider) Terminate(ctx context.Context, id string) (err error) {
 		return nil
 	}
 	if _, err := p.instances.terminate.do(ctx, id); err != nil {
+		if errors.Is(err, cloud.ErrNotFound) {
+			p.reservations.ended()
+		}
 		return fmt.Errorf("terminate instance %s: %w", id, err)
 	}
 	return nil
@@ -170,6 +173,10 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 	if i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot || i.SpotInstanceRequestId != nil {
 		m.CapacityType = model.Spot
 	}
+	reserved := reservedLabels(i)
+	if reserved != nil {
+		m.CapacityType = model.Reserved
+	}
 	for _, t := range i.Tags {
 		switch awssdk.ToString(t.Key) {
 		case ec2v1.NodeClaimTagKey:
@@ -188,6 +195,7 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 		model.LabelInstanceType: m.Type, model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType,
 		model.LabelOS: "linux",
 	}
+	maps.Copy(m.Labels, reserved)
 	if a, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]; ok {
 		m.Labels[model.LabelArch] = a
 	}

@@ -27,9 +27,11 @@ var typeKeys = map[string]bool{
 	ec2v1.LabelInstanceGPUMemory: true, ec2v1.LabelInstanceAcceleratorName: true,
 	ec2v1.LabelInstanceAcceleratorManufacturer: true, ec2v1.LabelInstanceAcceleratorCount: true,
 	ec2v1.LabelInstanceTenancy: true,
-	// No instance has these: a requirement that they exist excludes every type.
+	// No type has these: a requirement that they exist excludes every offering. Those of capacity reservations belong to
+	// the reservation: see reservedChoices.
 	ec2v1.LabelCapacityReservationID: true, ec2v1.LabelCapacityReservationType: true,
-	ec2v1.LabelPlacementGroupID: true, ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
+	ec2v1.LabelCapacityReservationInterruptible: true, ec2v1.LabelPlacementGroupID: true,
+	ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
 }
 
 // typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.

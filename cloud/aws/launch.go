@@ -62,6 +62,7 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 	}
 	l := &launch{
 		p: p, class: class, catalog: catalog, req: &req, state: state, choices: catalog.choices(&req),
+		reserved: p.reservedChoices(class, catalog, &req), spent: map[string]bool{},
 		tried: map[model.OfferingKey]bool{}, exhausted: map[model.OfferingKey]bool{}, full: map[string]bool{},
 	}
 	instance, err := l.run(ctx)
@@ -81,6 +82,8 @@ type launch struct {
 	req       *cloud.LaunchRequest
 	state     *launchState
 	choices   []choice
+	reserved  []choice                   // from capacity reservations
+	spent     map[string]bool            // reservations named in a call that started nothing
 	tried     map[model.OfferingKey]bool // named in a call that started nothing
 	exhausted map[model.OfferingKey]bool // EC2 has none of them
 	full      map[string]bool            // subnets without free addresses
@@ -93,10 +96,7 @@ var errNothingLaunched = errors.New("nothing was launched")
 func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 	cause := error(nil)
 	for range maxCalls {
-		choices := nextChoices(l.choices, l.tried)
-		if l.req.Prices != nil && len(choices) > 0 && choices[0].CapacityType == model.Spot {
-			choices = closeInPrice(choices)
-		}
+		choices := l.next()
 		if len(choices) == 0 {
 			break
 		}
@@ -119,7 +119,7 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 			return cloud.Instance{}, err
 		}
 	}
-	if len(l.choices) == 0 {
+	if len(l.choices)+len(l.reserved) == 0 {
 		return cloud.Instance{}, fmt.Errorf("all requested instance types were unavailable during launch: "+
 			"no available offering holds %v and satisfies [%s]: %w",
 			named(l.req.Requests), l.req.Requirements, cloud.ErrNoCapacity)
@@ -127,8 +127,22 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 	if cause == nil {
 		cause = errNothingLaunched
 	}
-	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried), len(l.choices), cause,
-		cloud.ErrNoCapacity)
+	return cloud.Instance{}, fmt.Errorf("%d of %d offerings tried: %w: %w", len(l.tried)+len(l.spent),
+		len(l.choices)+len(l.reserved), cause, cloud.ErrNoCapacity)
+}
+
+// next returns what the next call names: one reservation, or choices of one capacity type.
+func (l *launch) next() []choice {
+	for _, o := range l.reserved {
+		if !l.spent[o.from.id] {
+			return []choice{o}
+		}
+	}
+	choices := nextChoices(l.choices, l.tried)
+	if l.req.Prices != nil && len(choices) > 0 && choices[0].CapacityType == model.Spot {
+		return closeInPrice(choices)
+	}
+	return choices
 }
 
 // named returns the requested amounts of resources, by name.

@@ -350,7 +350,7 @@ func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := l.input(groups, model.Spot, p.subnets.choose(class, nil))
+	in := l.input(groups, groups[0].choices[0], p.subnets.choose(class, nil))
 	if _, err := p.ec2.CreateFleet(context.Background(), in); err != nil {
 		t.Fatal(err)
 	}

@@ -160,6 +160,7 @@ func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) erro
 	}
 	err := errors.Join(p.templates.deleteAll(ctx, name), p.profiles.delete(ctx, class))
 	p.catalogs.forget(name)
+	p.reservations.forget(name)
 	return err
 }
 

@@ -37,6 +37,7 @@ const (
 	onDemandAge           = 12 * time.Hour
 	spotAge               = 10 * time.Minute
 	subnetAge             = time.Minute
+	reservationAge        = time.Minute
 	profileAge            = 15 * time.Minute
 	parameterAge          = 5 * time.Minute
 	launchResultAge       = time.Hour        // how long the outcome of a token is kept
@@ -63,6 +64,9 @@ type Options struct {
 	IsolatedVPC bool
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
+	// IgnoreReservations means that classes select no capacity reservations, whatever their terms say: instances use open
+	// ones as EC2 does. Karpenter's feature gate ReservedCapacity is its opposite.
+	IgnoreReservations bool
 	// RepairPolicies are the conditions of Nodes for which instances are replaced; nil = DefaultRepairPolicies.
 	RepairPolicies []cloud.RepairPolicy
 	// Classes reads the cluster's cache and returns nil if there is no such class. The object is never modified. One that
@@ -89,6 +93,8 @@ type Provider struct {
 	launches  *launchStates
 	instances *instances
 	groups    *groups
+
+	reservations *reservations
 }
 
 // account holds what all parts of a provider share: the options and the clients of the services.
@@ -163,6 +169,7 @@ func newProvider(a *account) *Provider {
 	p.catalogs = newCatalogs(a, p.market, p.subnets)
 	p.groups = newGroups(a, p.subnets, p.instances)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
+	p.reservations = newReservations(a)
 	return p
 }
 

@@ -29,7 +29,8 @@ func unready(condition, reason, format string, args ...any) verdict {
 	return verdict{condition, reason, fmt.Sprintf(format, args...)}
 }
 
-// Resolve fills the status of a class (subnets, security groups, images, instance profile) and its conditions. class
+// Resolve fills the status of a class (subnets, security groups, images, instance profile, capacity reservations) and
+// its conditions. class
 // must be the caller's own copy. What the user has to fix becomes a condition that is False and names the field and the
 // remedy. An error is returned only for failures that pass; it leaves the condition of its step as it was.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
@@ -46,7 +47,7 @@ func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.images.resolve},
 		{ec2v1.ConditionTypeInstanceProfileReady, "spec.role", p.profiles.resolve},
 		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", resolvePlacementGroup},
-		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", resolveReservations},
+		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", p.reservations.resolve},
 	}
 	conditions := class.StatusConditions()
 	var failed []error
@@ -81,15 +82,6 @@ func resolvePlacementGroup(_ context.Context, class *ec2v1.EC2NodeClass) (verdic
 			"spec.placementGroupSelector is not supported; remove it, instances are then placed freely"), nil
 	}
 	return ready(ec2v1.ConditionTypePlacementGroupReady), nil
-}
-
-// resolveReservations reports unused reservations without making the class unready: on-demand and spot still work.
-func resolveReservations(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
-	if len(class.Spec.CapacityReservationSelectorTerms) > 0 {
-		return unready(ec2v1.ConditionTypeCapacityReservationsReady, "NotSupported",
-			"spec.capacityReservationSelectorTerms is not supported; instances are launched on-demand or spot"), nil
-	}
-	return ready(ec2v1.ConditionTypeCapacityReservationsReady), nil
 }
 
 // tagFilters turns the tags of a selector term into EC2 filters; the value * matches the key alone.

@@ -23,6 +23,7 @@ type templateKey struct {
 	image   int   // index into the class's images
 	maxPods int32 // 0 = the image calculates it
 	efas    int64 // adapters to attach; 0 unless pods request them
+	from    source
 }
 
 // template is a launch template; its name is made from its content.
@@ -67,6 +68,7 @@ func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templ
 	if data.NetworkInterfaces = interfaces(class, key.efas); data.NetworkInterfaces == nil {
 		data.SecurityGroupIds = groupIDs(class)
 	}
+	key.from.into(data, len(c.termsOf(class)) > 0)
 	in := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications: []ec2types.TagSpecification{{

@@ -36,6 +36,7 @@ resource "aws_iam_role_policy" "controller" {
         "Resource": [
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}::image/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}::snapshot/*",
+          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:capacity-reservation/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:security-group/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:subnet/*"
         ]
@@ -175,6 +176,7 @@ resource "aws_iam_role_policy" "controller" {
         "Sid": "ReadRegion",
         "Effect": "Allow",
         "Action": [
+          "ec2:DescribeCapacityReservations",
           "ec2:DescribeImages",
           "ec2:DescribeInstances",
           "ec2:DescribeInstanceStatus",

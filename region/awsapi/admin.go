@@ -15,7 +15,7 @@ import (
 // adminPath is the root of the calls that observe and disturb the simulation, beside AWS's own:
 //
 //	GET  calls, instances, summary
-//	POST capacity, interrupt, rebalance, impair, fail, delay, key
+//	POST capacity, capacity-block, interrupt, rebalance, impair, fail, delay, key
 //
 // Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls use that header for SigV4, so that no
 // request can be both.
@@ -36,6 +36,7 @@ type adminInstance struct {
 	Type         string            `json:"type"`
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
+	Reservation  string            `json:"reservation,omitempty"` // capacity reservation in which it runs
 	State        region.State      `json:"state"`
 	Tags         map[string]string `json:"tags"`
 	ClientToken  string            `json:"clientToken"`
@@ -57,6 +58,7 @@ type adminSummary struct {
 	Instances      int     `json:"instances"` // pending or running
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 	Launched       int     `json:"launched"`
+	Unused         int     `json:"unused"` // reserved instances that do not run; dollarsPerHour has them
 }
 
 type adminCapacity struct {
@@ -64,6 +66,15 @@ type adminCapacity struct {
 	Zone         string `json:"zone"`
 	CapacityType string `json:"capacityType"`
 	Count        int    `json:"count"`
+}
+
+// adminBlock is a Capacity Block that begins now.
+type adminBlock struct {
+	Type    string            `json:"type"`
+	Zone    string            `json:"zone"`
+	Count   int               `json:"count"`
+	Minutes int64             `json:"minutes"` // until its end
+	Tags    map[string]string `json:"tags"`
 }
 
 type adminInstanceID struct {
@@ -112,10 +123,19 @@ func adminHandler(r *region.Region) http.Handler {
 	}))
 	mux.HandleFunc("GET "+adminPath+"summary", answer(func() any {
 		s := r.Summary()
-		return adminSummary{Instances: s.Instances, DollarsPerHour: float64(s.PriceMicros) / 1e6, Launched: s.Launched}
+		return adminSummary{
+			Instances: s.Instances, DollarsPerHour: float64(s.PriceMicros) / 1e6, Launched: s.Launched, Unused: s.Unused,
+		}
 	}))
 	mux.HandleFunc("POST "+adminPath+"capacity", handle(func(q adminCapacity) error {
 		return r.SetCapacity(region.Pool{Type: q.Type, Zone: q.Zone, CapacityType: q.CapacityType}, q.Count)
+	}))
+	mux.HandleFunc("POST "+adminPath+"capacity-block", handle(func(q adminBlock) error {
+		_, err := r.AddCapacityBlock(region.CapacityReservationRequest{
+			Type: q.Type, Zone: q.Zone, Count: q.Count, Tags: q.Tags,
+			EndAt: r.Now().Add(time.Duration(min(max(q.Minutes, -1), maxBlockMinutes)) * time.Minute),
+		})
+		return err
 	}))
 	mux.HandleFunc("POST "+adminPath+"interrupt",
 		handle(func(q adminInstanceID) error { return r.Interrupt(q.InstanceID) }))
@@ -149,7 +169,7 @@ const tokenRequired = "send the region's token as Authorization: Bearer TOKEN; n
 func adminInstanceOf(i region.Instance) adminInstance {
 	return adminInstance{
 		ID: i.ID, Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, State: i.State, Tags: i.Tags,
-		ClientToken: i.ClientToken, FleetID: i.FleetID,
+		ClientToken: i.ClientToken, FleetID: i.FleetID, Reservation: i.ReservationID,
 		ImageID: i.ImageID, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP.String(), PrivateDNS: i.PrivateDNS,
 		PriceMicros: i.PriceMicros, Booted: i.Booted,
 		LaunchedAt: i.LaunchedAt, BootAt: i.BootAt, InterruptAt: i.InterruptAt, TerminatedAt: i.TerminatedAt,
@@ -171,6 +191,9 @@ func injectFailure(r *region.Region, q adminFail) error {
 	r.Fail(q.API, &region.APIError{Code: q.Code, Message: q.Message, HTTPStatus: q.Status}, q.Times)
 	return nil
 }
+
+// maxBlockMinutes is the longest Capacity Block that AWS sells (EC2 user guide, "Capacity Blocks for ML": 182 days).
+const maxBlockMinutes = 182 * 24 * 60
 
 // longestDelay keeps a forgotten delay from looking like a permanent hang.
 const longestDelay = 10 * time.Minute

@@ -190,3 +190,23 @@ func TestTheAdminMakesAnInstanceFailItsChecks(t *testing.T) {
 		t.Errorf("system %+v, events %+v", s.SystemStatus, s.Events)
 	}
 }
+
+func TestTheAdminMakesACapacityBlock(t *testing.T) {
+	b := newBuyer(t)
+	b.post(t, "capacity-block",
+		`{"type":"m5.large","zone":"us-west-2a","count":2,"minutes":60,"tags":{"team":"training"}}`, http.StatusOK)
+	b.post(t, "capacity-block", `{"type":"m5.large","zone":"us-west-2a","count":2,"minutes":-5}`, http.StatusBadRequest)
+	blocks := b.reservations(t, "tag:team", "training")
+	if len(blocks) != 1 || blocks[0].ReservationType != "capacity-block" || *blocks[0].AvailableInstanceCount != 2 ||
+		!blocks[0].EndDate.Equal(b.clock.Now().Add(time.Hour)) {
+		t.Errorf("blocks %+v", blocks)
+	}
+	var s adminSummary
+	if b.get(t, "summary", &s); s != (adminSummary{DollarsPerHour: 0.192, Unused: 2}) {
+		t.Errorf("summary: %+v", s)
+	}
+	b.clock.Advance(31 * time.Minute)
+	if n := *b.reservations(t)[0].AvailableInstanceCount; n != 0 {
+		t.Errorf("29 minutes before its end the block takes %d instances", n)
+	}
+}

@@ -22,7 +22,7 @@ var instances = kind[types.Instance]{
 		instance-type launch-time availability-zone=Placement.AvailabilityZone
 		availability-zone-id=Placement.AvailabilityZoneId tenancy=Placement.Tenancy subnet-id vpc-id private-ip-address
 		instance.group-id=SecurityGroups.GroupId instance.group-name=SecurityGroups.GroupName architecture
-		instance-lifecycle spot-instance-request-id client-token iam-instance-profile.arn
+		capacity-reservation-id instance-lifecycle spot-instance-request-id client-token iam-instance-profile.arn
 		tag-key=Tags.Key tag-value=Tags.Value`,
 }
 
@@ -92,9 +92,13 @@ func instanceOf(i region.Instance) types.Instance {
 		Hypervisor: types.HypervisorTypeXen, NetworkInterfaces: []types.InstanceNetworkInterface{},
 		EbsOptimized: new(false), EnaSupport: new(true), PlatformDetails: new("Linux/UNIX"),
 	}
-	if i.CapacityType == region.Spot {
+	switch i.CapacityType {
+	case region.Spot:
 		x.InstanceLifecycle = types.InstanceLifecycleTypeSpot
+	case region.CapacityBlock:
+		x.InstanceLifecycle = types.InstanceLifecycleTypeCapacityBlock
 	}
+	x.CapacityReservationId, x.CapacityReservationSpecification = optional(i.ReservationID), choiceOf(i.Reservation)
 	if i.ReasonCode != "" {
 		x.StateReason = &types.StateReason{Code: &i.ReasonCode, Message: &i.ReasonMessage}
 	}

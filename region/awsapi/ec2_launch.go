@@ -130,7 +130,7 @@ func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, 
 	q := region.RunRequest{
 		ClientToken: aws.ToString(in.ClientToken), Data: data,
 		Min: int(aws.ToInt32(in.MinCount)), Max: int(aws.ToInt32(in.MaxCount)),
-		CapacityType: region.OnDemand, Tags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
+		Tags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
 		Override: region.Override{
 			TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
 			TemplateVersion: aws.ToString(template.Version), InstanceType: string(in.InstanceType),
@@ -142,12 +142,6 @@ func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, 
 	}
 	for _, i := range in.NetworkInterfaces {
 		q.Override.SubnetID = cmp.Or(q.Override.SubnetID, aws.ToString(i.SubnetId))
-	}
-	if market := in.InstanceMarketOptions; market != nil && market.MarketType != "" {
-		if market.MarketType != types.MarketTypeSpot {
-			return nil, invalidParameter("InstanceMarketOptions.MarketType", string(market.MarketType), "spot")
-		}
-		q.CapacityType = region.Spot
 	}
 	if err := dryRun(in.DryRun); err != nil {
 		return nil, err

@@ -115,17 +115,6 @@ func describeRegions(c *call, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegion
 	return &ec2.DescribeRegionsOutput{Regions: found}, err
 }
 
-// describeCapacityReservations: the region has none.
-func describeCapacityReservations(
-	_ *call, in *ec2.DescribeCapacityReservationsInput,
-) (*ec2.DescribeCapacityReservationsOutput, error) {
-	if ids := in.CapacityReservationIds; len(ids) > 0 {
-		return nil, failure(400, "InvalidCapacityReservationId.NotFound",
-			"The capacity reservation '"+ids[0]+"' does not exist")
-	}
-	return &ec2.DescribeCapacityReservationsOutput{CapacityReservations: []types.CapacityReservation{}}, nil
-}
-
 // describePlacementGroups: the region has none.
 func describePlacementGroups(
 	_ *call, in *ec2.DescribePlacementGroupsInput,

@@ -63,6 +63,9 @@ func allTags(r *region.Region) []types.TagDescription {
 	for _, g := range r.SecurityGroups() {
 		add(types.ResourceTypeSecurityGroup, g.ID, g.Tags)
 	}
+	for _, c := range r.CapacityReservations() {
+		add(types.ResourceTypeCapacityReservation, c.ID, c.Tags)
+	}
 	for _, i := range r.Images() {
 		add(types.ResourceTypeImage, i.ID, i.Tags)
 	}

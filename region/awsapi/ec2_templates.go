@@ -83,6 +83,12 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 		}
 		d.Tags[string(s.ResourceType)] = tagMap(s.Tags)
 	}
+	if err == nil {
+		d.Market, err = marketOf(in.InstanceMarketOptions)
+	}
+	if err == nil {
+		d.Reservation, err = reservationChoice(in.CapacityReservationSpecification)
+	}
 	return d, err
 }
 

@@ -24,11 +24,12 @@ func rule[In any](f func(authorizer, *In) []access) accessRule {
 // accessRules are those of actions that create something, or that need more than themselves.
 var accessRules = map[string]map[string]accessRule{
 	serviceEC2: {
-		"CreateFleet":            rule(fleetAccess),
-		"RunInstances":           rule(runAccess),
-		"CreateLaunchTemplate":   rule(templateAccess),
-		"CreateNetworkInterface": rule(interfaceAccess),
-		"CreateSubnet":           rule(subnetAccess),
+		"CreateFleet":               rule(fleetAccess),
+		"RunInstances":              rule(runAccess),
+		"CreateCapacityReservation": rule(reservationAccess),
+		"CreateLaunchTemplate":      rule(templateAccess),
+		"CreateNetworkInterface":    rule(interfaceAccess),
+		"CreateSubnet":              rule(subnetAccess),
 	},
 	serviceIAM: {
 		"CreateInstanceProfile":         rule(profileAccess),
@@ -124,7 +125,7 @@ func (c authorizer) launchAccess(l launched) []access {
 		}
 		out = append(out, made...)
 	}
-	used := append(slices.Clone(l.data.SecurityGroupIDs), l.image)
+	used := append(slices.Clone(l.data.SecurityGroupIDs), l.image, l.data.Reservation.Target)
 	for _, id := range append(used, l.subnets...) {
 		if id != "" {
 			out = append(out, c.uses("RunInstances", id))
@@ -199,6 +200,9 @@ func runAccess(c authorizer, in *ec2.RunInstancesInput) []access {
 		spot: in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == types.MarketTypeSpot,
 		data: region.TemplateData{SecurityGroupIDs: in.SecurityGroupIds}, subnets: []string{aws.ToString(in.SubnetId)},
 	}
+	if c := in.CapacityReservationSpecification; c != nil && c.CapacityReservationTarget != nil {
+		l.data.Reservation.Target = aws.ToString(c.CapacityReservationTarget.CapacityReservationId)
+	}
 	if in.IamInstanceProfile != nil {
 		l.data.InstanceProfile = aws.ToString(in.IamInstanceProfile.Name)
 	}
@@ -211,6 +215,11 @@ func runAccess(c authorizer, in *ec2.RunInstancesInput) []access {
 func templateAccess(c authorizer, in *ec2.CreateLaunchTemplateInput) []access {
 	return c.create("CreateLaunchTemplate", "launch-template",
 		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
+}
+
+func reservationAccess(c authorizer, in *ec2.CreateCapacityReservationInput) []access {
+	return c.create("CreateCapacityReservation", "capacity-reservation",
+		tagsFor(types.ResourceTypeCapacityReservation, in.TagSpecifications))
 }
 
 func interfaceAccess(c authorizer, in *ec2.CreateNetworkInterfaceInput) []access {

@@ -30,6 +30,7 @@ var resourceFields = map[string][]resourceField{
 		{"LaunchTemplateId", ec2Resource},
 		{"LaunchTemplateName", namedTemplate},
 		{"AttachmentId", attachedInterface},
+		{"CapacityReservationId", ec2Resource},
 	},
 	serviceIAM: {
 		{"InstanceProfileName", instanceProfileResource},
@@ -122,7 +123,7 @@ func (c authorizer) arn(service, what string) string {
 var ec2Kinds = map[string]string{
 	"i": "instance", "lt": "launch-template", "subnet": "subnet", "eni": "network-interface", "sg": "security-group",
 	"ami": "image", "vol": "volume", "fleet": "fleet", "sir": "spot-instances-request", "vpc": "vpc",
-	"scr": "subnet-cidr-reservation",
+	"scr": "subnet-cidr-reservation", "cr": "capacity-reservation",
 }
 
 func ec2Resource(c authorizer, id string, _ any) (string, map[string]string) {

@@ -11,7 +11,7 @@ const summaryLength = 200
 // summaryParameters are the parameters of query-protocol calls that a summary shows.
 var summaryParameters = []string{
 	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
-	"InstanceType", "SubnetId", "QueueName",
+	"InstanceType", "SubnetId", "QueueName", "CapacityReservationId", "InstanceCount",
 }
 
 // summary describes a call in a line, for the log of calls.

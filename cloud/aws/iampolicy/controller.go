@@ -55,8 +55,10 @@ func (s Scope) launching() []Statement {
 	made := s.ec2("fleet", "instance", "volume", "network-interface", "spot-instances-request", "launch-template")
 	return []Statement{
 		allow("LaunchWithWhatIsThere", launch, append(
-			[]string{s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*")},
-			s.ec2("security-group", "subnet")...), nil),
+			[]string{
+				s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*"),
+				s.arn("ec2", "*", "capacity-reservation/*"), // other accounts share theirs
+			}, s.ec2("security-group", "subnet")...), nil),
 		allow("LaunchFromOwnTemplates", launch, s.ec2("launch-template"), s.owned()),
 		allow("CreateWithTags", append(slices.Clone(launch), "ec2:CreateLaunchTemplate"), made, s.created()),
 		allow("TagOnCreation", []string{"ec2:CreateTags"}, made, s.created().
@@ -72,9 +74,9 @@ func (s Scope) launching() []Statement {
 func (s Scope) reading() []Statement {
 	return []Statement{
 		allow("ReadRegion", []string{
-			"ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus", "ec2:DescribeInstanceTypeOfferings",
-			"ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates", "ec2:DescribeSecurityGroups",
-			"ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
+			"ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
+			"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates",
+			"ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
 		}, []string{"*"}, Conditions{}.with("StringEquals", "aws:RequestedRegion", s.Region)),
 		allow("ReadImageParameters", []string{"ssm:GetParameter"},
 			[]string{s.arn("ssm", "", "parameter/aws/service/*")}, nil),

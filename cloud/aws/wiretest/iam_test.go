@@ -112,7 +112,7 @@ func (p office) tell(t testing.TB) error {
 	p.classes["fresh"] = class
 	ids := map[string]string{}
 	steps := slices.Concat(p.classSteps(t, provider, class), p.instanceSteps(t, provider, class, ids),
-		p.groupSteps(t, provider), []step{
+		p.reservationSteps(t, provider, class), p.groupSteps(t, provider), []step{
 			{"the class goes", func() error { return provider.Finalize(t.Context(), class) }},
 		})
 	for _, s := range steps {
@@ -209,6 +209,25 @@ func (p office) instanceSteps(t testing.TB, provider *aws.Provider, class *ec2v1
 		}},
 		{"EC2 reports failing instances", func() error { _, err := provider.Unhealthy(t.Context()); return err }},
 		{"the instance is consolidated away", func() error { return provider.Terminate(t.Context(), ids["on-demand"]) }},
+	}
+}
+
+func (p office) reservationSteps(t testing.TB, provider *aws.Provider, class *ec2v1.EC2NodeClass) []step {
+	var r region.CapacityReservation
+	return []step{
+		{"the account reserves capacity, which the class selects", func() (err error) {
+			r, err = p.region.CreateCapacityReservation(region.CapacityReservationRequest{
+				Type: "m5.large", Zone: p.region.Subnets()[0].Zone, Count: 1, Match: region.MatchTargeted,
+			})
+			class.Spec.CapacityReservationSelectorTerms = []ec2v1.CapacityReservationSelectorTerm{{ID: r.ID}}
+			return errors.Join(err, provider.Resolve(t.Context(), class), isReady(class))
+		}},
+		{"an instance is launched from it", func() error {
+			req := reserved("reserved", r.ID)
+			req.Class.Name = class.Name
+			_, err := provider.Launch(t.Context(), req)
+			return err
+		}},
 	}
 }
 
