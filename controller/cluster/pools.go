@@ -26,17 +26,19 @@ type catalog struct {
 // pools are the NodePools with what they may launch now.
 type pools struct {
 	*hub
-	objects   *objects
-	nodes     *nodes
-	names     *translate.Names
-	catalogs  map[cloud.ClassRef]catalog
-	groups    map[cloud.ClassRef]imposed
-	offerings *offerings
-	failures  *failures
-	pauses    *pauses
-	overlaid  *overlaid
-	subnets   *subnets
-	noStatic  bool
+	objects  *objects
+	nodes    *nodes
+	names    *translate.Names
+	catalogs map[cloud.ClassRef]catalog
+	// reservations are those that classes select, by ID.
+	reservations map[cloud.ClassRef][]model.Reservation
+	groups       map[cloud.ClassRef]imposed
+	offerings    *offerings
+	failures     *failures
+	pauses       *pauses
+	overlaid     *overlaid
+	subnets      *subnets
+	noStatic     bool
 }
 
 // usage is what a pool's nodes add up to.
@@ -113,7 +115,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
 		pl.impose(&p, class)
-		p.Subnets = network
+		p.Subnets, p.Reservations = network, pl.free(class)
 		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}
@@ -143,16 +145,22 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 		return
 	}
 	pl.catalogs[class] = catalog{
-		given: types, types: pl.subnets.address(class, pl.equip(class, types)), notReady: notReady,
+		given: types, types: pl.complete(class, types), notReady: notReady,
 	}
 	pl.nodes.touchAll()
 	pl.overlaid.invalidate()
 }
 
+// complete adds what is known of a class's types beside its catalogue: capacity reservations, the resources of a
+// group, and what nodes take from subnets.
+func (pl *pools) complete(class cloud.ClassRef, given []model.InstanceType) []model.InstanceType {
+	return pl.subnets.address(class, pl.equip(class, model.WithReserved(given, pl.reservations[class])))
+}
+
 // readdress finds out again what types take from subnets.
 func (pl *pools) readdress() {
 	for class, c := range pl.catalogs {
-		c.types, c.marked = pl.subnets.address(class, pl.equip(class, c.given)), nil
+		c.types, c.marked = pl.complete(class, c.given), nil
 		pl.catalogs[class] = c
 	}
 	pl.overlaid.invalidate()

@@ -195,6 +195,9 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	start := l.now()
 	got, err := l.cloud.Launch(ctx, req)
 	l.metrics.Launched(l.now().Sub(start))
+	if kind, ok := req.Requirements.Get(model.LabelCapacityType); ok && kind.Has(model.Reserved) {
+		l.countReservations(ctx, req.Class)
+	}
 	switch {
 	case err == nil:
 		l.addCapacity(&req, &got.Instance)
@@ -207,6 +210,18 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 		l.state.claims.update(claim.UID, func(s *claimState) { s.mayHaveInstance = before.mayHaveInstance })
 	}
 	return got, err
+}
+
+// countReservations finds out what the capacity reservations of a class have free, after a launch from one or the end
+// of its instance.
+func (l *launcher) countReservations(ctx context.Context, class cloud.ClassRef) {
+	p, ok := l.cloud.(cloud.Reserver)
+	if !ok {
+		return
+	}
+	if reservations, err := p.Reservations(ctx, class); err == nil { // else the class's own turn says why
+		l.cluster.SetReservations(class, reservations)
+	}
 }
 
 // launchRequest translates a NodeClaim for the cloud. The caller adds Unavailable. The error names the field of the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/internal/kit/coalesce"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
@@ -66,6 +67,9 @@ func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (tim
 		if again, err := t.terminateOthers(ctx, claim, id); again > 0 || err != nil {
 			return again, err
 		}
+	}
+	if claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
+		t.launches.countReservations(ctx, cluster.ClassRef(claim.Spec.NodeClassRef))
 	}
 	return 0, t.releaseClaim(ctx, claim)
 }

@@ -107,6 +107,9 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.Cluster.SetCatalog(ref, offered, "")
+	if err := k.offerReservations(ctx, ref); err != nil {
+		return 0, errors.Join(resolveErr, err)
+	}
 	if p, ok := k.o.Provider.(cloud.Addresser); ok {
 		k.o.Cluster.SetSubnets(ref, p.Subnets(ref))
 	}
@@ -121,10 +124,25 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	return k.oldIn(ref), resolveErr
 }
 
+// offerReservations says which capacity reservations a class selects, and what they have free.
+func (k *classReconciler) offerReservations(ctx context.Context, ref cloud.ClassRef) error {
+	p, ok := k.o.Provider.(cloud.Reserver)
+	if !ok {
+		return nil
+	}
+	reservations, err := p.Reservations(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("capacity reservations of %s: %w", title(ref), err)
+	}
+	k.o.Cluster.SetReservations(ref, reservations)
+	return nil
+}
+
 // offerNothing says why a class offers nothing.
 func (k *classReconciler) offerNothing(ref cloud.ClassRef, why string) {
 	k.o.Cluster.SetCatalog(ref, nil, why)
 	k.o.Cluster.SetSubnets(ref, nil)
+	k.o.Cluster.SetReservations(ref, nil)
 	k.touchPools(ref)
 }
 

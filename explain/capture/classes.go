@@ -107,6 +107,7 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 			notReady = err.Error()
 		}
 		w.SetCatalog(ref, types, notReady)
+		w.SetReservations(ref, c.reservations(ctx, ref, types))
 		if class := c.Class(ref); class != nil {
 			w.SetGroup(ref, aws.NodeGroupOf(class))
 		}
@@ -119,6 +120,22 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 		}
 		c.mu.Unlock()
 	}
+}
+
+// reservations returns the capacity reservations of a class: what they have free if the cloud says it, else nothing.
+func (c *Cluster) reservations(ctx context.Context, ref cloud.ClassRef,
+	types []model.InstanceType,
+) []model.Reservation {
+	class := c.Class(ref)
+	if class == nil || len(class.Status.CapacityReservations) == 0 {
+		return nil
+	}
+	if p, ok := c.catalog.(cloud.Reserver); ok {
+		if out, err := p.Reservations(ctx, ref); err == nil {
+			return out
+		}
+	}
+	return aws.ReservationsOf(class, types)
 }
 
 // offered returns what a class offers, and what had to be assumed about it.

@@ -86,7 +86,7 @@ func (c *Flags) Add(f *pflag.FlagSet) {
 			"podTopologySpread.defaultConstraints as Karpenter takes it. Pods of its profiles get nodes, by its default "+
 			"topology spread constraints")
 	f.StringVar(&c.featureGates, "feature-gates", gates.Default().String(),
-		"optional features to turn on or off; ReservedCapacity has no effect yet: capacity reservations are not used")
+		"optional features to turn on or off")
 }
 
 // Resolve returns the engine's policy and the feature gates. The error names the flag.

@@ -115,7 +115,7 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 	if err != nil {
 		return err
 	}
-	provider.Log = log
+	provider.Log, provider.IgnoreReservations = log, !o.Gates.ReservedCapacity
 	if s.useTestCloud != nil {
 		if err := s.useTestCloud(&provider, &o); err != nil {
 			return err

@@ -102,6 +102,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 			ClusterName: localcluster.EKSName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
 			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName,
 			TypeLabels: localcluster.TypeLabels(l.o.types), Log: l.log,
+			IgnoreReservations: !l.o.gates.ReservedCapacity,
 		}),
 	}
 }
