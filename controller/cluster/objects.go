@@ -23,8 +23,9 @@ const forgetAfter = 10 * time.Minute
 // table is the newest known state of each object of one kind, whatever order its events come in. The zero value is
 // ready.
 type table[T client.Object] struct {
-	live map[types.NamespacedName]T
-	gone map[types.UID]time.Time // deleted; an event about them is late
+	live   map[types.NamespacedName]T
+	gone   map[types.UID]time.Time // deleted; an event about them is late
+	sorted []T                     // live, by name; nil = to be sorted
 }
 
 func keyOf(o client.Object) types.NamespacedName {
@@ -51,7 +52,7 @@ func (t *table[T]) put(o T, now time.Time) bool {
 	if t.live == nil {
 		t.live = map[types.NamespacedName]T{}
 	}
-	t.live[key] = o
+	t.live[key], t.sorted = o, nil
 	return true
 }
 
@@ -63,6 +64,7 @@ func (t *table[T]) drop(o T, now time.Time) bool {
 		return false
 	}
 	delete(t.live, key)
+	t.sorted = nil
 	return true
 }
 
@@ -118,7 +120,7 @@ func (os *objects) Claim(name string) *karpv1.NodeClaim {
 func (os *objects) Claims() []*karpv1.NodeClaim {
 	os.mu.Lock()
 	defer os.mu.Unlock()
-	return byName(os.claims.live)
+	return os.claims.byName()
 }
 
 // NodePool is a NodePool by name, nil if there is none.
@@ -132,7 +134,7 @@ func (os *objects) NodePool(name string) *karpv1.NodePool {
 func (os *objects) NodePools() []*karpv1.NodePool {
 	os.mu.Lock()
 	defer os.mu.Unlock()
-	return byName(os.pools.live)
+	return os.pools.byName()
 }
 
 // Node is a Node by name, nil if there is none.
@@ -163,8 +165,12 @@ func (os *objects) Pod(key types.NamespacedName) *corev1.Pod {
 	return os.pods.live[key]
 }
 
-func byName[T client.Object](live map[types.NamespacedName]T) []T {
-	return slices.SortedFunc(maps.Values(live), compareNames)
+// byName returns the objects by name. The slice is the caller's own.
+func (t *table[T]) byName() []T {
+	if t.sorted == nil {
+		t.sorted = slices.SortedFunc(maps.Values(t.live), compareNames)
+	}
+	return slices.Clone(t.sorted)
 }
 
 func compareNames[T client.Object](a, b T) int {

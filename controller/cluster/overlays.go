@@ -44,12 +44,12 @@ func (ov *overlaid) overlay() {
 	ov.effects, ov.verdicts, ov.marked = nil, nil, map[string]catalog{}
 	if len(ov.known.live) > 0 {
 		var pools []overlaidPool
-		for _, np := range byName(ov.objects.pools.live) {
+		for _, np := range ov.objects.pools.byName() {
 			if c, ok := ov.catalogs[ClassRef(np.Spec.Template.Spec.NodeClassRef)]; ok {
 				pools = append(pools, overlaidPool{Name: np.Name, Labels: np.Spec.Template.Labels, Types: c.types})
 			}
 		}
-		ov.effects, ov.verdicts = evaluateOverlays(ov.names, pools, byName(ov.known.live))
+		ov.effects, ov.verdicts = evaluateOverlays(ov.names, pools, ov.known.byName())
 	}
 	if len(before)+len(ov.effects) > 0 && !reflect.DeepEqual(before, ov.effects) {
 		ov.nodes.touchAll() // their prices

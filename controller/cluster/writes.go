@@ -67,6 +67,7 @@ func (ns *nodes) expire(now time.Time) {
 		for key, c := range ns.objects.claims.live {
 			if c.UID == uid {
 				delete(ns.objects.claims.live, key)
+				ns.objects.claims.sorted = nil
 				ns.removeClaim(key.Name)
 			}
 		}

@@ -78,7 +78,8 @@ func (g *collector) collect(ctx context.Context) error {
 		failed = append(failed, g.collectClaim(ctx, claim, there))
 	}
 	var nodes corev1.NodeList
-	if err := g.cache.List(ctx, &nodes, client.HasLabels{karpv1.NodePoolLabelKey}); err != nil {
+	ours := client.HasLabels{karpv1.NodePoolLabelKey}
+	if err := g.cache.List(ctx, &nodes, ours, client.UnsafeDisableDeepCopy); err != nil {
 		return errors.Join(append(failed, fmt.Errorf("list Nodes: %w", err))...)
 	}
 	for i := range nodes.Items {

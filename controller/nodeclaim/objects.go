@@ -97,25 +97,27 @@ func (o *objects) readClaim(ctx context.Context, name string) (*karpv1.NodeClaim
 	return o.wroteClaims.Newest(claim).DeepCopy(), nil
 }
 
-// claimsOf returns the claims with a provider ID.
+// claimsOf returns the claims with a provider ID. They are shared with the cache: do not change them.
 func (o *objects) claimsOf(ctx context.Context, providerID string) ([]karpv1.NodeClaim, error) {
 	if providerID == "" {
 		return nil, nil
 	}
 	var list karpv1.NodeClaimList
-	if err := o.cache.List(ctx, &list, client.MatchingFields{byClaimProvider: providerID}); err != nil {
+	at := client.MatchingFields{byClaimProvider: providerID}
+	if err := o.cache.List(ctx, &list, at, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("find NodeClaim of %s: %w", providerID, err)
 	}
 	return list.Items, nil
 }
 
-// nodesOf returns the newest known state of the Nodes with a provider ID.
+// nodesOf returns the newest known state of the Nodes with a provider ID, the caller's own copies.
 func (o *objects) nodesOf(ctx context.Context, providerID string) ([]*corev1.Node, error) {
 	if providerID == "" {
 		return nil, nil
 	}
 	var list corev1.NodeList
-	if err := o.cache.List(ctx, &list, client.MatchingFields{byNodeProvider: providerID}); err != nil {
+	at := client.MatchingFields{byNodeProvider: providerID}
+	if err := o.cache.List(ctx, &list, at, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("find Node of %s: %w", providerID, err)
 	}
 	out := make([]*corev1.Node, len(list.Items))

@@ -61,3 +61,14 @@ func BenchmarkPlan(b *testing.B) {
 		})
 	}
 }
+
+// Most cycles decide nothing: their judge must not read nodes and types. Measured on 2 shared cores on 27 November 2026:
+// 4 µs and 20 allocations; 200 µs and 326 when it read them.
+func BenchmarkPlanOfNothing(b *testing.B) {
+	s, _ := constrained(b, 1000, 30)
+	s.Pending = nil
+	b.ReportAllocs()
+	for b.Loop() {
+		check.Plan(s, model.Policy{}, model.Plan{})
+	}
+}

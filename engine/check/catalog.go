@@ -3,10 +3,12 @@ package check
 import "github.com/nodeless/nodeless/engine/model"
 
 // catalog is what a pool can launch: its types by name, each with its labels in each of its offerings.
+//
+// Most plans launch nothing: the types are read when a promise is about one.
 type catalog struct {
 	pool     *model.Pool
-	types    map[string]*kind
-	typeKeys map[string]bool // labels that some type has, so that the type decides them
+	types    map[string]*kind // nil = not read
+	typeKeys map[string]bool  // labels that some type has, so that the type decides them
 }
 
 type kind struct {
@@ -23,10 +25,16 @@ type option struct {
 	daemons *model.Resources // requests of its daemons; filled on demand
 }
 
-func newCatalog(p *model.Pool) *catalog {
-	c := &catalog{pool: p, types: map[string]*kind{}, typeKeys: map[string]bool{model.LabelInstanceType: true}}
-	for i := range p.Types {
-		t := &p.Types[i]
+func newCatalog(p *model.Pool) *catalog { return &catalog{pool: p} }
+
+// read reads the types, once.
+func (c *catalog) read() {
+	if c.types != nil {
+		return
+	}
+	c.types, c.typeKeys = map[string]*kind{}, map[string]bool{model.LabelInstanceType: true}
+	for i := range c.pool.Types {
+		t := &c.pool.Types[i]
 		for _, r := range t.Requirements {
 			c.typeKeys[r.Key] = true
 		}
@@ -34,7 +42,12 @@ func newCatalog(p *model.Pool) *catalog {
 			c.types[t.Name] = &kind{InstanceType: t}
 		}
 	}
-	return c
+}
+
+// decides reports whether a type's labels decide a key.
+func (c *catalog) decides(key string) bool {
+	c.read()
+	return c.typeKeys[key]
 }
 
 // kind returns the type of the name, nil if the pool does not have it.
@@ -42,6 +55,7 @@ func (c *catalog) kind(name string) *kind {
 	if c == nil {
 		return nil
 	}
+	c.read()
 	k := c.types[name]
 	if k == nil || k.bare != nil {
 		return k
@@ -84,7 +98,7 @@ func allows(rs, labels model.Requirements) bool {
 func (c *catalog) custom(rs model.Requirements) model.Requirements {
 	var out model.Requirements
 	for _, r := range rs {
-		if !c.typeKeys[r.Key] && r.Key != model.LabelZone && r.Key != model.LabelCapacityType {
+		if !c.decides(r.Key) && r.Key != model.LabelZone && r.Key != model.LabelCapacityType {
 			out = append(out, r)
 		}
 	}

@@ -60,7 +60,7 @@ func (j *disruption) helps(c *model.Command) {
 		return
 	}
 	for _, r := range c.Removals {
-		n := j.nodes[r.Node]
+		n := j.node(r.Node)
 		if n == nil || j.pools[n.Pool] == nil || j.pools[n.Pool].pool.Static {
 			continue
 		}

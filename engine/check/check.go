@@ -44,7 +44,9 @@ func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	d := newDisruption(j)
 	d.removals()
 	d.moves()
-	newCoexistence(j).all()
+	if len(plan.Placements)+len(plan.Launches) > 0 { // nothing that runs already can break a promise to another
+		newCoexistence(j).all()
+	}
 	return j.found
 }
 
@@ -63,7 +65,7 @@ type judge struct {
 	plan     *model.Plan
 	maxTypes int
 	pending  map[model.PodKey]*model.Pod // expected ones too
-	nodes    map[string]*model.Node
+	nodes    map[string]*model.Node      // filled when one is looked for
 	pools    map[string]*catalog
 	terms    map[*model.Shape][]model.Requirements // filled on demand
 	options  map[*model.Launch][][]*option         // filled on demand
@@ -73,7 +75,7 @@ type judge struct {
 func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	j := &judge{
 		s: s, policy: policy, plan: plan, maxTypes: policy.MaxTypes,
-		pending: map[model.PodKey]*model.Pod{}, nodes: map[string]*model.Node{}, pools: map[string]*catalog{},
+		pending: map[model.PodKey]*model.Pod{}, pools: map[string]*catalog{},
 		terms: map[*model.Shape][]model.Requirements{}, options: map[*model.Launch][][]*option{},
 	}
 	if j.maxTypes <= 0 {
@@ -84,9 +86,6 @@ func newJudge(s *model.Snapshot, policy model.Policy, plan *model.Plan) *judge {
 	}
 	for i := range s.Pending {
 		j.pending[s.Pending[i].PodKey] = &s.Pending[i]
-	}
-	for i := range s.Nodes {
-		j.nodes[s.Nodes[i].Name] = &s.Nodes[i]
 	}
 	for i := range s.Pools {
 		j.pools[s.Pools[i].Name] = newCatalog(&s.Pools[i])

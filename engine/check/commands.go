@@ -125,7 +125,7 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	answers := map[model.PodKey]int{}
 	for _, p := range c.Placements {
 		answers[p.Pod]++
-		if n := j.nodes[p.Node]; n != nil && (n.State != model.Initialized || going[n.Name]) {
+		if n := j.node(p.Node); n != nil && (n.State != model.Initialized || going[n.Name]) {
 			j.fail("takes pods", podName(p.Pod), "is to move to %s, which is not initialized or goes too", p.Node)
 		}
 	}
@@ -135,7 +135,7 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 		}
 	}
 	for _, r := range c.Removals {
-		n := j.nodes[r.Node]
+		n := j.node(r.Node)
 		if n == nil || j.pools[n.Pool] != nil && j.pools[n.Pool].pool.Static {
 			continue // of a static pool the replacement is as good as what goes
 		}

@@ -190,7 +190,7 @@ func (h *host) surelyAll(wants model.Requirements) bool {
 		}
 		labels := h.label(w.Key)
 		custom, ok := h.launch.Requirements.Get(w.Key)
-		if h.catalog.typeKeys[w.Key] {
+		if h.catalog.decides(w.Key) {
 			ok = false
 		}
 		if labels.absent && (ok && !custom.SubsetOf(w) || !ok && !w.AllowsAbsence()) ||

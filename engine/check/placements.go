@@ -15,7 +15,7 @@ func (j *judge) placements() {
 	}
 	judged := map[pair]bool{}
 	for _, p := range j.plan.Placements {
-		n, s := j.nodes[p.Node], j.shape(p.Pod)
+		n, s := j.node(p.Node), j.shape(p.Pod)
 		if n == nil || s == nil {
 			j.fail("exists", podName(p.Pod), "is placed on %q, but one of them is not in the snapshot", p.Node)
 			continue
@@ -127,4 +127,15 @@ func mayBecome(n *model.Node) []string {
 		return nil
 	}
 	return r.Values
+}
+
+// node returns the node of the name, nil if there is none.
+func (j *judge) node(name string) *model.Node {
+	if j.nodes == nil {
+		j.nodes = make(map[string]*model.Node, len(j.s.Nodes))
+		for i := range j.s.Nodes {
+			j.nodes[j.s.Nodes[i].Name] = &j.s.Nodes[i]
+		}
+	}
+	return j.nodes[name]
 }

@@ -74,7 +74,7 @@ func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool)
 		return []string{m.name}, true
 	}
 	l := m.label(key)
-	if len(l.values) == 0 && !m.catalog.typeKeys[key] && key != model.LabelZone && key != model.LabelCapacityType {
+	if len(l.values) == 0 && !m.catalog.decides(key) && key != model.LabelZone && key != model.LabelCapacityType {
 		return settled(m.launch.Requirements.Get(key))
 	}
 	return l.values, len(l.values) == 0 || len(l.values) == 1 && !l.absent

@@ -51,7 +51,7 @@ func (j *disruption) removals() {
 
 // goes judges what holds for every removed node, and returns the node; nil if nothing more can be said about it.
 func (j *disruption) goes(r model.Removal) *model.Node {
-	n, object := j.nodes[r.Node], "node "+r.Node
+	n, object := j.node(r.Node), "node "+r.Node
 	if n == nil || j.pools[n.Pool] == nil || j.seen[r.Node] {
 		j.fail("exists", object, "is removed twice, or it or its pool is not in the snapshot")
 		return nil
