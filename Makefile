@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation conformance conformance-performance race fuzz image chart release clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation bench-controller conformance conformance-performance race fuzz image chart release clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -129,6 +129,11 @@ bench-consolidation: ## every what-if of a cluster of 1,000 machines and 20,000 
 
 bench-scale: ## a simulated day of churn on 300,000 pods and 10,000 machines and more on one core: seconds and peak memory (N=30000 or 3000 pods, HOURS=2; PIECES=1 searches a tenth)
 	@PIECES=$(PIECES) $(GO) test ./lab/sim -run XXX -bench 'ADay/^$(or $(N),300000)_pods_$(or $(HOURS),24)h$$' -benchtime 1x -cpu 1 -timeout 6h
+
+# On virtual time. The API server is in memory: see docs/what-to-expect-at-1000-nodes.md.
+SIZES := 1000,5000,15000
+bench-controller: ## what the whole controller takes at 1,000, 5,000 and 15,000 nodes of 20 pods each: CPU, memory, calls, watch events (N=1000; PROFILES=DIR keeps CPU profiles)
+	@$(GO) test ./lab/faults -count=1 -cpu 1 -v -timeout 6h -run LargeCluster -args -nodes $(or $(N),$(SIZES)) $(if $(PROFILES),-profiles $(PROFILES))
 
 bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 12 at once; pods that come and go (N=30 starts each, PODS=50)
 	@NODELESS_BENCH=$(or $(N),30) NODELESS_BENCH_PODS=$(or $(PODS),50) $(GO) test ./microvm/sandbox -count=1 -v -timeout 2h -run TestBench

@@ -33,6 +33,8 @@ type Server struct {
 	serial    uint64 // of UIDs
 	tables    map[schema.GroupVersionResource]*table
 	observers []func(Change)
+	keep      int  // changes of each resource; 0 = all
+	protobuf  bool // is spoken
 }
 
 // New is a server without objects.
@@ -108,6 +110,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		resp := answer(req, http.StatusOK, nil)
 		resp.Body, resp.ContentLength = stream, -1
+		stream.watching(resp)
 		return resp, nil
 	}
 	s.mu.Lock()

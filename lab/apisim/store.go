@@ -23,11 +23,13 @@ type event struct {
 	was, is  *record // one of them nil if the object came or went
 }
 
-// table holds the objects of one resource and every change that there ever was.
+// table holds the objects of one resource and every change that there ever was, or the last ones: see Server.Keep.
 type table struct {
 	kind    *kind
 	items   map[string]*record // by namespace/name
 	log     []event
+	trimmed int           // how many changes came before those in the log
+	since   uint64        // the revision of the last of those
 	changed chan struct{} // closed and replaced at every change
 }
 
@@ -66,6 +68,7 @@ func (s *Server) put(t *table, was *record, is *unstructured.Unstructured, by st
 		t.items[at], e.is = r, r
 	}
 	t.log = append(t.log, e)
+	t.trim(s.keep)
 	close(t.changed)
 	t.changed = make(chan struct{})
 	for _, f := range s.observers {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sort"
 	"strconv"
 	"sync"
 	"time"
@@ -21,7 +22,10 @@ type stream struct {
 	filter  filter
 	ctx     context.Context
 	timeout *time.Timer
-	next    int // in the table's log
+	next    int       // change of the table, counted from the first that there ever was
+	initial []*record // that the client has yet to be told of, and a bookmark after them
+	mark    []byte
+	proto   bool
 	pending bytes.Buffer
 	closed  chan struct{}
 	once    sync.Once
@@ -39,7 +43,10 @@ func (s *Server) watch(r *request) (*stream, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &stream{s: s, t: s.table(r.kind), filter: f, ctx: r.Context(), closed: make(chan struct{})}
+	w := &stream{
+		s: s, t: s.table(r.kind), filter: f, ctx: r.Context(), proto: s.wantsProtobuf(r),
+		closed: make(chan struct{}),
+	}
 	if seconds, _ := strconv.Atoi(r.query.Get("timeoutSeconds")); seconds > 0 {
 		w.timeout = time.NewTimer(time.Duration(seconds) * time.Second)
 	} else {
@@ -50,28 +57,34 @@ func (s *Server) watch(r *request) (*stream, error) {
 	if from == 0 || initial {
 		for _, x := range sorted(w.t.items) {
 			if f.matches(x.object) {
-				w.say(watch.Added, x.text)
+				w.initial = append(w.initial, x)
 			}
 		}
 		if initial {
-			w.say(watch.Bookmark, fmt.Appendf(nil,
+			w.mark = fmt.Appendf(nil,
 				`{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d","annotations":{%q:"true"}}}`,
-				r.kind.Kind, r.kind.GroupVersion(), s.revision, metav1.InitialEventsAnnotationKey))
+				r.kind.Kind, r.kind.GroupVersion(), s.revision, metav1.InitialEventsAnnotationKey)
 		}
-		w.next = len(w.t.log)
+		w.next = w.t.trimmed + len(w.t.log)
 		return w, nil
 	}
-	if from > s.revision {
+	switch {
+	case from > s.revision:
 		return nil, refusal(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, r,
 			"Too large resource version: %d, current: %d", from, s.revision)
+	case from < w.t.since:
+		return nil, refusal(http.StatusGone, metav1.StatusReasonExpired, r, "too old resource version: %d (%d)", from,
+			w.t.since)
 	}
-	for w.next < len(w.t.log) && w.t.log[w.next].revision <= from {
-		w.next++
-	}
+	w.next = w.t.trimmed + sort.Search(len(w.t.log), func(i int) bool { return w.t.log[i].revision > from })
 	return w, nil
 }
 
 func (w *stream) say(t watch.EventType, object []byte) {
+	if w.proto {
+		w.sayProto(t, object)
+		return
+	}
 	fmt.Fprintf(&w.pending, "{\"type\":%q,\"object\":%s}\n", t, object)
 }
 
@@ -99,17 +112,43 @@ func (w *stream) Read(p []byte) (int, error) {
 
 // fill takes what happened since; if that is nothing, it gives a channel that is closed when something does.
 func (w *stream) fill() <-chan struct{} {
+	if w.initially() {
+		return nil
+	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.next == len(w.t.log) {
+	at := w.next - w.t.trimmed
+	switch {
+	case at < 0: // too slow: the reader sees a broken watch, and begins another one
+		_ = w.Close()
+		return w.t.changed
+	case at == len(w.t.log):
 		return w.t.changed
 	}
-	for ; w.next < len(w.t.log); w.next++ {
-		if kind, r := w.t.log[w.next].seenBy(w.filter); r != nil {
+	for _, e := range w.t.log[at:] {
+		if kind, r := e.seenBy(w.filter); r != nil {
 			w.say(kind, r.text)
 		}
 	}
+	w.next = w.t.trimmed + len(w.t.log)
 	return nil
+}
+
+// initially tells some of what there was when the watch began, and reports whether there was something to tell.
+func (w *stream) initially() bool {
+	if len(w.initial) == 0 && w.mark == nil {
+		return false
+	}
+	some := w.initial[:min(len(w.initial), 100)]
+	w.initial = w.initial[len(some):]
+	for _, x := range some {
+		w.say(watch.Added, x.text)
+	}
+	if len(w.initial) == 0 && w.mark != nil {
+		w.say(watch.Bookmark, w.mark)
+		w.mark = nil
+	}
+	return true
 }
 
 // Close ends the watch.

@@ -63,6 +63,7 @@ type cluster struct {
 	aws    http.Handler
 	client client.Client
 	log    *slog.Logger
+	labels func(instanceType string) map[string]string // of types that are not AWS's; may be nil
 
 	ctx    context.Context
 	cancel func()
@@ -78,13 +79,27 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := open(t, region.Config{Offers: offers, Seed: seed, DescribeLag: lag})
+	c.labels = machines.Labels
+	c.run(t, "node simulator", func(ctx context.Context) error {
+		return nodesim.Run(ctx, nodesim.Options{
+			REST:      c.api.Config("nodesim", nil),
+			Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log,
+		})
+	})
+	c.runScheduler(t)
+	c.runControllers(t)
+	return c
+}
+
+// open is an API server and a region, in which nobody does anything.
+func open(t *testing.T, config region.Config) *cluster {
+	t.Helper()
 	c := &cluster{api: apisim.New(), log: slog.New(slog.DiscardHandler)}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.region, err = region.Open(region.Config{
-		Name: regionName, Offers: offers, Seed: seed, Clock: clock.Real{},
-		Boot: region.BootTime{Median: 20 * time.Second}, DescribeLag: lag,
-	})
-	if err != nil {
+	config.Name, config.Clock, config.Boot = regionName, clock.Real{}, region.BootTime{Median: 20 * time.Second}
+	var err error
+	if c.region, err = region.Open(config); err != nil {
 		t.Fatal(err)
 	}
 	err = c.region.SetCluster(region.ClusterInfo{
@@ -98,14 +113,6 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 		client.Options{Scheme: scheme(), HTTPClient: &http.Client{Transport: c.api}}); err != nil {
 		t.Fatal(err)
 	}
-	c.run(t, "node simulator", func(ctx context.Context) error {
-		return nodesim.Run(ctx, nodesim.Options{
-			REST:      c.api.Config("nodesim", nil),
-			Instances: regional.Instances(c.region), Clock: clock.Real{}, Log: c.log,
-		})
-	})
-	c.runScheduler(t)
-	c.runControllers(t)
 	return c
 }
 

@@ -85,7 +85,7 @@ func through(t *testing.T, c *cluster, kube, amazon http.RoundTripper, log io.Wr
 					HTTPClient: &http.Client{Transport: amazon},
 				},
 				ClusterName: clusterName, ClusterEndpoint: "https://10.0.0.1", ClusterCA: []byte("ca"), ServiceCIDR: "10.96.0.0/16",
-				InterruptionQueue: clusterName, KubernetesVersion: version, Classes: classes, TypeLabels: machines.Labels,
+				InterruptionQueue: clusterName, KubernetesVersion: version, Classes: classes, TypeLabels: c.labels,
 				Log: logger,
 			})
 		},
