@@ -26,12 +26,11 @@ type catalog struct {
 // pools are the NodePools with what they may launch now.
 type pools struct {
 	*hub
-	objects  *objects
-	nodes    *nodes
-	names    *translate.Names
-	catalogs map[cloud.ClassRef]catalog
-	// reservations are those that classes select, by ID.
-	reservations map[cloud.ClassRef][]model.Reservation
+	objects      *objects
+	nodes        *nodes
+	names        *translate.Names
+	catalogs     map[cloud.ClassRef]catalog
+	reservations map[cloud.ClassRef]reservations
 	groups       map[cloud.ClassRef]imposed
 	offerings    *offerings
 	failures     *failures
@@ -154,7 +153,7 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 // complete adds what is known of a class's types beside its catalogue: capacity reservations, the resources of a
 // group, and what nodes take from subnets.
 func (pl *pools) complete(class cloud.ClassRef, given []model.InstanceType) []model.InstanceType {
-	return pl.subnets.address(class, pl.equip(class, model.WithReserved(given, pl.reservations[class])))
+	return pl.subnets.address(class, pl.equip(class, model.WithReserved(given, pl.reservations[class].list)))
 }
 
 // readdress finds out again what types take from subnets.

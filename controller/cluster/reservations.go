@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"slices"
+	"time"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -10,17 +11,23 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// reservations are those that a node class selects, by ID, as the cloud said at a time.
+type reservations struct {
+	list []model.Reservation
+	at   time.Time
+}
+
 // SetReservations says which capacity reservations a node class selects, and what they have free. The slice is kept:
 // do not change it.
-func (pl *pools) SetReservations(class cloud.ClassRef, reservations []model.Reservation) {
+func (pl *pools) SetReservations(class cloud.ClassRef, list []model.Reservation) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
-	old := pl.reservations[class]
+	old := pl.reservations[class].list
 	if pl.reservations == nil {
-		pl.reservations = map[cloud.ClassRef][]model.Reservation{}
+		pl.reservations = map[cloud.ClassRef]reservations{}
 	}
-	pl.reservations[class] = reservations
-	if !slices.EqualFunc(old, reservations, sameOffer) {
+	pl.reservations[class] = reservations{list, pl.clock.Now()}
+	if !slices.EqualFunc(old, list, sameOffer) {
 		if c, known := pl.catalogs[class]; known {
 			c.types, c.marked = pl.complete(class, c.given), nil
 			pl.catalogs[class] = c
@@ -28,7 +35,7 @@ func (pl *pools) SetReservations(class cloud.ClassRef, reservations []model.Rese
 		pl.nodes.touchAll()
 		pl.overlaid.invalidate()
 	}
-	if !slices.EqualFunc(old, reservations, func(a, b model.Reservation) bool { return a.Free == b.Free }) {
+	if !slices.EqualFunc(old, list, func(a, b model.Reservation) bool { return a.Free == b.Free }) {
 		pl.poke()
 	}
 }
@@ -39,14 +46,16 @@ func sameOffer(a, b model.Reservation) bool {
 		a.Labels.String() == b.Labels.String()
 }
 
-// free returns the reservations of a class less what claims that are not launched yet will take of them.
+// free returns the reservations of a class less what the cloud's numbers cannot include yet: claims that are not
+// launched, and those that were created since.
 func (pl *pools) free(class cloud.ClassRef) []model.Reservation {
-	if len(pl.reservations[class]) == 0 {
+	known := pl.reservations[class]
+	if len(known.list) == 0 {
 		return nil
 	}
-	out := slices.Clone(pl.reservations[class])
+	out := slices.Clone(known.list)
 	for _, claim := range pl.objects.claims.live {
-		if claim.Status.ProviderID != "" || claim.DeletionTimestamp != nil {
+		if claim.Status.ProviderID != "" && claim.CreationTimestamp.Time.Before(known.at) || claim.DeletionTimestamp != nil {
 			continue
 		}
 		if r := reservationOf(claim, out); r != nil {

@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -12,7 +14,7 @@ import (
 // A snapshot has what a class's reservations have free, less what claims will take that are not launched yet, and types
 // with the offering. Without reservations there is neither.
 func TestASnapshotKnowsCapacityReservations(t *testing.T) {
-	w, _ := fresh()
+	w, c := fresh()
 	w.Update(poolOf("p", 1))
 	w.SetCatalog(class, m5Large(), "")
 	reservation := func(free int64) []model.Reservation {
@@ -45,8 +47,11 @@ func TestASnapshotKnowsCapacityReservations(t *testing.T) {
 	wantFree(2)
 	launched := claim.DeepCopy()
 	launched.ResourceVersion, launched.Status.ProviderID = "9", "aws:///z/i-1"
+	launched.CreationTimestamp = metav1.NewTime(c.Now())
 	w.Update(launched)
-	w.SetReservations(class, reservation(2))
+	wantFree(2)
+	c.Advance(time.Second)
+	w.SetReservations(class, reservation(2)) // the launch is counted
 	wantFree(2)
 	w.SetReservations(class, nil)
 	if p := w.Snapshot().Pools[0]; p.Reservations != nil || len(p.Types[0].Requirements) != len(m5Large()[0].Requirements) {

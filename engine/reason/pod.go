@@ -73,6 +73,10 @@ func verdict(v model.PoolVerdict) string {
 		if v.Detail != "" {
 			return "all offerings that fit are out of capacity; the next retry is " + v.Detail
 		}
+		if v.Best == model.Reserved {
+			return fmt.Sprintf("the instances of its capacity reservations that fit (%s) are in use, and the pool buys none",
+				v.Object)
+		}
 		return fmt.Sprintf("all offerings that fit are out of capacity (such as %s)", v.Object)
 	case model.RuleAddresses:
 		return addresses(v, pool)

@@ -93,6 +93,9 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 	inStock := func(t int) bool { return v.has(t, &o, (*Offer).InStock) }
 	if !step(model.RuleCapacity, filter(left, inStock)) {
 		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
+		if onlyReserved(v, before, &o) {
+			out.Best = model.Reserved
+		}
 		return
 	}
 	if v.Enforced && !step(model.RulePreflight, v.addressed(left, out)) {
@@ -117,6 +120,12 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 // has reports whether the type has an offering within the option that is as wanted.
 func (v *View) has(t int, o *Option, wanted func(*Offer) bool) bool {
 	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return wanted(&f) && o.Has(&f) })
+}
+
+// onlyReserved reports whether all offerings of the types within the option are of capacity reservations.
+func onlyReserved(v *View, types []int, o *Option) bool {
+	bought := func(f *Offer) bool { return v.Capacities[f.Capacity] != model.Reserved }
+	return !slices.ContainsFunc(types, func(t int) bool { return v.has(t, o, bought) })
 }
 
 // blameLabel finds the label that left no type: first among the pool's own requirements, then the pod's, one by one.
