@@ -37,13 +37,13 @@ func withReservations(s *model.Snapshot, policy model.Policy) (*model.Snapshot, 
 	return withNodes(&left, all), all
 }
 
+// withNodes returns the snapshot with these nodes, which come last by name.
 func withNodes(s *model.Snapshot, more []reservedNode) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
 	for i := range more {
 		out.Nodes = append(out.Nodes, more[i].node)
 	}
-	slices.SortFunc(out.Nodes, func(a, b model.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return &out
 }
 
@@ -54,7 +54,8 @@ func reservedNodes(s *model.Snapshot, policy *model.Policy) []reservedNode {
 	var out []reservedNode
 	for i := range s.Pools {
 		p := &s.Pools[i]
-		if p.NotReady != "" || p.Static || len(p.Reservations) == 0 || len(s.Pending) == 0 {
+		free := slices.ContainsFunc(p.Reservations, func(r model.Reservation) bool { return r.Free > 0 })
+		if p.NotReady != "" || p.Static || !free || len(s.Pending) == 0 {
 			continue
 		}
 		v := rules.NewView(p, s.Daemons)
