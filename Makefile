@@ -6,7 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/nodeless/nodeless/cmd/internal/program.Version=$(VERSION)
 export GOFLAGS ?= -buildvcs=false
 
-.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation bench-controller conformance conformance-performance race fuzz image chart release clean FORCE
+.PHONY: page lint-page screenshots bench-views bench-podvm mishaps faults mutants help viewer up down build test test-deps generate generate-api generate-cli generate-terraform lint oracle bench bench-engine bench-traces bench-growth bench-sim bench-pareto bench-scale bench-consolidation bench-controller conformance conformance-node conformance-performance race fuzz image chart release clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,12 +57,13 @@ image: bin/release $(PAGE) ## the controller's OCI image for amd64 and arm64 in 
 	@scripts/guest-agent
 	@bin/release image $(ARGS)
 
-chart: bin/release ## package the Helm charts nodeless and nodeless-crd into bin/dist
+chart: bin/release ## package the Helm charts nodeless and nodeless-crd into bin/dist, with a base for Kustomize
 	@bin/release chart $(ARGS)
+	@bin/release kustomize $(ARGS)
 
 release: bin/release $(PAGE) ## all that users install, in bin/dist: image, charts, archives for Linux and macOS, krew manifest, notes, checksums (ARGS="-version 1.0.0")
 	@scripts/guest-agent
-	@for what in image chart archives notes; do bin/release $$what $(ARGS) || exit; done
+	@for what in image chart kustomize archives notes; do bin/release $$what $(ARGS) || exit; done
 
 test: test-deps build bin/golangci-lint bin/nodeless-controller bin/conformance-controller bin/conform ## all tests: units, real API server, user stories through the binary, part of Karpenter's suite
 	@scripts/test
@@ -135,7 +136,7 @@ SIZES := 1000,5000,15000
 bench-controller: ## what the whole controller takes at 1,000, 5,000 and 15,000 nodes of 20 pods each: CPU, memory, calls, watch events (N=1000; PROFILES=DIR keeps CPU profiles)
 	@$(GO) test ./lab/faults -count=1 -cpu 1 -v -timeout 6h -run LargeCluster -args -nodes $(or $(N),$(SIZES)) $(if $(PROFILES),-profiles $(PROFILES))
 
-bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 12 at once; pods that come and go (N=30 starts each, PODS=50)
+bench-podvm: test-deps ## microVMs: pod to first output cold and from a template, beside bare QEMU; memory and idle CPU of 100 at once; pods that come and go (N=30 starts each, PODS=50)
 	@NODELESS_BENCH=$(or $(N),30) NODELESS_BENCH_PODS=$(or $(PODS),50) $(GO) test ./microvm/sandbox -count=1 -v -timeout 2h -run TestBench
 
 # A story whose order and moments are random; make test has it once.
@@ -160,6 +161,13 @@ bin/conform: FORCE
 
 conformance: build bin/conformance-controller bin/conform ## Karpenter's regression suite, unchanged, against Nodeless; less with ARGS="-focus Drift" or -fast
 	@bin/conform regression $(ARGS)
+
+# lab/nodeconformance is a module of its own: it compiles Kubernetes' end-to-end suite.
+bin/nodeconform: FORCE
+	@$(GO) build -C lab/nodeconformance -o $(CURDIR)/$@ .
+
+conformance-node: build bin/nodeconform ## Kubernetes' own node and conformance specs, unchanged, in microVMs: ARGS='-focus "Ephemeral Containers"', ARGS='-part 3/20'
+	@bin/nodeconform $(ARGS)
 
 conformance-performance: build bin/conformance-controller bin/conform ## Karpenter's performance suite against Nodeless, about an hour
 	@bin/conform performance $(ARGS)

@@ -8,6 +8,7 @@ package catalog
 
 import (
 	"hash/fnv"
+	"slices"
 	"strings"
 )
 
@@ -99,4 +100,13 @@ func spread(prices []int64, region, typeName string, zones int) []int64 {
 		out[i] = prices[(i+int(h.Sum32()%uint32(zones)))%len(prices)]
 	}
 	return out
+}
+
+// ClusterPlacement reports whether instances of the type may be in a cluster placement group (EC2 user guide,
+// "Placement group rules and limitations").
+func (t *Type) ClusterPlacement() bool {
+	if !t.CurrentGeneration {
+		return slices.Contains([]string{"a1", "c3", "c4", "i2", "m4", "r3", "r4"}, t.Family)
+	}
+	return !t.Burstable && t.Family != "mac1" && t.Family != "m7i-flex"
 }

@@ -22,7 +22,10 @@ type CNI struct {
 	// ENIConfigLabel and ENIConfigAnnotation are the label and the annotation of a node that name its ENIConfig
 	// (ENI_CONFIG_LABEL_DEF, ENI_CONFIG_ANNOTATION_DEF); "" without CustomNetwork.
 	ENIConfigLabel, ENIConfigAnnotation string
-	IPv6                                bool // ENABLE_IPv6: pods take no IPv4 addresses
+	// PodENI is ENABLE_POD_ENI: nodes have a trunk interface, and pods that ask for vpc.amazonaws.com/pod-eni a branch of
+	// it, with an address and security groups of their own.
+	PodENI bool
+	IPv6   bool // ENABLE_IPv6: pods take no IPv4 addresses
 }
 
 // eniConfigKey is the label and the annotation that name the ENIConfig of a node unless the CNI is told others.
@@ -60,6 +63,7 @@ var cniSwitches = []struct {
 }{
 	{"ENABLE_PREFIX_DELEGATION", func(c *CNI) *bool { return &c.PrefixDelegation }},
 	{"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", func(c *CNI) *bool { return &c.CustomNetwork }},
+	{"ENABLE_POD_ENI", func(c *CNI) *bool { return &c.PodENI }},
 	{ipv6, func(c *CNI) *bool { return &c.IPv6 }},
 }
 
@@ -73,9 +77,6 @@ var cniKeys = []struct {
 }
 
 const ipv6 = "ENABLE_IPv6"
-
-// cniUnsupported are switches of the VPC CNI that have no effect on simulated nodes.
-var cniUnsupported = []string{"ENABLE_POD_ENI", ipv6}
 
 // ReadCNI reads the environment of the container aws-node. Like the VPC CNI it takes the default instead of a value
 // that it cannot use; problems name these. Source: amazon-vpc-cni-k8s v1.23, README.md and pkg/ipamd/ipamd.go.
@@ -108,10 +109,8 @@ func ReadCNI(env map[string]string) (c CNI, problems []string) {
 			*k.field(&c) = cmp.Or(env[k.name], eniConfigKey)
 		}
 	}
-	for _, name := range cniUnsupported {
-		if on, err := strconv.ParseBool(env[name]); err == nil && on {
-			problems = append(problems, name+" is true: it has no effect on simulated nodes")
-		}
+	if c.IPv6 {
+		problems = append(problems, ipv6+" is true: it has no effect on simulated nodes")
 	}
 	return c, problems
 }
@@ -134,9 +133,6 @@ var cniVariables = sync.OnceValue(func() map[string]bool {
 	}
 	for _, k := range cniKeys {
 		out[k.name] = true
-	}
-	for _, name := range cniUnsupported {
-		out[name] = true
 	}
 	return out
 })
@@ -167,12 +163,29 @@ func (c CNI) ENIs(t *Type) int {
 // PodENIs returns how many interfaces of a node of the type may hold addresses of pods.
 func (c CNI) PodENIs(t *Type) int { return max(c.ENIs(t)-c.NoPods(t), 0) }
 
-// NoPods returns how many interfaces of a node of the type hold no addresses of pods.
-func (c CNI) NoPods(t *Type) int {
-	if c.CustomNetwork && !t.NoENIs() {
-		return 1
+// NoPods returns how many interfaces of a node of the type hold no addresses of pods: the first one under custom
+// networking, and the trunk.
+func (c CNI) NoPods(t *Type) (n int) {
+	if c.Custom(t) {
+		n++
 	}
-	return 0
+	if c.Branches(t) > 0 {
+		n++
+	}
+	return n
+}
+
+// Custom reports whether custom networking applies to nodes of the type: their first interface is in another subnet
+// than their pods.
+func (c CNI) Custom(t *Type) bool { return c.CustomNetwork && !t.NoENIs() }
+
+// Branches returns how many pods of a node of the type can have an interface of their own. Source:
+// amazon-vpc-resource-controller-k8s v1.8, pkg/aws/vpc/limits.go.
+func (c CNI) Branches(t *Type) int {
+	if !c.PodENI || t.NoENIs() {
+		return 0
+	}
+	return t.BranchENIs
 }
 
 // NoENIs reports whether the interfaces of a type are not those of EC2. Such a node takes an address for each pod when
@@ -193,8 +206,10 @@ func (c CNI) PodAddresses(t *Type) int {
 }
 
 // Unaddressed returns how many pods of a node of the type would have no address if its kubelet took so many, of which
-// host are on the host network.
-func (c CNI) Unaddressed(t *Type, takes, host int) int { return max(takes-host-c.PodAddresses(t), 0) }
+// host are on the host network, and as many as possible had an interface of their own.
+func (c CNI) Unaddressed(t *Type, takes, host int) int {
+	return max(takes-host-c.PodAddresses(t)-c.Branches(t), 0)
+}
 
 // Unkept names the warm target that a node of the type cannot keep even without pods, as its variable, and the most
 // that it can be; "" if it can keep all that count. Such a node takes every address that its interfaces hold.
@@ -228,7 +243,12 @@ func (h Holding) Total() int { return h.ENIs + h.Addresses }
 
 // FromPodSubnet returns how many addresses the subnet of the pods has to give: under custom networking that of the
 // first interface is from another.
-func (c CNI) FromPodSubnet(t *Type, h Holding) int { return h.Total() - c.NoPods(t) }
+func (c CNI) FromPodSubnet(t *Type, h Holding) int {
+	if c.Custom(t) {
+		return h.Total() - 1
+	}
+	return h.Total()
+}
 
 // Holding returns what a node of the type takes from subnets for pods with addresses of their own, if its kubelet
 // takes maxPods pods: what the pods need and what the warm targets ask for. Source: amazon-vpc-cni-k8s v1.23,
@@ -270,11 +290,13 @@ func ceilDiv(a, b int) int { return (a + b - 1) / b }
 type AddressStep struct{ Pods, Total int }
 
 // Steps returns what nodes of the type take from the subnet of their pods, up to as many as their kubelets take:
-// ascending, a step for each total.
+// ascending, a step for each total. A pod with an interface of its own takes an address, too: it counts as one of the
+// others as long as there is room for those.
 func (c CNI) Steps(t *Type, maxPods int) []AddressStep {
 	var out []AddressStep
-	for n := range max(min(maxPods, c.PodAddresses(t)), 0) + 1 {
-		total := c.FromPodSubnet(t, c.Holding(t, n, maxPods))
+	room := c.PodAddresses(t)
+	for n := range max(min(maxPods, room+c.Branches(t)), 0) + 1 {
+		total := c.FromPodSubnet(t, c.Holding(t, min(n, room), maxPods)) + max(n-room, 0)
 		if last := len(out) - 1; last >= 0 && out[last].Total == total {
 			out[last].Pods = n
 			continue

@@ -94,6 +94,35 @@ func TestTheStepsOfAType(t *testing.T) {
 	}
 }
 
+// With security groups for pods a node's trunk takes the place of an interface, and branches of it are addresses beside
+// those of the others. An m5.large has 3 interfaces of 10 addresses, and 9 branches; no t3 has a trunk.
+func TestSecurityGroupsForPods(t *testing.T) {
+	c := catalog.DefaultCNI()
+	c.PodENI = true
+	large, _ := catalog.Lookup("m5.large")
+	t3, _ := catalog.Lookup("t3.medium")
+	if c.Branches(large) != 9 || c.PodAddresses(large) != 18 || c.Branches(t3) != 0 || c.PodAddresses(t3) != 15 {
+		t.Errorf("%d branches and %d addresses, t3.medium %d and %d; want 9 and 18, 0 and 15",
+			c.Branches(large), c.PodAddresses(large), c.Branches(t3), c.PodAddresses(t3))
+	}
+	if c.Unaddressed(large, 29, 2) != 0 || c.Unaddressed(large, 40, 2) != 11 {
+		t.Errorf("%d of 29 and %d of 40 pods have no address, want 0 and 11", c.Unaddressed(large, 29, 2),
+			c.Unaddressed(large, 40, 2))
+	}
+	want := []catalog.AddressStep{{Pods: 0, Total: 11}, {Pods: 18, Total: 21}}
+	for n := 19; n <= 27; n++ {
+		want = append(want, catalog.AddressStep{Pods: n, Total: n + 3})
+	}
+	if got := c.Steps(large, 29); !slices.Equal(got, want) {
+		t.Errorf("it takes %v, want %v", got, want)
+	}
+	c.CustomNetwork = true
+	if c.NoPods(large) != 2 || c.FromPodSubnet(large, c.Holding(large, 5, 20)) != 11 {
+		t.Errorf("with custom networking %d interfaces have no pods, %d addresses are from the subnet of the pods",
+			c.NoPods(large), c.FromPodSubnet(large, c.Holding(large, 5, 20)))
+	}
+}
+
 func TestTheEnvironmentOfAWSNode(t *testing.T) {
 	got, problems := catalog.ReadCNI(map[string]string{
 		"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "WARM_IP_TARGET": "5", "MAX_ENI": "2", "OTHER": "x",
@@ -104,7 +133,7 @@ func TestTheEnvironmentOfAWSNode(t *testing.T) {
 	}
 	got, problems = catalog.ReadCNI(map[string]string{
 		"ENABLE_PREFIX_DELEGATION": "yes please", "WARM_ENI_TARGET": "-1", "WARM_IP_TARGET": "many", "MAX_ENI": "0",
-		"ENABLE_POD_ENI": "true", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "false",
+		"ENABLE_POD_ENI": "maybe", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "false",
 	})
 	if got != (catalog.CNI{WarmENI: 1}) || len(problems) != 5 || !strings.HasPrefix(problems[0], `WARM_ENI_TARGET is "-1"`) {
 		t.Errorf("of unusable values it read %+v and says %q", got, problems)

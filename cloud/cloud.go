@@ -2,8 +2,8 @@
 //
 // A provider implements Provider: it lists what a node class allows, launches and terminates instances, and finds them
 // again. Abilities that not every cloud has are interfaces of their own: Interrupter (notices of instances that will be
-// taken away), HealthChecker, Drifter, Repairer, Addresser, Ender and Observed. A caller looks for one with a type
-// assertion.
+// taken away), HealthChecker, Drifter, Repairer, Addresser, ZoneShifter, Ender and Observed. A caller looks for one
+// with a type assertion.
 //
 // Two rules make providers safe to use from a controller that may crash at any line. Launch is idempotent by its token:
 // the same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
@@ -89,6 +89,8 @@ type LaunchRequest struct {
 type LaunchResult struct {
 	Instance  Instance
 	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
+	// OfClass means that Exhausted concerns launches of the request's class alone: its placement group had no room.
+	OfClass bool
 }
 
 // Instance is an instance as the cloud reports it.
@@ -241,6 +243,25 @@ type Reserver interface {
 	// comes from one if its Requirements name the capacity type reserved and have the reservation's labels. Fails with
 	// ErrClassNotReady while the class is not resolved.
 	Reservations(ctx context.Context, class ClassRef) ([]model.Reservation, error)
+}
+
+// Placer is a provider that distributes the instances of a class, as over the partitions of a placement group.
+type Placer interface {
+	// Placement returns the labels of which a launch has to choose one value each, if the class has any: Requirements of
+	// the launch may restrict them.
+	Placement(ctx context.Context, class ClassRef) (model.Requirements, error)
+}
+
+// ZoneShifter is a provider that knows of zones from which traffic is shifted away. It launches nothing there.
+type ZoneShifter interface {
+	// ShiftedZones asks the cloud from which of its zones traffic is shifted away now; by name.
+	ShiftedZones(ctx context.Context) ([]ShiftedZone, error)
+}
+
+// ShiftedZone is a zone from which traffic is shifted away.
+type ShiftedZone struct {
+	Zone, ID string
+	Until    time.Time // zero if nobody knows
 }
 
 // Ender is a provider that knows why an instance ended.

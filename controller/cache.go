@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	autoscaling "sigs.k8s.io/karpenter/pkg/apis/autoscaling/v1beta1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -124,11 +122,4 @@ func readable(api client.Client, log *slog.Logger) func(context.Context, client.
 		}
 		return true // whatever else is wrong, the watch tries again
 	}
-}
-
-var bridgeOnce sync.Once
-
-// bridgeLogs has controller-runtime log to log; without a logger it complains.
-func bridgeLogs(log *slog.Logger) {
-	bridgeOnce.Do(func() { ctrllog.SetLogger(logr.FromSlogHandler(log.Handler())) })
 }

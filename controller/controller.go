@@ -40,7 +40,6 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	bridgeLogs(o.Log)
 	kube, err := kubernetes.NewForConfig(o.REST)
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)

@@ -2,9 +2,13 @@ package controller_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -131,6 +135,56 @@ var another = []string{
 	"karpenter_voluntary_disruption_failed_validations_total", "karpenter_voluntary_disruption_queue_failures_total",
 	"operator_node_status_condition_transition_seconds", "operator_nodepool_status_condition_transition_seconds",
 	"operator_ec2nodeclass_status_condition_transition_seconds",
+}
+
+var metricName = regexp.MustCompile(`(?:karpenter|nodeless|operator)_[a-z0-9_]+`)
+
+// The dashboards of our own chart ask for what is told, by those of its labels that it has.
+func TestOurDashboardsAskForWhatIsTold(t *testing.T) {
+	page, err := os.ReadFile("../docs/what-does-it-tell-prometheus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../charts/nodeless/dashboards/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dashboard struct {
+			UID, Title string
+			Panels     []struct {
+				Title   string
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(text, &dashboard); err != nil || dashboard.UID == "" || len(dashboard.Panels) == 0 {
+			t.Errorf("%s is no dashboard: %v", file, err)
+		}
+		for _, p := range dashboard.Panels {
+			for _, target := range p.Targets {
+				names := metricName.FindAllString(target.Expr, -1)
+				if len(names) == 0 {
+					t.Errorf("%s, %s: %q asks for nothing", dashboard.Title, p.Title, target.Expr)
+				}
+				for _, name := range names {
+					whole := strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
+					if told[name] == "" && told[whole] == "" && !strings.Contains(string(page), "`"+whole+"`") {
+						t.Errorf("%s, %s: nobody tells %s", dashboard.Title, p.Title, name)
+					}
+					for _, label := range []string{"nodepool", "reason", "code", "method", "message_type", "capacity_type"} {
+						asked := strings.Contains(target.Expr, "("+label) || strings.Contains(target.Expr, ", "+label)
+						if kind := told[whole]; asked && kind != "" && !slices.Contains(strings.Fields(kind), label) {
+							t.Errorf("%s, %s: %s has no label %s", dashboard.Title, p.Title, whole, label)
+						}
+					}
+				}
+			}
+		}
+	}
 }
 
 func TestDashboardsFindWhatTheyKnow(t *testing.T) {

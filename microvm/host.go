@@ -129,7 +129,7 @@ const HostLabel = "nodeless.sh/host"
 
 // NodeName returns the name of the Node of a microVM with an address, as Fargate names it.
 func NodeName(ip netip.Addr, region string) string {
-	name := "fargate-ip-" + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
+	name := fargate.NodePrefix + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 	switch region {
 	case "":
 		return name

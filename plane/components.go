@@ -37,6 +37,9 @@ func parse(name string, sets cliflag.NamedFlagSets, flags []string) error {
 	return nil
 }
 
+// Issuer is the issuer of service accounts' tokens.
+const Issuer = "https://kubernetes.default.svc.cluster.local"
+
 func (p *Plane) apiserverFlags() []string {
 	k := p.pki
 	return []string{
@@ -52,7 +55,9 @@ func (p *Plane) apiserverFlags() []string {
 		"--kubelet-client-certificate=" + k.kubelet.certFile, "--kubelet-client-key=" + k.kubelet.keyFile,
 		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust any server at a node's address
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-issuer=" + Issuer,
+		// By default it is the advertised address, which is on loopback.
+		"--service-account-jwks-uri=" + Issuer + "/openid/v1/jwks",
 		"--service-account-key-file=" + k.serviceAccountPub,
 		"--service-account-signing-key-file=" + k.serviceAccountKey,
 		"--requestheader-client-ca-file=" + k.frontCA.certFile,

@@ -1,8 +1,19 @@
 package region
 
+import "time"
+
 // ClusterInfo is what EKS knows about the cluster.
 type ClusterInfo struct {
 	Name, Version, Endpoint, CA /* PEM */, ServiceCIDR string
+	Issuer                                             string    // of service accounts' tokens; "" = not told
+	CreatedAt                                          time.Time // SetCluster keeps the first one's
+	AutoMode                                           *AutoMode // nil = off
+}
+
+// AutoMode is EKS Auto Mode of a cluster.
+type AutoMode struct {
+	NodePools []string // the built-in ones that are enabled
+	NodeRole  string   // name
 }
 
 // cluster is EKS, which has at most one cluster.
@@ -14,10 +25,14 @@ type cluster struct {
 
 func newCluster(c *core, q *queues) *cluster { return &cluster{core: c, queues: q} }
 
-// SetCluster names the cluster that EKS knows, and creates its interruption queue.
+// SetCluster names the cluster that EKS knows, and creates its interruption queue. A cluster that it knows by that name
+// remains as old as it is.
 func (s *cluster) SetCluster(info ClusterInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if info.CreatedAt = s.info.CreatedAt; info.Name != s.info.Name || info.CreatedAt.IsZero() {
+		info.CreatedAt = s.clock.Now()
+	}
 	s.info = info
 	s.queues.ensure(info.Name)
 	s.store.put(bucketMeta, metaCluster, info)

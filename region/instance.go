@@ -32,43 +32,45 @@ const (
 
 // Instance is an EC2 instance. Methods return copies, whose maps and slices must not be changed.
 type Instance struct {
-	ID              string
-	Type            string
-	ImageID         string
-	Architecture    string // x86_64 or arm64
-	Zone, ZoneID    string
-	SubnetID        string
-	PrivateIP       netip.Addr
-	PrivateDNS      string
-	CapacityType    string // OnDemand, Spot or CapacityBlock
-	SpotRequestID   string // of a spot instance
-	State           State
-	ReasonCode      string // why it was stopped
-	ReasonMessage   string
-	LaunchedAt      time.Time
-	RunningAt       time.Time
-	BootAt          time.Time // when its kubelet starts
-	NoticeAt        time.Time // when EC2 announces a spot interruption; zero if it does not
-	InterruptAt     time.Time // when an announced spot interruption takes effect; zero if none was announced
-	StoppingAt      time.Time // when it began to shut down
-	TerminatedAt    time.Time
-	TemplateID      string
-	TemplateName    string
-	UserData        []byte // decoded
-	SecurityGroups  []string
-	InstanceProfile string
-	NodeDiskGiB     int64 // size of the volume with containers and their images; 0 means as large as the image's
-	Devices         []BlockDevice
-	Monitoring      bool // detailed, by CloudWatch
-	Tags            map[string]string
-	ClientToken     string
-	FleetID         string
-	PriceMicros     int64             // per hour, at launch
-	ReservationID   string            `json:",omitempty"` // of the capacity reservation that it runs in
-	Reservation     ReservationChoice `json:",omitzero"`  // of its launch
-	Booted          bool
-	CannotStart     bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
-	Impairment      Impairment `json:"Ailment,omitzero"`
+	ID               string
+	Type             string
+	ImageID          string
+	Architecture     string // x86_64 or arm64
+	Zone, ZoneID     string
+	SubnetID         string
+	PrivateIP        netip.Addr
+	PrivateDNS       string
+	CapacityType     string // OnDemand, Spot or CapacityBlock
+	SpotRequestID    string // of a spot instance
+	State            State
+	ReasonCode       string // why it was stopped
+	ReasonMessage    string
+	LaunchedAt       time.Time
+	RunningAt        time.Time
+	BootAt           time.Time // when its kubelet starts
+	NoticeAt         time.Time // when EC2 announces a spot interruption; zero if it does not
+	InterruptAt      time.Time // when an announced spot interruption takes effect; zero if none was announced
+	StoppingAt       time.Time // when it began to shut down
+	TerminatedAt     time.Time
+	TemplateID       string
+	TemplateName     string
+	UserData         []byte // decoded
+	SecurityGroups   []string
+	InstanceProfile  string
+	NodeDiskGiB      int64 // size of the volume with containers and their images; 0 means as large as the image's
+	Devices          []BlockDevice
+	Monitoring       bool // detailed, by CloudWatch
+	Tags             map[string]string
+	ClientToken      string
+	FleetID          string
+	PriceMicros      int64             // per hour, at launch
+	ReservationID    string            `json:",omitempty"` // of the capacity reservation that it runs in
+	Reservation      ReservationChoice `json:",omitzero"`  // of its launch
+	Booted           bool
+	PlacementGroupID string     `json:",omitempty"`
+	Partition        int        `json:",omitzero"` // in its placement group
+	CannotStart      bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
+	Impairment       Impairment `json:"Ailment,omitzero"`
 }
 
 // active reports whether the instance holds capacity and an address.

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 )
@@ -10,7 +11,8 @@ type InterfaceRequest struct {
 	SubnetID, Description string
 	SecurityGroups        []string
 	Tags                  map[string]string
-	Addresses, Prefixes   int // beside the first address; one of them is 0
+	Addresses, Prefixes   int    // beside the first address; one of them is 0
+	Type                  string // TrunkInterface, BranchInterface or "", a usual one
 }
 
 // CreateNetworkInterface makes an interface, which is available until it is attached.
@@ -18,11 +20,12 @@ func (s *interfaces) CreateNetworkInterface(q InterfaceRequest) (NetworkInterfac
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := grantOf(q.Addresses, q.Prefixes)
-	if err != nil {
+	if err := cmp.Or(err, s.groups.check(q.SecurityGroups)); err != nil {
 		return NetworkInterface{}, err
 	}
 	e, failure := s.create(NetworkInterface{
 		SubnetID: q.SubnetID, Description: q.Description, SecurityGroups: q.SecurityGroups, Tags: q.Tags, Keep: true,
+		Type: q.Type,
 	}, g)
 	if failure != nil {
 		return NetworkInterface{}, failure
@@ -87,7 +90,7 @@ func (s *interfaces) DeleteNetworkInterface(id string) error {
 	switch {
 	case e == nil:
 		return noInterface(id)
-	case e.InstanceID != "":
+	case e.InUse():
 		return apiError("InvalidParameterValue", "Network interface '%s' is currently in use.", id)
 	}
 	s.remove(e)

@@ -3,6 +3,7 @@ package region
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -24,6 +25,21 @@ type NetworkInterface struct {
 	DeviceIndex  int
 	AttachedAt   time.Time
 	Keep         bool // it outlives its instance
+
+	Type          string    `json:",omitempty"` // TrunkInterface, BranchInterface or "", a usual one
+	TrunkID       string    `json:",omitempty"` // of a branch
+	AssociationID string    `json:",omitempty"` // of a branch with its trunk
+	VLAN          int       `json:",omitempty"` // of a branch
+	ReleasedAt    time.Time `json:",omitzero"`  // when the pod of a branch ended
+}
+
+// InUse reports whether the interface is attached to an instance, or associated with a trunk.
+func (e *NetworkInterface) InUse() bool { return e.InstanceID != "" || e.TrunkID != "" }
+
+// MAC returns the interface's hardware address: locally administered, one for each address of the VPC.
+func (e *NetworkInterface) MAC() string {
+	b := e.PrivateIP.As4()
+	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
 }
 
 // used returns how many of the places for addresses are taken, besides that of the first address.
@@ -38,6 +54,7 @@ type interfaces struct {
 	market    *market
 	network   *network
 	instances *instances
+	groups    *securityGroups
 
 	byID       map[string]*NetworkInterface
 	byInstance map[string][]*NetworkInterface // by device index
@@ -96,6 +113,14 @@ func (s *interfaces) restore(_ string, value []byte) error {
 // releaseAll deletes the interfaces of a terminated instance, except those that are kept.
 func (s *interfaces) releaseAll(i *instance) {
 	for _, e := range slices.Clone(s.byInstance[i.ID]) {
+		for _, b := range s.branchesOf(e) {
+			b.disassociate()
+			if b.Keep {
+				s.save(b)
+				continue
+			}
+			s.remove(b)
+		}
 		s.unlink(e)
 		if e.Keep {
 			s.save(e)
@@ -227,8 +252,8 @@ func (s *interfaces) create(e NetworkInterface, g grant) (*NetworkInterface, *AP
 func (s *interfaces) attach(e *NetworkInterface, i *instance, device int) *APIError {
 	enis, addresses := s.limits(i.Type)
 	switch n := s.network.subnet(e.SubnetID); {
-	case e.InstanceID != "":
-		return apiError("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", e.ID)
+	case e.InUse():
+		return inUse(e.ID)
 	case n.Zone != i.Zone:
 		return otherZone()
 	case slices.ContainsFunc(s.byInstance[i.ID], func(o *NetworkInterface) bool { return o.DeviceIndex == device }):
@@ -244,6 +269,10 @@ func (s *interfaces) attach(e *NetworkInterface, i *instance, device int) *APIEr
 	s.keep(e)
 	s.save(e)
 	return nil
+}
+
+func inUse(id string) *APIError {
+	return apiError("InvalidNetworkInterface.InUse", "Interface: [%s] in use.", id)
 }
 
 func otherZone() *APIError {

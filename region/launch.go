@@ -19,6 +19,7 @@ type launcher struct {
 	images    *images
 	templates *templates
 	instances *instances
+	groups    *placementGroups
 
 	tokens      map[string]*token // by kind of call and client token
 	tokensSwept time.Time
@@ -26,9 +27,10 @@ type launcher struct {
 
 func newLauncher(
 	c *core, a *admission, m *market, n *network, images *images, t *templates, i *instances,
+	g *placementGroups,
 ) *launcher {
 	return &launcher{
-		core: c, admission: a, market: m, network: n, images: images, templates: t, instances: i,
+		core: c, admission: a, market: m, network: n, images: images, templates: t, instances: i, groups: g,
 		tokens: map[string]*token{},
 	}
 }
@@ -133,6 +135,10 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	if err != nil {
 		return "", err
 	}
+	group, partition, err := l.groups.place(x.data.Placement, x.o.InstanceType, x.subnet.Zone)
+	if err != nil {
+		return "", err
+	}
 	ip, ok := l.network.takeAddress(x.subnet)
 	if !ok {
 		return "", noAddresses(x.subnet.ID, " to satisfy the requested number of instances")
@@ -149,7 +155,7 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 		Devices:        l.images.devices(id, x.o.ImageID, x.data.Devices),
 		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], from.tags), ClientToken: from.clientToken, FleetID: from.fleet,
-		PriceMicros: x.price, Reservation: x.data.Reservation,
+		PriceMicros: x.price, Reservation: x.data.Reservation, PlacementGroupID: group, Partition: partition,
 	}
 	if reserved != nil {
 		i.ReservationID = reserved.ID

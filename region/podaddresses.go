@@ -16,6 +16,7 @@ type PodAddress struct {
 	InstanceID string
 	SubnetID   string
 	IP         netip.Addr
+	BranchID   string `json:",omitempty"` // of the branch interface whose address it is; "" = one of its instance's
 }
 
 // podAddresses gives pods addresses of their instances' network interfaces, as the VPC CNI's address manager does on
@@ -27,6 +28,8 @@ type podAddresses struct {
 	interfaces *interfaces
 	instances  *instances
 	byPod      map[string]PodAddress // by UID
+
+	branchCooldown time.Duration
 }
 
 // Times of the VPC CNI.
@@ -54,7 +57,10 @@ type PodNetwork struct {
 }
 
 func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddresses {
-	s := &podAddresses{core: c, market: m, interfaces: e, instances: i, byPod: map[string]PodAddress{}}
+	s := &podAddresses{
+		core: c, market: m, interfaces: e, instances: i, byPod: map[string]PodAddress{},
+		branchCooldown: DefaultBranchCooldown,
+	}
 	i.ending = s.releaseAll
 	return s
 }
@@ -134,8 +140,8 @@ func (s *podAddresses) noAddress(i *instance, failure *APIError) *APIError {
 	if failure != nil {
 		return failure
 	}
-	if p := s.pool(i); p.custom(s.market.Type(i.Type)) && p.network == nil {
-		return apiError("InvalidSubnetID.NotFound", "Instance %s has no ENIConfig", i.ID)
+	if _, _, failure := s.placeForPods(i); failure != nil {
+		return failure
 	}
 	if n := len(s.pool(i).cooling); n > 0 {
 		return apiError("PrivateIpAddressLimitExceeded", "The network interfaces of instance %s have no address left: "+
@@ -216,7 +222,7 @@ func (s *podAddresses) HolderOf(ip netip.Addr) (instanceID string, isPod bool) {
 
 func (s *podAddresses) hold(uid string, p PodAddress) {
 	s.byPod[uid] = p
-	if i := s.instances.byID[p.InstanceID]; i != nil {
+	if i := s.instances.byID[p.InstanceID]; i != nil && p.BranchID == "" {
 		i.pods[uid] = true
 	}
 }
@@ -228,6 +234,10 @@ func (s *podAddresses) release(uid string) {
 	}
 	delete(s.byPod, uid)
 	s.store.remove(bucketPods, uid)
+	if p.BranchID != "" {
+		s.coolBranch(p.BranchID)
+		return
+	}
 	i := s.instances.byID[p.InstanceID]
 	if i == nil {
 		return
@@ -243,6 +253,13 @@ func (s *podAddresses) release(uid string) {
 func (s *podAddresses) releaseAll(i *instance) {
 	for uid := range i.pods {
 		s.release(uid)
+	}
+	if s.interfaces.trunkOf(i.ID) != nil {
+		for uid, p := range s.byPod {
+			if p.InstanceID == i.ID {
+				s.release(uid)
+			}
+		}
 	}
 	if i.addresses != nil && i.addresses.timer != nil {
 		i.addresses.timer.Stop()
@@ -280,7 +297,8 @@ func (s *podAddresses) restore(uid string, value []byte) error {
 	}
 	s.hold(uid, p)
 	list := s.interfaces.byInstance[p.InstanceID]
-	if len(list) == 0 || slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.has(p.IP) }) {
+	if len(list) == 0 || p.BranchID != "" ||
+		slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.has(p.IP) }) {
 		return nil
 	}
 	// A state file of before interfaces had addresses.

@@ -71,8 +71,8 @@ type Region struct {
 	*market         // Zones, Offers, Type, SpotPrice, SpotPriceHistory; Capacity, SetCapacity
 	*network        // Subnets; CreateSubnetCIDRReservation, DeleteSubnetCIDRReservation, SubnetCIDRReservations
 	*interfaces     // NetworkInterfaces and the calls that change them
-	*podAddresses   // SetCNI; AssignPodIP, ReleasePodIP, PodAddresses
-	*securityGroups // SecurityGroups, ClusterSecurityGroup, AuthorizeSecurityGroupIngress, RevokeSecurityGroupIngress
+	*podAddresses   // SetCNI; AssignPodIP, ReleasePodIP, PodAddresses; AttachTrunk, AssignBranch
+	*securityGroups // SecurityGroups, ClusterSecurityGroup and the calls that change groups and their rules
 	*images         // Images; Parameter, Parameters of SSM
 	*templates      // CreateLaunchTemplate, DeleteLaunchTemplate, LaunchTemplate, LaunchTemplates
 	*instances      // Instance, Instances, TerminateInstances, Summary, Watch; Interrupt, Rebalance, Impair
@@ -93,6 +93,8 @@ type Region struct {
 	*groupMembers   // TerminateInstanceInAutoScalingGroup and the calls about instances of groups; instance refreshes
 
 	*capacityReservations // CapacityReservations and the calls that change them; AddCapacityBlock
+	*placementGroups      // PlacementGroups, CreatePlacementGroup, DeletePlacementGroup
+	*zonalShifts          // ARC: ZonalShifts, StartZonalShift, CancelZonalShift
 }
 
 // Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
@@ -165,13 +167,17 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.securityGroups = newSecurityGroups(c, r.cluster)
 	r.instances = newInstances(c, r.market, r.network, r.queues)
 	r.interfaces = newInterfaces(c, r.market, r.network, r.instances)
+	r.interfaces.groups, r.securityGroups.interfaces = r.securityGroups, r.interfaces
 	r.podAddresses = newPodAddresses(c, r.market, r.interfaces, r.instances)
 	r.capacityReservations = newCapacityReservations(c, r.market, r.instances)
 	r.instances.reserved = r.capacityReservations
-	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances)
+	r.placementGroups = newPlacementGroups(c, r.market, r.instances)
+	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances,
+		r.placementGroups)
+	r.zonalShifts = newZonalShifts(c, r.market)
 	r.tagger = newTagger(c, r.instances)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
-	r.targetGroups = r.loadBalancing.groups
+	r.targetGroups, r.securityGroups.balancing = r.loadBalancing.groups, r.loadBalancing
 	r.autoScaling = newAutoScaling(r.launcher, r.queues)
 	r.groupRecords, r.groupLaunches, r.groupHooks = r.autoScaling.groupRecords, r.autoScaling.launches, r.autoScaling.hooks
 	r.groupMembers = &groupMembers{r.autoScaling}

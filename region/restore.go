@@ -44,6 +44,7 @@ func (r *Region) restorers() []bucketRestorer {
 		{bucketMessages, r.queues.restore},
 		{bucketProfiles, into(r.profiles.byName)},
 		{bucketFaults, into(r.admission.faults)},
+		{bucketSecurityGroups, r.securityGroups.restore},
 		{bucketRules, into(r.securityGroups.added)},
 		{bucketLoadBalancers, into(r.loadBalancing.balancers)},
 		{bucketListeners, into(r.loadBalancing.listeners)},
@@ -58,6 +59,8 @@ func (r *Region) restorers() []bucketRestorer {
 		{bucketNodegroups, into(r.nodegroups.byName)},
 		{bucketPrincipals, into(r.principals.byName)},
 		{bucketAccessKeys, into(r.principals.keys)},
+		{bucketPlacementGroups, into(r.placementGroups.byID)},
+		{bucketZonalShifts, into(r.zonalShifts.byID)},
 	}
 }
 
@@ -90,6 +93,7 @@ func (r *Region) restore() error {
 	r.instances.resume()
 	r.capacityReservations.resume()
 	r.autoScaling.resume()
+	r.podAddresses.resumeBranches()
 	return r.commit()
 }
 

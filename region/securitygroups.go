@@ -2,6 +2,7 @@ package region
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -34,14 +35,17 @@ func (s SecurityGroupRule) same(o SecurityGroupRule) bool {
 // securityGroups keeps the security groups of the VPC and their rules.
 type securityGroups struct {
 	*core
-	cluster *cluster
-	groups  []*SecurityGroup
-	added   map[string][]SecurityGroupRule // by group ID
+	cluster    *cluster
+	interfaces *interfaces
+	balancing  *loadBalancing
+	groups     []*SecurityGroup
+	own        int                            // how many the region begins with
+	added      map[string][]SecurityGroupRule // by group ID
 }
 
 func newSecurityGroups(c *core, k *cluster) *securityGroups {
 	node := c.config.Discovery + "-node"
-	return &securityGroups{core: c, cluster: k, added: map[string][]SecurityGroupRule{}, groups: []*SecurityGroup{
+	s := &securityGroups{core: c, cluster: k, added: map[string][]SecurityGroupRule{}, groups: []*SecurityGroup{
 		{
 			ID: "sg-" + c.fixedID("group", "node"), Name: node, Description: "nodes of the cluster", VPC: VPCID,
 			Tags: c.discoveryTags(node),
@@ -51,6 +55,8 @@ func newSecurityGroups(c *core, k *cluster) *securityGroups {
 			Tags: map[string]string{},
 		},
 	}}
+	s.own = len(s.groups)
+	return s
 }
 
 // clusterGroup returns the security group that EKS makes for the cluster, or nil without a cluster. Its one rule allows
@@ -103,6 +109,91 @@ func (s *securityGroups) list() []SecurityGroup {
 		out[i].Ingress = append(slices.Clone(g.Ingress), s.added[g.ID]...)
 	}
 	return out
+}
+
+// SecurityGroupRequest is CreateSecurityGroup.
+type SecurityGroupRequest struct {
+	Name, Description string
+	Tags              map[string]string
+}
+
+// CreateSecurityGroup makes a security group in the VPC beside those that the region begins with.
+func (s *securityGroups) CreateSecurityGroup(q SecurityGroupRequest) (SecurityGroup, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.Name == "" || len(q.Name) > 255 || strings.HasPrefix(q.Name, "sg-") {
+		return SecurityGroup{}, apiError("InvalidParameterValue", "Invalid security group name '%s': give 1 to 255 "+
+			"characters that do not begin with sg-", q.Name)
+	}
+	if slices.ContainsFunc(s.list(), func(g SecurityGroup) bool { return g.Name == q.Name }) {
+		return SecurityGroup{}, apiError("InvalidGroup.Duplicate", "The security group '%s' already exists for VPC '%s'",
+			q.Name, VPCID)
+	}
+	g := &SecurityGroup{ID: "sg-" + s.newID(), Name: q.Name, Description: q.Description, VPC: VPCID, Tags: q.Tags}
+	s.groups = append(s.groups, g)
+	s.store.put(bucketSecurityGroups, g.ID, g)
+	return *g, s.commit()
+}
+
+// DeleteSecurityGroup deletes a security group that CreateSecurityGroup made, that no interface or load balancer is in,
+// and that no rule of another names.
+func (s *securityGroups) DeleteSecurityGroup(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.ingress(id); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(s.groups, func(g *SecurityGroup) bool { return g.ID == id })
+	switch {
+	case i < s.own: // also that of the cluster
+		return apiError("OperationNotPermitted", "The security group '%s' is one of those that the simulated region begins "+
+			"with", id)
+	case s.used(id):
+		return apiError("DependencyViolation", "resource %s has a dependent object", id)
+	}
+	s.groups = slices.Delete(s.groups, i, i+1)
+	delete(s.added, id)
+	delete(s.tags, id)
+	s.store.remove(bucketSecurityGroups, id)
+	s.store.remove(bucketRules, id)
+	s.store.remove(bucketTags, id)
+	return s.commit()
+}
+
+// used reports whether an interface or a load balancer is in a group, or a rule of another group names it.
+func (s *securityGroups) used(id string) bool {
+	for _, e := range s.interfaces.byID {
+		if slices.Contains(e.SecurityGroups, id) {
+			return true
+		}
+	}
+	for _, b := range s.balancing.balancers {
+		if slices.Contains(b.SecurityGroups, id) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.list(), func(g SecurityGroup) bool {
+		return g.ID != id && slices.ContainsFunc(g.Ingress, func(r SecurityGroupRule) bool { return r.Peer == id })
+	})
+}
+
+// check returns the refusal of groups of which one does not exist.
+func (s *securityGroups) check(ids []string) error {
+	for _, id := range ids {
+		if _, err := s.ingress(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *securityGroups) restore(_ string, value []byte) error {
+	g := &SecurityGroup{}
+	if err := json.Unmarshal(value, g); err != nil {
+		return err
+	}
+	s.groups = append(s.groups, g)
+	return nil
 }
 
 // AuthorizeSecurityGroupIngress adds rules to a group, all or none, and returns them with their IDs.

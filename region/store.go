@@ -34,12 +34,13 @@ const (
 	bucketListenerRules = "listener-rules"
 	bucketTargetGroups  = "target-groups"
 
-	bucketInterfaces   = "interfaces"
-	bucketReservations = "reservations" // of subnet CIDRs
-	bucketSubnets      = "subnets"
-	bucketLogGroups    = "log-groups"
-	bucketLogStreams   = "log-streams"
-	bucketLogBatches   = "log-batches"
+	bucketInterfaces     = "interfaces"
+	bucketReservations   = "reservations" // of subnet CIDRs
+	bucketSubnets        = "subnets"
+	bucketSecurityGroups = "security-groups"
+	bucketLogGroups      = "log-groups"
+	bucketLogStreams     = "log-streams"
+	bucketLogBatches     = "log-batches"
 
 	bucketGroups         = "auto-scaling-groups"
 	bucketConfigurations = "launch-configurations"
@@ -47,6 +48,8 @@ const (
 	bucketNodegroups     = "node-groups"
 
 	bucketCapacityReservations = "capacity-reservations"
+	bucketPlacementGroups      = "placement-groups"
+	bucketZonalShifts          = "zonal-shifts"
 
 	bucketPrincipals = "principals"
 	bucketAccessKeys = "access-keys"
@@ -56,10 +59,11 @@ var buckets = []string{
 	bucketMeta, bucketInstances, bucketTokens, bucketTemplates, bucketTags, bucketPods, bucketSizes, bucketQueues,
 	bucketMessages, bucketProfiles, bucketFaults, bucketUserData, bucketRules,
 	bucketLoadBalancers, bucketListeners, bucketListenerRules, bucketTargetGroups,
-	bucketInterfaces, bucketReservations, bucketSubnets,
+	bucketInterfaces, bucketReservations, bucketSubnets, bucketSecurityGroups,
 	bucketLogGroups, bucketLogStreams, bucketLogBatches,
 	bucketGroups, bucketConfigurations, bucketActivities, bucketNodegroups,
 	bucketPrincipals, bucketAccessKeys, bucketCapacityReservations,
+	bucketPlacementGroups, bucketZonalShifts,
 }
 
 // Keys of bucketMeta.

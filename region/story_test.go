@@ -41,7 +41,7 @@ func open(t *testing.T, c region.Config) place {
 	return place{Region: r, t: t, clock: v}
 }
 
-// furnished is open with a cluster, its queue, and launch template "node".
+// seeded is open with a cluster, its queue, and launch template "node".
 func seeded(t *testing.T, c region.Config) place {
 	t.Helper()
 	p := open(t, c)

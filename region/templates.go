@@ -28,6 +28,7 @@ type TemplateData struct {
 	Monitoring       bool                         // detailed monitoring by CloudWatch
 	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = of the call
 	Reservation      ReservationChoice            `json:",omitzero"`
+	Placement        PlacementChoice              `json:",omitzero"`
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
 	Description      string
 	// Raw holds the rest of the request's data unchanged, for clients that read their template back.
@@ -54,6 +55,7 @@ func (d TemplateData) over(base TemplateData) TemplateData {
 	d.Monitoring = d.Monitoring || base.Monitoring
 	d.Market = cmp.Or(d.Market, base.Market)
 	d.Reservation = cmp.Or(d.Reservation, base.Reservation)
+	d.Placement = cmp.Or(d.Placement, base.Placement)
 	return d
 }
 

@@ -18,16 +18,30 @@ func (s *podAddresses) target(i *instance, more int) (want catalog.Holding, t *c
 	return p.cni.Holding(t, pods, maxPods), t
 }
 
-// custom reports whether custom networking applies to instances of the type.
-func (p *addressPool) custom(t *catalog.Type) bool { return p.cni.NoPods(t) > 0 }
-
 // forPods returns the interfaces of an instance that may hold addresses of pods.
-func (s *podAddresses) forPods(i *instance) []*NetworkInterface {
-	list := s.interfaces.byInstance[i.ID]
-	if len(list) > 0 && list[0].DeviceIndex == 0 && s.pool(i).custom(s.market.Type(i.Type)) {
-		return list[1:]
+func (s *podAddresses) forPods(i *instance) (out []*NetworkInterface) {
+	custom := s.pool(i).cni.Custom(s.market.Type(i.Type))
+	for _, e := range s.interfaces.byInstance[i.ID] {
+		if e.Type != TrunkInterface && !(custom && e.DeviceIndex == 0) {
+			out = append(out, e)
+		}
 	}
-	return list
+	return out
+}
+
+// placeForPods returns where an instance's interfaces for pods are: its own subnet and security groups, or under custom
+// networking those of its ENIConfig.
+func (s *podAddresses) placeForPods(i *instance) (subnet string, groups []string, failure *APIError) {
+	p := s.pool(i)
+	switch {
+	case !p.cni.Custom(s.market.Type(i.Type)):
+		return i.SubnetID, i.SecurityGroups, nil
+	case p.network == nil:
+		return "", nil, apiError("InvalidSubnetID.NotFound", "Instance %s has no ENIConfig", i.ID)
+	case p.network.SecurityGroups == nil:
+		return p.network.SubnetID, i.SecurityGroups, nil
+	}
+	return p.network.SubnetID, p.network.SecurityGroups, nil
 }
 
 // held returns how many addresses for pods the instance has.
@@ -49,7 +63,11 @@ func (s *podAddresses) balance(i *instance, more int) *APIError {
 	if s.clock.Now().Before(p.shortUntil) {
 		return p.refusal
 	}
-	if failure := s.grow(i, missing, p.cni.Prefixes(t) && !t.NoENIs(), p.cni.ENIs(t)); failure != nil {
+	enis := p.cni.ENIs(t)
+	if p.cni.Branches(t) > 0 && s.interfaces.trunkOf(i.ID) == nil {
+		enis-- // the trunk's
+	}
+	if failure := s.grow(i, missing, p.cni.Prefixes(t) && !t.NoENIs(), enis); failure != nil {
 		p.refusal, p.shortUntil = failure, s.clock.Now().Add(subnetCooldown)
 		return failure
 	}
@@ -100,15 +118,9 @@ func (s *podAddresses) addInterface(i *instance, g grant) *APIError {
 	for slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.DeviceIndex == device }) {
 		device++
 	}
-	subnet, groups, p := i.SubnetID, i.SecurityGroups, s.pool(i)
-	if p.custom(s.market.Type(i.Type)) {
-		if p.network == nil {
-			return s.noAddress(i, nil)
-		}
-		subnet = p.network.SubnetID
-		if p.network.SecurityGroups != nil {
-			groups = p.network.SecurityGroups
-		}
+	subnet, groups, failure := s.placeForPods(i)
+	if failure != nil {
+		return failure
 	}
 	e, failure := s.interfaces.create(NetworkInterface{
 		SubnetID: subnet, Description: "aws-K8S-" + i.ID, SecurityGroups: groups,

@@ -10,12 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v4/pkg/chart/common"
-	"helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
-	"helm.sh/helm/v4/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -59,15 +56,7 @@ func tryRender(c *chart.Chart, values string) (map[string]string, error) {
 	if err := yaml.Unmarshal([]byte(values), &v); err != nil {
 		return nil, err
 	}
-	caps := common.DefaultCapabilities.Copy()
-	caps.APIVersions = append(caps.APIVersions, "monitoring.coreos.com/v1")
-	all, err := util.ToRenderValues(c, v, common.ReleaseOptions{
-		Name: "nodeless", Namespace: "kube-system", IsInstall: true, Revision: 1,
-	}, caps)
-	if err != nil {
-		return nil, err
-	}
-	return engine.Render(c, all)
+	return rendered(c, v, "monitoring.coreos.com/v1")
 }
 
 // find returns the only object of its type.
@@ -199,7 +188,11 @@ func TestEachValueOfTheChart(t *testing.T) {
 		"page: {enabled: true, tlsSecretName: cert}":                           {"0.0.0.0:8082", "/etc/nodeless/page/tls.crt", "tokenreviews"},
 		"fargate: {enabled: true}":                                             {"https://nodeless.kube-system.svc", "kubernetes.io/kubelet-serving"},
 		"rbac: {surge: true}":                                                  {"deployments"},
-		"rbac: {nodeGroups: true}":                                             {"nodegroups"},
+		"dashboards: {enabled: true, namespace: grafana, labels: {mine: '1'}, annotations: {grafana_folder: Nodes}}": {
+			"name: nodeless-dashboard-capacity", "name: nodeless-dashboard-controller", "namespace: grafana", `mine: "1"`,
+			`grafana_dashboard: "1"`, "grafana_folder: Nodes", `"legendFormat": "{{nodepool}}"`,
+		},
+		"rbac: {nodeGroups: true}": {"nodegroups"},
 		"serviceMonitor: {enabled: true, additionalLabels: {release: p}, sampleLimit: 9, endpointConfig: {interval: 5s}}": {
 			"kind: ServiceMonitor", "release: p", "sampleLimit: 9", "interval: 5s",
 		},

@@ -17,6 +17,8 @@ const usage = `Makes what users install. Run it in the repository's root.
       an OCI layout of the controller's image, with bills of materials and provenance
   release chart  [-version V] [-out bin/dist]
       the packages of the charts nodeless and nodeless-crd
+  release kustomize [-version V] [-out bin/dist]
+      a base for Kustomize: the objects of the chart by its default values
   release archives [-version V] [-platforms linux/amd64,linux/arm64,darwin/amd64,darwin/arm64] [-out bin/dist]
       archives of the program, and the manifest of kubectl's plugin manager krew
   release notes  [-version V] [-out bin/dist]
@@ -44,7 +46,8 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, options) error{
-		"image": writeImage, "chart": writeCharts, "archives": writeArchives, "notes": writeNotes,
+		"image": writeImage, "chart": writeCharts, "kustomize": writeKustomize,
+		"archives": writeArchives, "notes": writeNotes,
 	}
 	if len(args) == 0 || commands[args[0]] == nil {
 		fmt.Fprint(os.Stderr, usage)

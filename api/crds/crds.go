@@ -42,3 +42,13 @@ var CNINode []byte
 //
 //go:embed crd.k8s.amazonaws.com_eniconfigs.yaml
 var ENIConfig []byte
+
+// SecurityGroupPolicy is the definition of securitygrouppolicies.vpcresources.k8s.aws, in YAML.
+//
+//go:embed vpcresources.k8s.aws_securitygrouppolicies.yaml
+var SecurityGroupPolicy []byte
+
+// VPCNode is the definition of cninodes.vpcresources.k8s.aws, in YAML.
+//
+//go:embed vpcresources.k8s.aws_cninodes.yaml
+var VPCNode []byte

@@ -77,9 +77,11 @@ type MicroVMHostStatus struct {
 	// podCIDR at port kubeletPort + n.
 	Address     string `json:"address,omitempty"`
 	KubeletPort int32  `json:"kubeletPort,omitempty"`
-	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (VXLAN). 0: the
-	// microVMs use user-mode networking and cannot be reached.
+	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (WireGuard). 0:
+	// the microVMs use user-mode networking and cannot be reached.
 	OverlayPort int32 `json:"overlayPort,omitempty"`
+	// OverlayPublicKey is the host's WireGuard key, in base64.
+	OverlayPublicKey string `json:"overlayPublicKey,omitempty"`
 }
 
 // MicroVM is a pod on a MicroVMHost: the scheduler writes the spec, the host the status. Deleting it ends the pod at

@@ -35,7 +35,7 @@ func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region,
 		AWS: awssdk.Config{Region: region}, VMMemoryOverheadPercent: awssdk.Float64(defaultMemoryOverhead),
 		ReservedENIs: reservedENIs,
 	}}
-	return a.assemble(class, builtInOffers(offers), nil).types, assumed, nil
+	return a.assemble(class, builtInOffers(offers), nil, placementGroup{}).types, assumed, nil
 }
 
 // assumeResolved returns the class with a subnet in each zone and an image of each architecture.

@@ -198,7 +198,7 @@ func standardImages() []image {
 func BenchmarkCatalogAssembled(b *testing.B) {
 	p, class, g := benchProvider(b)
 	for b.Loop() {
-		p.assemble(class, g, nil)
+		p.assemble(class, g, nil, placementGroup{})
 	}
 }
 

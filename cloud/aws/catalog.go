@@ -28,6 +28,7 @@ type classCatalog struct {
 	typeKeys    map[string]bool   // labels that types determine, even those that only some have
 	images      map[string]int    // type name → index into the class's images
 	zoneIDs     map[string]string // zone → zone id
+	placement   placementGroup    // of all instances
 }
 
 // Catalog returns the instance types that a class allows, by name.
@@ -49,13 +50,14 @@ type catalogs struct {
 	*account
 	market  *market
 	subnets *subnetTracker
+	groups  *placementGroups
 
 	mu     sync.Mutex
 	byName map[string]*classCatalog // by cloudName
 }
 
-func newCatalogs(a *account, m *market, subnets *subnetTracker) *catalogs {
-	return &catalogs{account: a, market: m, subnets: subnets, byName: map[string]*classCatalog{}}
+func newCatalogs(a *account, m *market, subnets *subnetTracker, groups *placementGroups) *catalogs {
+	return &catalogs{account: a, market: m, subnets: subnets, groups: groups, byName: map[string]*classCatalog{}}
 }
 
 func (s *catalogs) forget(name string) {
@@ -73,10 +75,14 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if err != nil {
 		return nil, fmt.Errorf("catalog of %s: %w", title(class), err)
 	}
+	group, err := s.groups.of(ctx, class)
+	if err != nil {
+		return nil, err
+	}
 	public := s.subnets.public(class.Status.Subnets)
 	version := ""
 	if class.ResourceVersion != "" {
-		version = fmt.Sprint(class.UID, class.ResourceVersion, public, s.reservedENIs())
+		version = fmt.Sprint(class.UID, class.ResourceVersion, public, s.reservedENIs(), group)
 	}
 	name := cloudName(class)
 	s.mu.Lock()
@@ -88,9 +94,9 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if problems := validate(class); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s: %w", title(class), strings.Join(problems, "; "), cloud.ErrClassNotReady)
 	}
-	print := fmt.Sprint(fingerprint(class, public), s.reservedENIs())
+	print := fmt.Sprint(fingerprint(class, public), s.reservedENIs(), group)
 	if have == nil || have.generation != offers.generation || have.fingerprint != print {
-		fresh := s.assemble(class, offers, public)
+		fresh := s.assemble(class, offers, public, group)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
 			// The change does not concern this class: callers keep the slice that they know.
 			fresh.types = have.types
@@ -116,12 +122,18 @@ func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	return string(text)
 }
 
-// assemble returns the catalogue of a class; public says which subnets give each instance a public address.
-func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[string]bool) *classCatalog {
+// assemble returns the catalogue of a class; public says which subnets give each instance a public address, placed the
+// group in which its instances are.
+func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[string]bool,
+	placed placementGroup,
+) *classCatalog {
 	c := &classCatalog{
 		types: make([]model.InstanceType, 0, len(g.types)), index: make(map[string]int, len(g.types)),
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
-		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{},
+		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{}, placement: placed,
+	}
+	if placed.partitions > 0 { // a launch decides
+		delete(c.typeKeys, ec2v1.LabelPlacementGroupPartition)
 	}
 	auto, group := isAuto(class), NodeGroupOf(class)
 	if auto {
@@ -139,10 +151,11 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		t := &g.types[i]
 		name := string(t.InstanceType)
 		offerings := offeredAs(group, g.offerings(a.o.AWS.Region, t, zones, side))
-		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) {
+		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) || !placed.takes(t) {
 			continue
 		}
 		labels := a.nodeLabels(t)
+		maps.Copy(labels, placed.labels(0))
 		rs := typeRequirements(labels, offerings, c.zoneIDs)
 		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
 		if image < 0 {

@@ -11,6 +11,7 @@ import (
 
 // Cluster says how instances reach the control plane of a cluster.
 type Cluster struct {
+	ARN         string
 	Endpoint    string
 	CA          []byte // PEM
 	ServiceCIDR string
@@ -25,7 +26,7 @@ func FindCluster(ctx context.Context, cfg awssdk.Config, name string) (Cluster, 
 	if out.Cluster == nil || out.Cluster.Endpoint == nil || out.Cluster.CertificateAuthority == nil {
 		return Cluster{}, fmt.Errorf("EKS cluster %s has no endpoint yet; wait until it is ACTIVE", name)
 	}
-	c := Cluster{Endpoint: *out.Cluster.Endpoint}
+	c := Cluster{ARN: awssdk.ToString(out.Cluster.Arn), Endpoint: *out.Cluster.Endpoint}
 	if c.CA, err = base64.StdEncoding.DecodeString(awssdk.ToString(out.Cluster.CertificateAuthority.Data)); err != nil {
 		return Cluster{}, fmt.Errorf("certificates of EKS cluster %s: %w", name, err)
 	}

@@ -24,6 +24,7 @@ const (
 	subnetDrift        = "SubnetDrift"
 	securityGroupDrift = "SecurityGroupDrift"
 	reservationDrift   = "CapacityReservationDrift"
+	placementDrift     = "PlacementGroupDrift"
 )
 
 var (
@@ -32,7 +33,7 @@ var (
 )
 
 // Drifted compares an instance with its class: the class hash on its NodeClaim, its image with the one that would be
-// chosen now, and its subnet, security groups and capacity reservation as EC2 reports them.
+// chosen now, and its subnet, security groups, capacity reservation and placement group as EC2 reports them.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
 	if isGroupRef(m.Class) { // its instances are replaced by an instance refresh of the group
@@ -57,7 +58,7 @@ func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err
 	if err != nil {
 		return "", fmt.Errorf("drift of instance %s: %w", m.InstanceID, err)
 	}
-	return cmp.Or(networkDrift(class, now), p.reservedDrift(class, now)), nil
+	return cmp.Or(networkDrift(class, now), p.reservedDrift(class, now), catalog.placement.drift(now)), nil
 }
 
 // reservedDrift compares an instance's capacity reservation with the class. An instance whose reservation has ended is

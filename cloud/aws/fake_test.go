@@ -163,6 +163,8 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 		return &ec2.DeleteLaunchTemplateOutput{}, nil
 	case *ec2.DescribeCapacityReservationsInput:
 		return a.describeReservations(in)
+	case *ec2.DescribePlacementGroupsInput:
+		return nil, apiError("InvalidPlacementGroup.Unknown", "the account has none")
 	case *ec2.CreateFleetInput:
 		return a.createFleet(in)
 	case *ec2.DescribeInstancesInput:

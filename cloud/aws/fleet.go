@@ -76,7 +76,9 @@ type templateGroup struct {
 
 func (l *launch) templateKey(o choice) templateKey {
 	t := &l.catalog.types[l.catalog.index[o.Type]]
-	key := templateKey{image: l.catalog.images[o.Type], from: o.from}
+	key := templateKey{
+		image: l.catalog.images[o.Type], from: o.from, placement: l.catalog.placement, partition: l.partition,
+	}
 	if l.p.reservedENIs() > 0 || isAuto(l.class) {
 		// The image does not know about reserved interfaces or Auto Mode's limit and would accept too many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
@@ -135,8 +137,9 @@ func (l *launch) started(i ec2types.CreateFleetInstance, first choice, groups []
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: first.CapacityType, State: cloud.Pending,
 		Launched: l.p.now(), Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
 	}
+	m.Labels = l.catalog.placement.labels(l.partition)
 	if r := first.from; r.id != "" {
-		m.Labels = reservationLabels(r.id, r.kind, r.interruptible)
+		maps.Copy(m.Labels, reservationLabels(r.id, r.kind, r.interruptible))
 		l.p.reservations.take(r.id)
 	}
 	subnet := ""
@@ -168,7 +171,7 @@ func (l *launch) started(i ec2types.CreateFleetInstance, first choice, groups []
 func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	m.ProviderID = providerID(m.Zone, m.ID)
 	labels := map[string]string{model.LabelZone: m.Zone, model.LabelCapacityType: m.CapacityType}
-	for key := range reservationLabels("", "", false) {
+	for _, key := range instanceKeys {
 		if value, ok := m.Labels[key]; ok {
 			labels[key] = value
 		}

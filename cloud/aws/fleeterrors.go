@@ -89,6 +89,9 @@ func (l *launch) record(errs []ec2types.CreateFleetError, choices []choice,
 			continue
 		}
 		hit := matching(e, choices, subnets)
+		if closesZone(e) {
+			hit = l.inZonesOf(hit)
+		}
 		if c == codeNoAddresses && l.fillSubnets(hit, subnets) {
 			continue
 		}

@@ -167,8 +167,10 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 	for _, g := range i.SecurityGroups {
 		m.SecurityGroups = append(m.SecurityGroups, awssdk.ToString(g.GroupId))
 	}
+	var placed map[string]string
 	if i.Placement != nil {
 		m.Zone = awssdk.ToString(i.Placement.AvailabilityZone)
+		placed = placementLabels(i.Placement)
 	}
 	if i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot || i.SpotInstanceRequestId != nil {
 		m.CapacityType = model.Spot
@@ -196,6 +198,7 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 		model.LabelOS: "linux",
 	}
 	maps.Copy(m.Labels, reserved)
+	maps.Copy(m.Labels, placed)
 	if a, ok := ec2v1.AWSToKubeArchitectures[string(i.Architecture)]; ok {
 		m.Labels[model.LabelArch] = a
 	}

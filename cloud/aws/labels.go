@@ -34,6 +34,12 @@ var typeKeys = map[string]bool{
 	ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
 }
 
+// instanceKeys are labels that neither the type nor the zone of an instance determines.
+var instanceKeys = []string{
+	ec2v1.LabelCapacityReservationID, ec2v1.LabelCapacityReservationType, ec2v1.LabelCapacityReservationInterruptible,
+	ec2v1.LabelPlacementGroupID, ec2v1.LabelPlacementGroupPartition,
+}
+
 // typeName splits names such as c7gn.2xlarge or u-6tb1.metal: category, generation.
 var typeName = regexp.MustCompile(`^([a-z]+)(?:-[0-9]+tb)?([0-9]+)[^.]*\.`)
 

@@ -61,12 +61,18 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 		return result, nil
 	}
 	l := &launch{
-		p: p, class: class, catalog: catalog, req: &req, state: state, choices: catalog.choices(&req),
-		reserved: p.reservedChoices(class, catalog, &req), spent: map[string]bool{},
+		p: p, class: class, catalog: catalog, req: &req, state: state, spent: map[string]bool{},
 		tried: map[model.OfferingKey]bool{}, exhausted: map[model.OfferingKey]bool{}, full: map[string]bool{},
 	}
+	var placed bool
+	if l.partition, placed = catalog.placement.partitionFor(&req); placed {
+		l.choices = p.zonalShifts.without(catalog.choices(&req))
+		l.reserved = p.zonalShifts.without(p.reservedChoices(class, catalog, &req))
+	}
 	instance, err := l.run(ctx)
-	result := cloud.LaunchResult{Instance: instance, Exhausted: sortedKeysOf(l.exhausted)}
+	result := cloud.LaunchResult{
+		Instance: instance, Exhausted: sortedKeysOf(l.exhausted), OfClass: catalog.placement.id != "",
+	}
 	if err != nil {
 		return result, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
@@ -88,6 +94,7 @@ type launch struct {
 	exhausted map[model.OfferingKey]bool // EC2 has none of them
 	full      map[string]bool            // subnets without free addresses
 	recreated bool                       // launch templates were created again
+	partition int32                      // of the placement group; 0 = none
 }
 
 // errNothingLaunched means that a call started nothing; other choices may succeed.

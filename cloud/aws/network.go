@@ -75,7 +75,7 @@ func (b *subnetTracker) describe(ctx context.Context, filters []ec2types.Filter)
 	for _, s := range out {
 		id := awssdk.ToString(s.SubnetId)
 		b.observe(id, int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
-		b.givesPublic(id, awssdk.ToBool(s.MapPublicIpOnLaunch))
+		b.learn(id, &s)
 	}
 	return out, nil
 }
@@ -125,6 +125,7 @@ type subnetTracker struct {
 
 	mu         sync.Mutex
 	known      map[string]*subnetState
+	zones      map[string]string // names of the zones of all subnets seen, by ID
 	refreshing bool
 }
 
@@ -141,7 +142,22 @@ type taking struct {
 }
 
 func newSubnetTracker(a *account) *subnetTracker {
-	return &subnetTracker{account: a, known: map[string]*subnetState{}}
+	return &subnetTracker{account: a, known: map[string]*subnetState{}, zones: map[string]string{}}
+}
+
+// zoneOf returns the name of a zone with subnets by the zone's ID; "" for one without.
+func (b *subnetTracker) zoneOf(ctx context.Context, id string) (string, error) {
+	if zone := b.seenZone(id); zone != "" {
+		return zone, nil
+	}
+	_, err := b.describe(ctx, []ec2types.Filter{filter("availability-zone-id", id)})
+	return b.seenZone(id), err
+}
+
+func (b *subnetTracker) seenZone(id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.zones[id]
 }
 
 // observe records the answer of a call that began at started, which includes earlier launches.
@@ -157,11 +173,12 @@ func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
 }
 
-// givesPublic records whether a known subnet gives public addresses.
-func (b *subnetTracker) givesPublic(id string, public bool) {
+// learn records whether a known subnet gives public addresses, and the name of its zone.
+func (b *subnetTracker) learn(id string, s *ec2types.Subnet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[id].public = public
+	b.known[id].public = awssdk.ToBool(s.MapPublicIpOnLaunch)
+	b.zones[awssdk.ToString(s.AvailabilityZoneId)] = awssdk.ToString(s.AvailabilityZone)
 }
 
 // public returns the IDs of those of the subnets that give each new instance a public address, as far as is known.

@@ -62,6 +62,8 @@ type Options struct {
 	ReservedENIs int
 	// IsolatedVPC means that the price list cannot be reached: the built-in one is used.
 	IsolatedVPC bool
+	// ClusterARN is the EKS cluster whose zonal shifts are followed; "" = none are.
+	ClusterARN string
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
 	// IgnoreReservations means that classes select no capacity reservations, whatever their terms say: instances use open
@@ -82,19 +84,21 @@ type Options struct {
 // account that they work for; each guards its own state.
 type Provider struct {
 	*account
-	*notices  // Interruptions, Done
-	market    *market
-	catalogs  *catalogs
-	network   *networkResolver
-	images    *imageResolver
-	profiles  *profiles
-	subnets   *subnetTracker
-	templates *templateCache
-	launches  *launchStates
-	instances *instances
-	groups    *groups
+	*notices     // Interruptions, Done
+	*zonalShifts // ShiftedZones
+	market       *market
+	catalogs     *catalogs
+	network      *networkResolver
+	images       *imageResolver
+	profiles     *profiles
+	subnets      *subnetTracker
+	templates    *templateCache
+	launches     *launchStates
+	instances    *instances
+	groups       *groups
 
 	reservations *reservations
+	placements   *placementGroups
 }
 
 // account holds what all parts of a provider share: the options and the clients of the services.
@@ -166,10 +170,12 @@ func newProvider(a *account) *Provider {
 		profiles: newProfiles(a), subnets: newSubnetTracker(a), templates: newTemplateCache(a),
 		launches: newLaunchStates(a.o.Clock), instances: newInstances(a),
 	}
-	p.catalogs = newCatalogs(a, p.market, p.subnets)
+	p.placements = newPlacementGroups(a)
+	p.catalogs = newCatalogs(a, p.market, p.subnets, p.placements)
 	p.groups = newGroups(a, p.subnets, p.instances)
 	p.network = &networkResolver{account: a, subnets: p.subnets}
 	p.reservations = newReservations(a)
+	p.zonalShifts = newZonalShifts(a, p.subnets)
 	return p
 }
 

@@ -130,7 +130,7 @@ func (s source) into(data *ec2types.RequestLaunchTemplateData, selects bool) {
 
 // outOfCapacity reports whether an error code of EC2 means that what was named cannot be launched now.
 func outOfCapacity(code string) bool {
-	return capacityCodes[code] || strings.HasPrefix(code, "InvalidCapacityReservation")
+	return capacityCodes[code] || code == codeOtherZone || strings.HasPrefix(code, "InvalidCapacityReservation")
 }
 
 // reservedLabels returns the labels of an instance that was launched from a reservation; nil for any other. An instance

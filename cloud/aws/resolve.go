@@ -30,9 +30,9 @@ func unready(condition, reason, format string, args ...any) verdict {
 }
 
 // Resolve fills the status of a class (subnets, security groups, images, instance profile, capacity reservations) and
-// its conditions. class
-// must be the caller's own copy. What the user has to fix becomes a condition that is False and names the field and the
-// remedy. An error is returned only for failures that pass; it leaves the condition of its step as it was.
+// its conditions. class must be the caller's own copy. What the user has to fix becomes a condition that is False and
+// names the field and the remedy. An error is returned only for failures that pass; it leaves the condition of its step
+// as it was.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	if isNodeGroup(class) {
 		return p.groups.resolve(ctx, class)
@@ -46,7 +46,7 @@ func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		{ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms", p.network.resolveSecurityGroups},
 		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.images.resolve},
 		{ec2v1.ConditionTypeInstanceProfileReady, "spec.role", p.profiles.resolve},
-		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", resolvePlacementGroup},
+		{ec2v1.ConditionTypePlacementGroupReady, "spec.placementGroupSelector", p.placements.resolve},
 		{ec2v1.ConditionTypeCapacityReservationsReady, "spec.capacityReservationSelectorTerms", p.reservations.resolve},
 	}
 	conditions := class.StatusConditions()
@@ -76,14 +76,6 @@ func resolveValidation(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, e
 	return ready(ec2v1.ConditionTypeValidationSucceeded), nil
 }
 
-func resolvePlacementGroup(_ context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
-	if class.Spec.PlacementGroupSelector != nil {
-		return unready(ec2v1.ConditionTypePlacementGroupReady, "NotSupported",
-			"spec.placementGroupSelector is not supported; remove it, instances are then placed freely"), nil
-	}
-	return ready(ec2v1.ConditionTypePlacementGroupReady), nil
-}
-
 // tagFilters turns the tags of a selector term into EC2 filters; the value * matches the key alone.
 func tagFilters(tags map[string]string) []ec2types.Filter {
 	var out []ec2types.Filter
@@ -106,7 +98,7 @@ func filter(name string, values ...string) ec2types.Filter {
 // copy.
 func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){
-		resolveValidation, resolvePlacementGroup, p.network.resolveSubnets, p.network.resolveSecurityGroups, p.images.resolve,
+		resolveValidation, p.placements.resolve, p.network.resolveSubnets, p.network.resolveSecurityGroups, p.images.resolve,
 	} {
 		v, err := step(ctx, class)
 		switch {

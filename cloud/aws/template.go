@@ -24,6 +24,9 @@ type templateKey struct {
 	maxPods int32 // 0 = the image calculates it
 	efas    int64 // adapters to attach; 0 unless pods request them
 	from    source
+
+	placement placementGroup
+	partition int32
 }
 
 // template is a launch template; its name is made from its content.
@@ -69,6 +72,7 @@ func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templ
 		data.SecurityGroupIds = groupIDs(class)
 	}
 	key.from.into(data, len(c.termsOf(class)) > 0)
+	key.placement.into(data, key.partition)
 	in := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications: []ec2types.TagSpecification{{

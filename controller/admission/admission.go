@@ -49,13 +49,14 @@ type Server struct {
 	// fresh reads the profiles from the API server, for a pod that none of the cached ones selects: its profile may have
 	// been created a moment ago by the same kubectl apply, and the pod would run on a shared node for good.
 	fresh *coalesce.Reader[[]*v1alpha1.FargateProfile]
-	wrote time.Time // when a configuration was last changed; owned by Run
+
+	registrar Registrar // owned by Run
 }
 
 // New returns a Server that does nothing before Run.
 func New(o Options) *Server {
 	return &Server{
-		o: o, changed: make(chan struct{}, 1),
+		o: o, registrar: Registrar{Client: o.Client, Clock: o.Clock}, changed: make(chan struct{}, 1),
 		fresh: coalesce.New(func(ctx context.Context) ([]*v1alpha1.FargateProfile, error) {
 			ctx, cancel := context.WithTimeout(ctx, readTimeout)
 			defer cancel()
@@ -81,11 +82,9 @@ func (s *Server) ProfilesChanged() {
 }
 
 const (
-	// interval is how often certificates and configurations are checked if nothing happens, retry after a failure, and
-	// confirmAfter after a configuration was written: see put.
-	interval     = time.Minute
-	retry        = time.Second
-	confirmAfter = 2 * time.Second
+	// interval is how often certificates and configurations are checked if nothing happens, and retry after a failure.
+	interval = time.Minute
+	retry    = time.Second
 	// readTimeout limits reading the profiles; it is less than the API server waits for the webhook.
 	readTimeout = 3 * time.Second
 )
@@ -117,7 +116,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 		wait := interval
 		confirmed, err := s.publish(ctx)
 		if !confirmed {
-			wait = confirmAfter
+			wait = ConfirmAfter
 		}
 		switch {
 		case err == nil && ready != nil:

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -115,7 +113,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
 	haveM, haveV := &admissionv1.MutatingWebhookConfiguration{},
 		&admissionv1.ValidatingWebhookConfiguration{}
-	confirmedM, err := s.put(ctx, mutating, haveM, func() bool {
+	confirmedM, err := s.registrar.Put(ctx, mutating, haveM, func() bool {
 		same := sameWebhooks(len(mutating.Webhooks), len(haveM.Webhooks), func(i int) bool {
 			m, h := mutating.Webhooks[i], haveM.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
@@ -129,7 +127,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	confirmedV, err := s.put(ctx, validating, haveV, func() bool {
+	confirmedV, err := s.registrar.Put(ctx, validating, haveV, func() bool {
 		same := sameWebhooks(len(validating.Webhooks), len(haveV.Webhooks), func(i int) bool {
 			m, h := validating.Webhooks[i], haveV.Webhooks[i]
 			return m.Name == h.Name && equality.Semantic.DeepEqual(m.ClientConfig, h.ClientConfig) &&
@@ -155,45 +153,6 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 		}
 	}
 	return true
-}
-
-// confirmed is the generation of a configuration that was written a second time.
-const confirmed = "nodeless.sh/said-again"
-
-// put creates want, or updates have, into which take copies what is wanted; take reports whether it was there already.
-// It reports whether API servers are sure to use it.
-//
-// An API server caches what it compiles from a configuration until it hears of a new version. If that comes during the
-// compilation, the old result stays in the cache (k8s.io/apiserver v0.36.2, pkg/admission/configuration:
-// configurationsCache is stored into after the update has deleted from it). So every configuration is confirmed:
-// written once more, with an annotation, a moment later.
-func (s *Server) put(ctx context.Context, want, have client.Object, take func() bool) (bool, error) {
-	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
-	switch {
-	case apierrors.IsNotFound(err):
-		err = s.o.Client.Create(ctx, want)
-	case err != nil:
-	case !take():
-		err = s.o.Client.Update(ctx, have)
-	default:
-		generation, annotations := strconv.FormatInt(have.GetGeneration(), 10), have.GetAnnotations()
-		if done := annotations[confirmed] == generation; done || s.o.Clock.Now().Sub(s.wrote) < confirmAfter {
-			return done, nil
-		}
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[confirmed] = generation
-		have.SetAnnotations(annotations)
-		if err = s.o.Client.Update(ctx, have); err == nil {
-			return true, nil
-		}
-	}
-	s.wrote = s.o.Clock.Now()
-	if err != nil {
-		return false, fmt.Errorf("webhook configuration %s: %w", want.GetName(), err)
-	}
-	return false, nil
 }
 
 // Uninstall deletes the configurations of a process that served at a URL, under the usual name or another: pods are no

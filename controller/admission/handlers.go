@@ -39,6 +39,13 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 		return answer{}, err
 	}
 	pod.Namespace = r.Namespace // the object may lack it
+	if fargate.TakesNode(&pod) {
+		return answer{
+			warnings: []string{"spec.nodeName: Node " + pod.Spec.NodeName + " has room for the pod it was made for alone: the " +
+				"pod will not run; remove spec.nodeName"},
+			patch: []operation{{"add", "/spec/schedulerName", fargate.SchedulerName}},
+		}, nil
+	}
 	a := fargate.Admit(s.o.Profiles(), &pod, s.o.Able())
 	if a.Profile == nil {
 		if now, err := s.fresh.Read(ctx); err == nil {

@@ -180,6 +180,16 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 		t.Errorf("warnings %q", said)
 	}
 
+	second := pod(namespace)
+	second.Spec.NodeName = "fargate-ip-10-0-0-7.us-west-2.compute.internal"
+	if err := w.Create(t.Context(), second, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if said := w.take(); second.Spec.SchedulerName != fargate.SchedulerName || len(said) != 1 ||
+		!strings.Contains(said[0], "remove spec.nodeName") {
+		t.Errorf("a pod that names another's node: %s, %q", second.Spec.SchedulerName, said)
+	}
+
 	replicas := int32(1)
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 	d.Spec.Replicas, d.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}

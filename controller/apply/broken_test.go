@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,47 @@ func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
 	}
 	if n := len(r.claims()); n != 2 {
 		t.Errorf("%d claims", n)
+	}
+}
+
+// forgetful is an API server whose answers about new NodeClaims are lost.
+type forgetful struct {
+	client.Client
+	creates bool // it creates them before
+}
+
+func (f forgetful) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	if f.creates {
+		if err := f.Client.Create(ctx, o.DeepCopyObject().(client.Object), opts...); err != nil {
+			return err
+		}
+	}
+	return errors.New("http2: client connection lost")
+}
+
+// A claim whose creation seems to have failed is looked for: the next plan would else ask for another node.
+func TestAClaimWhoseCreationWasNotAnsweredIsFound(t *testing.T) {
+	r := enter(t, "100")
+	r.pods(1, "1")
+	r.restart(forgetful{r.client, true})
+	s := r.snapshot()
+	done := r.applier.Apply(t.Context(), s, r.plan(s))
+	if len(done.Existing) != 1 || len(done.Errors)+len(done.Created) != 0 || len(r.claims()) != 1 {
+		t.Fatalf("%+v, %d claims", done, len(r.claims()))
+	}
+	if again := r.plan(r.snapshot()); len(again.Launches) != 0 {
+		t.Errorf("the next plan launches %d more", len(again.Launches))
+	}
+}
+
+func TestAClaimThatWasNotCreatedIsAnError(t *testing.T) {
+	r := enter(t, "100")
+	r.pods(1, "1")
+	r.restart(forgetful{r.client, false})
+	s := r.snapshot()
+	done := r.applier.Apply(t.Context(), s, r.plan(s))
+	if len(done.Errors) != 1 || !strings.Contains(done.Errors[0].Error(), "client connection lost") || len(r.claims()) != 0 {
+		t.Errorf("%+v, %d claims", done, len(r.claims()))
 	}
 }
 

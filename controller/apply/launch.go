@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -139,9 +140,9 @@ func (a *Applier) withinLimits(o order, used model.Resources, nodes int64) error
 }
 
 // create writes the NodeClaim of a launch and returns its name. A twin, a claim with the same name, that the plan did
-// not know is this very launch, made by an earlier run. One that it knew, since its pods were replaced by others or
-// since it is being deleted, is not: the plan asks for a further node. The next name is then derived from both, so that
-// a repetition finds the same one again.
+// not know is this very launch, made by an earlier run, or by a call whose answer was lost. One that it knew, since its
+// pods were replaced by others or since it is being deleted, is not: the plan asks for a further node. The next name is
+// then derived from both, so that a repetition finds the same one again.
 func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, cycle.Result) {
 	id := o.launch.ID
 	name := claimName(o.launch.Pool, id)
@@ -161,15 +162,18 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 			a.o.State.ObserveClaim(claim)
 			a.o.Metrics.ClaimCreated(claim, reason)
 			return name, cycle.Result{Created: []string{name}, Claims: claims}
-		case !apierrors.IsAlreadyExists(err):
+		case !mayExist(err):
 			return name, failed(fmt.Errorf("create NodeClaim %s: %w", name, err))
 		}
 		twin := &karpv1.NodeClaim{}
-		if err := a.o.Client.Get(ctx, types.NamespacedName{Name: name}, twin); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue // it has just gone: the name is free
-			}
-			return name, failed(fmt.Errorf("read NodeClaim %s: %w", name, err))
+		switch unread := a.o.Client.Get(ctx, types.NamespacedName{Name: name}, twin); {
+		case unread == nil:
+		case !apierrors.IsAlreadyExists(err):
+			return name, failed(fmt.Errorf("create NodeClaim %s: %w", name, err))
+		case apierrors.IsNotFound(unread):
+			continue // it has just gone: the name is free
+		default:
+			return name, failed(fmt.Errorf("read NodeClaim %s: %w", name, unread))
 		}
 		a.o.State.ObserveClaim(twin)
 		if twin.DeletionTimestamp == nil && !known[name] && twin.Annotations[translate.AnnotationLaunch] == o.launch.ID &&
@@ -181,6 +185,17 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 		name = claimName(o.launch.Pool, id)
 	}
 	return name, refused("NodeClaim "+name, "its names are taken")
+}
+
+// mayExist reports whether an object may exist although an attempt to create it failed: another one may have succeeded,
+// or this one, and its answer was lost.
+func mayExist(err error) bool {
+	switch apierrors.ReasonForError(err) {
+	case metav1.StatusReasonAlreadyExists, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,
+		metav1.StatusReasonInternalError, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonUnknown:
+		return true
+	}
+	return false
 }
 
 // claimName returns <pool>-<start of the launch's ID>, in the characters of a label value.

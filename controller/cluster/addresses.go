@@ -85,20 +85,21 @@ func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
 	return out
 }
 
-// address returns the types with what their nodes take from the subnets of a class, and with how many of their pods
-// would have no address. Nodes of EKS Auto Mode have a VPC CNI of their own.
+// address returns the types with what their nodes take from the subnets of a class, with how many of their pods would
+// have no address, and without branch interfaces if the VPC CNI has no security groups for pods. Nodes of EKS Auto Mode
+// have a VPC CNI of their own.
 func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
 	if sn.cni == nil {
 		return types
 	}
 	auto, noSubnets := class.Group == eksv1.GroupVersion.Group, len(sn.byClass[class]) == 0
 	type size struct { // what Steps depends on: many types have the same
-		enis, each, most int
-		prefixes, none   bool
-		pods             int64
+		enis, each, most, branches int
+		prefixes, none             bool
+		pods                       int64
 	}
 	cni := *sn.cni
-	cni.CustomNetwork = sn.customized(class)
+	cni.CustomNetwork, cni.PodENI = sn.customized(class), cni.PodENI && !auto
 	known := map[size][]model.AddressStep{}
 	out := slices.Clone(types)
 	for i := range out {
@@ -106,14 +107,18 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		if !ok {
 			continue
 		}
+		if cni.Branches(t) == 0 {
+			out[i].Capacity[model.PodENI], out[i].Allocatable[model.PodENI] = 0, 0
+		}
 		if !auto {
-			out[i].Unaddressed = int64(sn.cni.Unaddressed(t, int(out[i].Capacity[model.Pods]), sn.host))
+			out[i].Unaddressed = int64(cni.Unaddressed(t, int(out[i].Capacity[model.Pods]), sn.host))
 		}
 		if noSubnets {
 			continue
 		}
 		at := size{
-			cni.ENIs(t), t.IPv4PerENI, cni.PodAddresses(t), cni.Prefixes(t), t.NoENIs(), out[i].Capacity[model.Pods],
+			cni.ENIs(t), t.IPv4PerENI, cni.PodAddresses(t), cni.Branches(t), cni.Prefixes(t), t.NoENIs(),
+			out[i].Capacity[model.Pods],
 		}
 		if known[at] == nil {
 			for _, s := range cni.Steps(t, int(at.pods)) {

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagehelper "k8s.io/component-helpers/storage/volume"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -54,7 +55,10 @@ var kinds = []kind{
 		func(s *State) *table[*corev1.PersistentVolumeClaim] { return &s.storage.claims }, always,
 		func(s *State, o *corev1.PersistentVolumeClaim) { s.pods.reshapeUsers(claimKind, keyOf(o)) }),
 	tableOf(&corev1.PersistentVolume{}, func(s *State) *table[*corev1.PersistentVolume] { return &s.storage.volumes },
-		always, func(s *State, o *corev1.PersistentVolume) { s.pods.reshapeUsers(volumeKind, keyOf(o)) }),
+		always, func(s *State, o *corev1.PersistentVolume) {
+			s.pods.reshapeUsers(volumeKind, keyOf(o))
+			s.pods.reshapeUsers(volumesKind, clusterKey(storagehelper.GetPersistentVolumeClass(o)))
+		}),
 	tableOf(&storagev1.StorageClass{}, func(s *State) *table[*storagev1.StorageClass] { return &s.storage.classes },
 		always, func(s *State, o *storagev1.StorageClass) {
 			s.pods.reshapeUsers(classKind, keyOf(o))

@@ -40,9 +40,27 @@ func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 	pl.poke()
 }
 
+// SetPlacement says of which labels each instance of a node class gets one of several values, such as the partitions of
+// a placement group: pods may require one, or be spread over them.
+func (pl *pools) SetPlacement(class cloud.ClassRef, labels model.Requirements) {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	if pl.placements[class].String() == labels.String() {
+		return
+	}
+	if pl.placements == nil {
+		pl.placements = map[cloud.ClassRef]model.Requirements{}
+	}
+	pl.placements[class] = labels
+	pl.poke()
+}
+
 // impose applies what the group of a pool's class imposes: the pool has no more nodes than the group may have, keeps as
 // many as the group must have, and must not take its nodes to be without the group's taints.
 func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
+	if labels := pl.placements[class]; len(labels) > 0 {
+		p.Requirements = p.Requirements.And(labels)
+	}
 	g, known := pl.groups[class]
 	if !known {
 		return

@@ -56,16 +56,16 @@ func (ov *overlaid) overlay() {
 	}
 }
 
-// overlaidTypes are what a pool is offered, with overlays applied and exhausted offerings marked; false if no overlay
-// is about the pool.
-func (ov *overlaid) overlaidTypes(pool string, now time.Time) ([]model.InstanceType, bool) {
+// overlaidTypes are what a pool of a class is offered, with overlays applied and exhausted offerings marked; false if
+// no overlay is about the pool.
+func (ov *overlaid) overlaidTypes(pool string, class cloud.ClassRef, now time.Time) ([]model.InstanceType, bool) {
 	f := ov.effects[pool]
 	if f == nil {
 		return nil, false
 	}
 	c, ok := ov.marked[pool]
 	if !ok || c.version != ov.offerings.version {
-		c = catalog{types: f.Types, marked: ov.offerings.mark(f.Types, now), version: ov.offerings.version}
+		c = catalog{types: f.Types, marked: ov.offerings.mark(class, f.Types, now), version: ov.offerings.version}
 		ov.marked[pool] = c
 	}
 	return c.marked, true

@@ -32,6 +32,7 @@ type pools struct {
 	catalogs     map[cloud.ClassRef]catalog
 	reservations map[cloud.ClassRef]reservations
 	groups       map[cloud.ClassRef]imposed
+	placements   map[cloud.ClassRef]model.Requirements
 	offerings    *offerings
 	failures     *failures
 	pauses       *pauses
@@ -90,7 +91,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			notReady = "its node class " + class.Name + " is not known yet"
 		}
 		if known && (c.marked == nil || c.version != pl.offerings.version) {
-			c.marked, c.version = pl.offerings.mark(c.types, now), pl.offerings.version
+			c.marked, c.version = pl.offerings.mark(class, c.types, now), pl.offerings.version
 			pl.catalogs[class] = c
 		}
 		if notReady == "" && c.stale {
@@ -101,7 +102,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 		if notReady == "" {
 			notReady = pl.failures.backsOff(np, class, now)
 		}
-		types, other := pl.overlaid.overlaidTypes(np.Name, now)
+		types, other := pl.overlaid.overlaidTypes(np.Name, class, now)
 		if !other {
 			types = c.marked
 		}

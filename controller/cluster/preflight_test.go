@@ -58,6 +58,30 @@ func TestTypesSayHowManyPodsHaveNoAddress(t *testing.T) {
 	}
 }
 
+// Nodes offer interfaces for single pods while the VPC CNI has security groups for pods, and the trunk of those takes the
+// place of one of the others. Where the CNI is not known, types keep what the cloud says of them.
+func TestTypesOfferBranchInterfacesByTheVPCCNI(t *testing.T) {
+	w, _ := fresh()
+	w.Update(poolOf("p", 1))
+	offered := func(what string, env []corev1.EnvVar, version int, branches int64) {
+		t.Helper()
+		if version > 0 {
+			w.Update(awsNode(version, env...))
+		}
+		types := m5LargeOf(29)
+		types[0].Capacity[model.PodENI], types[0].Allocatable[model.PodENI] = 9, 9
+		w.SetCatalog(class, types, "")
+		it := w.Snapshot().Pools[0].Types[0]
+		if it.Capacity[model.PodENI] != branches || it.Allocatable[model.PodENI] != branches || it.Unaddressed != 0 {
+			t.Errorf("%s: %d of %d branches, %d pods without an address; want %d and 0", what, it.Allocatable[model.PodENI],
+				it.Capacity[model.PodENI], it.Unaddressed, branches)
+		}
+	}
+	offered("no VPC CNI", nil, 0, 9)
+	offered("by default", nil, 2, 0)
+	offered("ENABLE_POD_ENI", []corev1.EnvVar{{Name: "ENABLE_POD_ENI", Value: "true"}}, 3, 9)
+}
+
 // rolledTo is the VPC CNI's DaemonSet of a generation on two nodes.
 func rolledTo(version, generation int, updated, ready int32) *appsv1.DaemonSet {
 	ds := awsNode(version)

@@ -46,14 +46,17 @@ func sameOffer(a, b model.Reservation) bool {
 		a.Labels.String() == b.Labels.String()
 }
 
-// free returns the reservations of a class less what the cloud's numbers cannot include yet: claims that are not
-// launched, and those that were created since.
+// free returns the reservations of a class in zones that are in use, less what the cloud's numbers cannot include yet:
+// claims that are not launched, and those that were created since.
 func (pl *pools) free(class cloud.ClassRef) []model.Reservation {
 	known := pl.reservations[class]
 	if len(known.list) == 0 {
 		return nil
 	}
-	out := slices.Clone(known.list)
+	out := slices.DeleteFunc(slices.Clone(known.list), func(r model.Reservation) bool {
+		_, shifted := pl.offerings.shifted[r.Zone]
+		return shifted
+	})
 	for _, claim := range pl.objects.claims.live {
 		if claim.Status.ProviderID != "" && claim.CreationTimestamp.Time.Before(known.at) || claim.DeletionTimestamp != nil {
 			continue

@@ -108,7 +108,7 @@ func New(o Options) *State {
 		},
 		all: byPod, places: map[string]*place{},
 	}
-	offerings := &offerings{hub: h, exhausted: map[model.OfferingKey]backoff{}}
+	offerings := &offerings{hub: h, exhausted: map[exhaustedKey]backoff{}}
 	failures := &failures{hub: h, byPool: map[string]failing{}, fromPools: o.ReadFailures}
 	pauses := &pauses{hub: h, until: map[string]time.Time{}}
 	catalogs := map[cloud.ClassRef]catalog{}

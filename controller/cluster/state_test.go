@@ -212,13 +212,13 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	w.Update(poolOf("p", 1))
 	key := model.OfferingKey{Type: "t", Zone: "z", CapacityType: "spot"}
 	available := func() bool { return w.Snapshot().Pools[0].Types[0].Offerings[0].Available }
-	w.MarkExhausted([]model.OfferingKey{key})
-	w.MarkExhausted([]model.OfferingKey{key}) // said by a second launch at the same time
-	if available() || !w.Unavailable()[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key})
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key}) // said by a second launch at the same time
+	if available() || !w.Unavailable(cloud.ClassRef{})[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
 		t.Fatal("only that offering is exhausted")
 	}
 	if out := w.Snapshot().Pools[0].Types[0].Offerings[0]; !out.RetryAt.Equal(c.Now().Add(45*time.Second)) ||
-		w.BackIn([]model.OfferingKey{key}) != 45*time.Second {
+		w.BackIn(cloud.ClassRef{}, []model.OfferingKey{key}) != 45*time.Second {
 		t.Errorf("it is tried again at %s", out.RetryAt)
 	}
 	changed(w)
@@ -226,19 +226,66 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	if !changed(w) || !available() {
 		t.Error("after 45 s it is worth another try, and waiting pods must hear of it")
 	}
-	w.MarkExhausted([]model.OfferingKey{key})
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key})
 	c.Advance(46 * time.Second)
 	if available() {
 		t.Error("the second time it takes longer")
 	}
-	w.MarkAvailable(key)
-	if !available() || len(w.Unavailable()) > 0 {
+	w.MarkAvailable(cloud.ClassRef{}, key)
+	if !available() || len(w.Unavailable(cloud.ClassRef{})) > 0 {
 		t.Error("it could be had, and is still kept out")
 	}
-	w.MarkExhausted([]model.OfferingKey{key})
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key})
 	c.Advance(45 * time.Second)
 	if !available() {
 		t.Error("a success starts anew")
+	}
+}
+
+// What a placement group has no room for is exhausted for its class alone; what EC2 has none of is for every class.
+func TestAnOfferingMayBeExhaustedForOneClass(t *testing.T) {
+	w, c := fresh()
+	other := cloud.ClassRef{Group: class.Group, Kind: class.Kind, Name: "other"}
+	w.SetCatalog(class, types1(), "")
+	w.SetCatalog(other, types1(), "")
+	w.Update(poolOf("a", 1))
+	second := poolOf("b", 2)
+	second.Spec.Template.Spec.NodeClassRef.Name = other.Name
+	w.Update(second)
+	key := model.OfferingKey{Type: "t", Zone: "z", CapacityType: "spot"}
+	available := func() [2]bool {
+		pools := w.Snapshot().Pools
+		return [2]bool{pools[0].Types[0].Offerings[0].Available, pools[1].Types[0].Offerings[0].Available}
+	}
+	w.MarkExhausted(other, []model.OfferingKey{key})
+	if got := available(); got != [2]bool{true, false} || w.Unavailable(class)[key] || !w.Unavailable(other)[key] ||
+		w.BackIn(class, []model.OfferingKey{key}) != 0 || w.BackIn(other, []model.OfferingKey{key}) == 0 {
+		t.Errorf("exhausted for the other class, available are %v", got)
+	}
+	c.Advance(20 * time.Second)
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key})
+	if got := available(); got != [2]bool{} || w.BackIn(other, []model.OfferingKey{key}) != 45*time.Second {
+		t.Errorf("exhausted for all, available are %v", got)
+	}
+	w.MarkAvailable(other, key)
+	if got := available(); got != [2]bool{true, true} {
+		t.Errorf("it could be had for the other class, available are %v", got)
+	}
+}
+
+// Pods may require a partition of a class's placement group, or be spread over them: its pools offer them.
+func TestPoolsOfferThePartitionsOfTheirClass(t *testing.T) {
+	w, _ := fresh()
+	w.SetCatalog(class, types1(), "")
+	w.Update(poolOf("p", 1))
+	const label = "karpenter.k8s.aws/placement-group-partition"
+	w.SetPlacement(class, model.Requirements{model.OneOf(label, "1", "2")})
+	if r, ok := w.Snapshot().Pools[0].Requirements.Get(label); !ok || !r.Has("2") || r.Has("3") {
+		t.Errorf("the pool's requirement is %v", r)
+	}
+	w.SetPlacement(class, nil)
+	if r, ok := w.Snapshot().Pools[0].Requirements.Get(label); ok {
+		t.Errorf("the class has left the group, and the pool requires %v", r)
 	}
 }
 

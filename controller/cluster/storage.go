@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	storagehelper "k8s.io/component-helpers/storage/volume"
 
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
@@ -37,6 +38,8 @@ const (
 	claimKind  = "PersistentVolumeClaim"
 	volumeKind = "PersistentVolume"
 	classKind  = "StorageClass"
+	// volumesKind is all PersistentVolumes of the StorageClass with that name.
+	volumesKind = "PersistentVolumes"
 )
 
 // lookup is the translate.Storage of one pod. It notes what it is asked for.
@@ -65,6 +68,18 @@ func (l *lookup) Volume(name string) *corev1.PersistentVolume {
 func (l *lookup) Class(name string) *storagev1.StorageClass {
 	l.note(classKind, clusterKey(name))
 	return l.in.classes.live[clusterKey(name)]
+}
+
+// VolumesOf implements translate.Storage.
+func (l *lookup) VolumesOf(class string) (found []*corev1.PersistentVolume) {
+	l.note(volumesKind, clusterKey(class))
+	for _, v := range l.in.volumes.live {
+		if storagehelper.GetPersistentVolumeClass(v) == class {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
+	return found
 }
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"

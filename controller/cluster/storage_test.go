@@ -106,6 +106,43 @@ func TestAVolumeIsFollowedFromClaimToZone(t *testing.T) {
 	}
 }
 
+// A volume that nobody provisions is looked for again whenever one of its class comes, is taken or goes.
+func TestAVolumeThatNobodyProvisionsIsFollowed(t *testing.T) {
+	w, _ := fresh()
+	class := storageClass("local", storagev1.VolumeBindingWaitForFirstConsumer, 1)
+	class.Provisioner = "kubernetes.io/no-provisioner"
+	w.Update(class)
+	w.Update(claimData("data", "local", "", 2))
+	w.Update(withClaim(podOf("db", "", "1", 3), "data"))
+	volume := func(name, zone string, version int) *corev1.PersistentVolume {
+		v := volumeIn(name, zone, version)
+		v.Spec.StorageClassName, v.Status.Phase = "local", corev1.VolumeAvailable
+		return v
+	}
+	step := func(what string, wakes bool, want string) {
+		t.Helper()
+		if changed(w) != wakes {
+			t.Errorf("%s: wakes the loop: %v", what, !wakes)
+		}
+		if s := onlyPod(t, w.Snapshot()); !strings.Contains(s.Blocked+fmt.Sprint(s.Volumes), want) {
+			t.Errorf("%s: %+v, want %s", what, s, want)
+		}
+	}
+	step("no volume", true, "data asks for an available persistentVolume")
+	w.Update(volume("first", "a", 4))
+	step("a volume", true, "[topology.kubernetes.io/zone In [a]]")
+	w.Update(volume("second", "b", 5))
+	step("another one", true, "[topology.kubernetes.io/zone In [a] topology.kubernetes.io/zone In [b]]")
+	taken := volume("first", "a", 6)
+	taken.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "other", UID: "7"}
+	w.Update(taken)
+	step("the first is taken", true, "[topology.kubernetes.io/zone In [b]]")
+	w.Update(volumeIn("foreign", "c", 7))
+	step("one of another class", false, "[topology.kubernetes.io/zone In [b]]")
+	w.Delete(volume("second", "b", 8))
+	step("the second is gone", true, "data asks for an available persistentVolume")
+}
+
 func TestABoundPodsVolumeIsFollowedToo(t *testing.T) {
 	w, _ := fresh()
 	w.Update(nodeOf("n", 1))

@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,13 +97,7 @@ func (c *controller) bound(ctx context.Context, o *objects, existing []*unstruct
 }
 
 func (c *controller) boundOne(ctx context.Context, o *objects, b *unstructured.Unstructured) error {
-	text := func(path ...string) string {
-		v, _, _ := unstructured.NestedFieldNoCopy(b.Object, append([]string{"spec"}, path...)...)
-		if v == nil {
-			return ""
-		}
-		return fmt.Sprint(v)
-	}
+	text := func(path ...string) string { return specOf(b, path...) }
 	svc := o.services[b.GetNamespace()+"/"+text("serviceRef", "name")]
 	if svc == nil {
 		return fmt.Errorf("Service %q does not exist", text("serviceRef", "name")) //nolint:staticcheck // a kind's name
@@ -121,12 +116,32 @@ func (c *controller) boundOne(ctx context.Context, o *objects, b *unstructured.U
 	if err != nil {
 		return err
 	}
-	g := &targetGroup{targetType: string(found.TargetGroups[0].TargetType)}
-	if said := text("targetType"); said != "" && said != g.targetType {
-		return fmt.Errorf("the target group has the target type %s, not %s", g.targetType, said)
+	g := &targetGroup{name: b.GetName(), targetType: string(found.TargetGroups[0].TargetType)}
+	switch text("targetType") {
+	case g.targetType:
+	case "":
+		if err := c.setTargetType(ctx, b, g.targetType); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("the target group has the target type %s, not %s", g.targetType, text("targetType"))
 	}
 	if err := o.fill(g, svc, svc.Spec.Ports[at]); err != nil {
 		return err
 	}
-	return c.aws.syncTargets(ctx, aws.ToString(found.TargetGroups[0].TargetGroupArn), g.targets)
+	arn := aws.ToString(found.TargetGroups[0].TargetGroupArn)
+	return cmp.Or(c.aws.syncTargets(ctx, arn, g.targets), c.openGates(ctx, arn, g))
+}
+
+// setTargetType writes the target type of a target group into a TargetGroupBinding that leaves it out.
+func (c *controller) setTargetType(ctx context.Context, b *unstructured.Unstructured, kind string) error {
+	b = b.DeepCopy()
+	if err := unstructured.SetNestedField(b.Object, kind, "spec", "targetType"); err != nil {
+		return err
+	}
+	_, err := c.dynamic.Resource(bindings).Namespace(b.GetNamespace()).Update(ctx, b, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it changed, and is looked at again
+		return nil
+	}
+	return err
 }

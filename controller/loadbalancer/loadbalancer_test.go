@@ -152,9 +152,10 @@ func wantStacks(t *testing.T, o *objects, want string) {
 	}
 }
 
-// Ready pods are targets, and pods that wait for nothing but their load balancer; pods that end are none.
+// Ready pods are targets, and pods that wait for nothing but this target group; pods that end are none.
 func TestTheGameGetsALoadBalancerForItsReadyPods(t *testing.T) {
-	o := read(t, game)
+	group := slices.Collect(maps.Keys(read(t, game).ingressStacks()[0].targetGroups))[0]
+	o := read(t, strings.ReplaceAll(game, "target-health.elbv2.k8s.aws/game", "target-health.elbv2.k8s.aws/"+group))
 	wantStacks(t, o, `
 application internet-facing study-aews/ingress-2048
   80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80} {10.201.0.5 80}]
@@ -164,10 +165,8 @@ application internet-facing study-aews/ingress-2048
 	if !strings.HasPrefix(s.name, "k8s-studyaew-ingress2-") || len(s.name) > 32 {
 		t.Errorf("it is called %s", s.name)
 	}
-	for _, g := range s.targetGroups {
-		if len(g.gated) != 1 || g.gated[0].name != "gated" {
-			t.Errorf("pods with gates: %+v", g.gated)
-		}
+	if g := s.targetGroups[group].gated; len(g) != 1 || g[target{"10.201.0.5", 80}].Name != "gated" {
+		t.Errorf("pods with gates: %+v", g)
 	}
 }
 
@@ -227,7 +226,7 @@ spec:
 	}}}
 	wantStacks(t, o, `
 application internal games
-  80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80} {10.201.0.5 80}]
+  80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80}]
   80 else -> 404
   UnsupportedField: these fields of IngressClassParams alb have no effect here: certificateARNs
 `)
@@ -329,7 +328,8 @@ func TestAWSGetsWhatIsMissingLosesWhatIsTooMuchAndIsLeftAloneElse(t *testing.T) 
 		}
 	}
 	want("at first", s.look(t, r, stacks(game)),
-		"CreateListener", "CreateLoadBalancer", "CreateRule", "CreateTargetGroup", "RegisterTargets")
+		"AuthorizeSecurityGroupIngress", "CreateListener", "CreateLoadBalancer", "CreateRule", "CreateSecurityGroup",
+		"CreateTargetGroup", "RegisterTargets")
 	want("again", s.look(t, r, stacks(game)))
 	want("a pod ends", s.look(t, r, stacks(strings.Replace(game,
 		"[10.201.0.2], conditions: {ready: true", "[10.201.0.2], conditions: {ready: false, terminating: true", 1))),
@@ -347,8 +347,59 @@ func TestAWSGetsWhatIsMissingLosesWhatIsTooMuchAndIsLeftAloneElse(t *testing.T) 
 	}); err != nil {
 		t.Fatal(err)
 	}
-	want("without the Ingress", s.look(t, r, nil), "DeleteLoadBalancer", "DeleteTargetGroup")
+	want("without the Ingress", s.look(t, r, nil), "DeleteLoadBalancer", "DeleteSecurityGroup", "DeleteTargetGroup")
 	if left := r.LoadBalancers(); len(left) != 1 || left[0].Name != "somebodys" || len(r.TargetGroups()) != 0 {
 		t.Errorf("left %+v and %d target groups", left, len(r.TargetGroups()))
+	}
+}
+
+// The load balancer of an Ingress is in a security group of its own, which opens the ports of its listeners. The rule by
+// which an article lets it reach the nodes keeps the group until the rule is gone.
+func TestALoadBalancerHasASecurityGroup(t *testing.T) {
+	s, r := atAWS(t)
+	ports := func(listen string) []*stack {
+		return read(t, strings.Replace(game, "target-type: ip\n", "target-type: ip\n"+
+			"    alb.ingress.kubernetes.io/listen-ports: '"+listen+"'\n", 1)).ingressStacks()
+	}
+	look := func(stacks []*stack) (own []region.SecurityGroup) {
+		t.Helper()
+		s.look(t, r, stacks)
+		for _, g := range r.SecurityGroups() {
+			if g.Tags["elbv2.k8s.aws/cluster"] == "prod" {
+				own = append(own, g)
+			}
+		}
+		return own
+	}
+	for _, listen := range []string{`[{"HTTP": 80}, {"HTTP": 81}]`, `[{"HTTP": 81}, {"HTTP": 8080}]`} {
+		own := look(ports(listen))
+		if len(own) != 1 || !slices.Equal(r.LoadBalancers()[0].SecurityGroups, []string{own[0].ID}) ||
+			own[0].Name != r.LoadBalancers()[0].Name || own[0].Tags["ingress.k8s.aws/stack"] != "study-aews/ingress-2048" {
+			t.Fatalf("groups %+v of load balancer %+v", own, r.LoadBalancers())
+		}
+		var open string
+		for _, rule := range own[0].Ingress {
+			open += fmt.Sprintf("{\"HTTP\": %d}, ", rule.From)
+			if rule.Peer != "0.0.0.0/0" || rule.Protocol != "tcp" || rule.To != rule.From {
+				t.Errorf("rule %+v", rule)
+			}
+		}
+		if "["+strings.TrimSuffix(open, ", ")+"]" != listen {
+			t.Errorf("open are %s of %s", open, listen)
+		}
+	}
+	nodes, own := r.SecurityGroups()[0].ID, look(ports(`[{"HTTP": 80}]`))[0].ID
+	rule := []region.SecurityGroupRule{{Protocol: "tcp", From: 80, To: 80, Peer: own}}
+	if _, err := r.AuthorizeSecurityGroupIngress(nodes, rule); err != nil {
+		t.Fatal(err)
+	}
+	if left := look(nil); len(left) != 1 {
+		t.Errorf("the group that a rule names is gone: %+v", left)
+	}
+	if err := r.RevokeSecurityGroupIngress(nodes, rule); err != nil {
+		t.Fatal(err)
+	}
+	if left := look(nil); len(left) > 0 {
+		t.Errorf("left %+v", left)
 	}
 }

@@ -78,7 +78,7 @@ type redirect struct {
 
 // targetGroup is a port of a Service.
 type targetGroup struct {
-	name       string
+	name       string // also the name of its TargetGroupBinding
 	protocol   string
 	port       int32
 	targetType string
@@ -89,7 +89,7 @@ type targetGroup struct {
 	health     healthCheck
 	attributes map[string]string
 	targets    []target
-	gated      []gatedPod // which wait for their target to be healthy
+	gated      map[target]*corev1.Pod // which wait for their target to be healthy
 }
 
 // nameFor returns the name of a group for a port of a Service. What cannot be changed is part of what makes it unique:
@@ -107,14 +107,6 @@ type healthCheck struct {
 type target struct {
 	id   string
 	port int32
-}
-
-// gatedPod is a pod with readiness gates of ours, and its target.
-type gatedPod struct {
-	target
-	namespace, name string
-	gates           []string
-	conditions      []corev1.PodCondition // as they are
 }
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9]+`)

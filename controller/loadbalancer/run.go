@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -90,21 +91,43 @@ func Run(ctx context.Context, o Options) error {
 		return ctx.Err()
 	}
 	defer c.watched.stop()
+	gates, err := c.injector()
+	if err != nil {
+		return fmt.Errorf("load balancer controller: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var injecting sync.WaitGroup
+	injecting.Go(func() { cancel(gates.Run(ctx)) })
+	defer injecting.Wait()
+	defer cancel(nil)
+	return c.follow(ctx)
+}
+
+// follow reconciles whenever something changes, until ctx is done.
+func (c *controller) follow(ctx context.Context) error {
 	for {
 		again := regular
 		pending, err := c.reconcile(ctx)
+		select {
+		case <-c.watched.unbound:
+			if failed := c.openOrphans(ctx); failed != nil {
+				c.watched.unbound.Set()
+				err = errors.Join(err, fmt.Errorf("readiness gates of deleted TargetGroupBindings: %w", failed))
+			}
+		default:
+		}
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return context.Cause(ctx)
 		case err != nil:
-			o.Log.Warn("load balancers are not as they should be; retrying", "error", err)
+			c.Log.Warn("load balancers are not as they should be; retrying", "error", err)
 			again = 5 * soon
 		case pending:
 			again = soon
 		}
 		_ = clock.SleepOr(ctx, clock.Real{}, again, c.watched.changed)
 		if clock.Sleep(ctx, clock.Real{}, gather) != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -137,7 +160,7 @@ func (c *controller) reconcile(ctx context.Context) (pending bool, err error) {
 	}
 	err = errors.Join(append(failed, c.aws.prune(ctx, have, stacks), c.bind(ctx, have, stacks, existing),
 		c.bound(ctx, o, existing))...)
-	c.owns = err != nil || len(stacks) > 0 || len(have.balancers)+len(have.groups) > 0
+	c.owns = err != nil || len(stacks) > 0 || len(have.balancers)+len(have.groups)+len(have.securityGroups) > 0
 	return pending || pods.waiting, err
 }
 
@@ -152,8 +175,13 @@ func (c *controller) reconcileStack(ctx context.Context, have *made, s *stack) (
 			return true, err
 		}
 	}
-	waiting, err := c.openGates(ctx, have, s)
-	return (!ok && len(s.listeners) > 0) || waiting, err
+	var failed []error
+	for name, g := range s.targetGroups {
+		if made, ok := have.groups[name]; ok { // else it was made in this very look
+			failed = append(failed, c.openGates(ctx, *made.TargetGroupArn, g))
+		}
+	}
+	return !ok && len(s.listeners) > 0, errors.Join(failed...)
 }
 
 // tell records the problems of the stacks, each once as long as it holds.

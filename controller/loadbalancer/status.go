@@ -2,7 +2,6 @@ package loadbalancer
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +15,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apitypes "k8s.io/apimachinery/pkg/types"
 )
 
 // locate returns where a load balancer is reached; ok is false until it is.
@@ -99,70 +97,4 @@ func (l Location) sentence(s *stack) string {
 		at = append(at, to)
 	}
 	return "Load balancer " + s.name + " listens at " + strings.Join(at, ", ")
-}
-
-// openGates sets the readiness gates of pods whose targets are healthy. waiting says that some are not yet.
-func (c *controller) openGates(ctx context.Context, have *made, s *stack) (waiting bool, err error) {
-	var failed []error
-	for name, g := range s.targetGroups {
-		if len(g.gated) == 0 {
-			continue
-		}
-		of, ok := have.groups[name]
-		if !ok {
-			waiting = true // made in this very look
-			continue
-		}
-		health, err := c.aws.health(ctx, *of.TargetGroupArn)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		for _, p := range g.gated {
-			h := health[p.target]
-			waiting = waiting || h.State != types.TargetHealthStateEnumHealthy
-			failed = append(failed, c.setGates(ctx, p, h))
-		}
-	}
-	return waiting, errors.Join(failed...)
-}
-
-// setGates writes what is known about a pod's target into the conditions of its gates.
-func (c *controller) setGates(ctx context.Context, p gatedPod, h types.TargetHealth) error {
-	type condition struct {
-		Type               string                 `json:"type"`
-		Status             corev1.ConditionStatus `json:"status"`
-		Reason             string                 `json:"reason"`
-		Message            string                 `json:"message"`
-		LastTransitionTime metav1.Time            `json:"lastTransitionTime"`
-	}
-	status := corev1.ConditionFalse
-	if h.State == types.TargetHealthStateEnumHealthy {
-		status = corev1.ConditionTrue
-	}
-	var conditions []condition
-	for _, gate := range p.gates {
-		if slices.ContainsFunc(p.conditions, func(c corev1.PodCondition) bool {
-			return string(c.Type) == gate && c.Status == status && c.Reason == string(h.Reason)
-		}) {
-			continue
-		}
-		conditions = append(conditions, condition{
-			Type: gate, Status: status, Reason: string(h.Reason), Message: aws.ToString(h.Description),
-			LastTransitionTime: metav1.Now(),
-		})
-	}
-	if len(conditions) == 0 {
-		return nil
-	}
-	data, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
-	if err != nil {
-		return err
-	}
-	_, err = c.kube.CoreV1().Pods(p.namespace).Patch(ctx, p.name, apitypes.StrategicMergePatchType, data,
-		metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("readiness gate of pod %s/%s: %w", p.namespace, p.name, err)
-	}
-	return nil
 }

@@ -28,13 +28,20 @@ type syncer struct {
 
 // made is what the cluster's controller has made at AWS, by name.
 type made struct {
-	balancers map[string]types.LoadBalancer
-	groups    map[string]types.TargetGroup
+	balancers      map[string]types.LoadBalancer
+	groups         map[string]types.TargetGroup
+	securityGroups map[string]ec2types.SecurityGroup
 }
 
 // list returns what the cluster owns.
 func (s *syncer) list(ctx context.Context) (*made, error) {
-	out := &made{balancers: map[string]types.LoadBalancer{}, groups: map[string]types.TargetGroup{}}
+	securityGroups, err := s.listGroups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &made{
+		balancers: map[string]types.LoadBalancer{}, groups: map[string]types.TargetGroup{}, securityGroups: securityGroups,
+	}
 	byARN := map[string]func(){}
 	balancers := elb.NewDescribeLoadBalancersPaginator(s.elb, &elb.DescribeLoadBalancersInput{})
 	for balancers.HasMorePages() {
@@ -85,9 +92,12 @@ func (s *syncer) sync(ctx context.Context, have *made, want *stack) (*types.Load
 	b, ok := have.balancers[want.name]
 	if !ok {
 		var err error
-		if b, err = s.create(ctx, want); err != nil {
+		if b, err = s.create(ctx, have, want); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.syncPorts(ctx, have, want); err != nil {
+		return nil, err
 	}
 	if err := s.setBalancerAttributes(ctx, *b.LoadBalancerArn, want.attributes); err != nil {
 		return nil, fmt.Errorf("attributes of load balancer %s: %w", want.name, err)
@@ -129,17 +139,22 @@ func differing(have, want map[string]string) []string {
 	})
 }
 
-func (s *syncer) create(ctx context.Context, want *stack) (types.LoadBalancer, error) {
-	subnets := want.subnets
-	if len(subnets) == 0 {
-		var err error
-		if subnets, err = s.subnets(ctx); err != nil {
+func (s *syncer) create(ctx context.Context, have *made, want *stack) (types.LoadBalancer, error) {
+	subnets, vpc, err := s.subnets(ctx, want.subnets)
+	if err != nil {
+		return types.LoadBalancer{}, err
+	}
+	groups := want.groups
+	if want.managesGroup() {
+		id, err := s.securityGroup(ctx, have, want, vpc)
+		if err != nil {
 			return types.LoadBalancer{}, err
 		}
+		groups = []string{id}
 	}
 	created, err := s.elb.CreateLoadBalancer(ctx, &elb.CreateLoadBalancerInput{
 		Name: &want.name, Type: types.LoadBalancerTypeEnum(want.kind), Scheme: types.LoadBalancerSchemeEnum(want.scheme),
-		Subnets: subnets, SecurityGroups: want.groups, Tags: s.tags(want),
+		Subnets: subnets, SecurityGroups: groups, Tags: s.tags(want),
 	})
 	if err != nil {
 		return types.LoadBalancer{}, fmt.Errorf("create load balancer %s: %w", want.name, err)
@@ -158,13 +173,25 @@ func (s *syncer) tags(want *stack) []types.Tag {
 	return out
 }
 
-// subnets returns a subnet in each zone, of those that the tags of EKS's subnets offer to load balancers.
-func (s *syncer) subnets(ctx context.Context) ([]string, error) {
-	found, err := s.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []ec2types.Filter{
-		{Name: aws.String("tag-key"), Values: []string{"kubernetes.io/role/elb", "kubernetes.io/role/internal-elb"}},
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("find subnets for load balancers: %w", err)
+// subnets returns the subnets of a load balancer and their VPC: those that are asked for, else one in each zone, of
+// those that the tags of EKS's subnets offer to load balancers.
+func (s *syncer) subnets(ctx context.Context, asked []string) (ids []string, vpc *string, err error) {
+	filter := ec2types.Filter{
+		Name: aws.String("tag-key"), Values: []string{"kubernetes.io/role/elb", "kubernetes.io/role/internal-elb"},
+	}
+	if len(asked) > 0 {
+		filter = ec2types.Filter{Name: aws.String("subnet-id"), Values: asked}
+	}
+	found, err := s.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{Filters: []ec2types.Filter{filter}})
+	switch {
+	case err != nil:
+		return nil, nil, fmt.Errorf("find subnets for load balancers: %w", err)
+	case len(found.Subnets) < len(asked):
+		return nil, nil, fmt.Errorf("of the subnets %v only %d exist", asked, len(found.Subnets))
+	case len(found.Subnets) == 0:
+		return nil, nil, errors.New("no subnet has the tag kubernetes.io/role/elb or kubernetes.io/role/internal-elb")
+	case len(asked) > 0:
+		return asked, found.Subnets[0].VpcId, nil
 	}
 	byZone := map[string]string{}
 	for _, n := range found.Subnets {
@@ -172,10 +199,7 @@ func (s *syncer) subnets(ctx context.Context) ([]string, error) {
 			byZone[*n.AvailabilityZone] = *n.SubnetId
 		}
 	}
-	if len(byZone) == 0 {
-		return nil, errors.New("no subnet has the tag kubernetes.io/role/elb or kubernetes.io/role/internal-elb")
-	}
-	return slices.Sorted(maps.Values(byZone)), nil
+	return slices.Sorted(maps.Values(byZone)), found.Subnets[0].VpcId, nil
 }
 
 // syncListeners makes the listeners of a load balancer, and their rules, as the stack says.

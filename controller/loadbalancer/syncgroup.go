@@ -128,7 +128,8 @@ func (s *syncer) syncTargets(ctx context.Context, group string, want []target) e
 	return err
 }
 
-// prune deletes what the cluster owns and no stack wants, load balancers before the groups they forward to.
+// prune deletes what the cluster owns and no stack wants, load balancers before the groups they forward to and
+// the security groups they are in.
 func (s *syncer) prune(ctx context.Context, have *made, stacks []*stack) error {
 	balancers, groups := map[string]bool{}, map[string]bool{}
 	for _, k := range stacks {
@@ -150,5 +151,5 @@ func (s *syncer) prune(ctx context.Context, have *made, stacks []*stack) error {
 			failed = append(failed, err)
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, s.pruneGroups(ctx, have, stacks))...)
 }

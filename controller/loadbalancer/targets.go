@@ -28,22 +28,6 @@ type objects struct {
 	pod func(namespace, name string) *corev1.Pod
 }
 
-// Prefixes of readiness gates that become true when the pod's target is healthy (AWS Load Balancer Controller, "Pod
-// readiness gate"; the second is version 1's, which names Ingress, Service and port).
-var gatePrefixes = []string{"target-health.elbv2.k8s.aws", "target-health.alb.ingress.k8s.aws"}
-
-// gatesOf returns the readiness gates of a pod that wait for its load balancer.
-func gatesOf(p *corev1.Pod) []string {
-	var out []string
-	for _, g := range p.Spec.ReadinessGates {
-		prefix, _, _ := strings.Cut(string(g.ConditionType), "/")
-		if slices.Contains(gatePrefixes, prefix) {
-			out = append(out, string(g.ConditionType))
-		}
-	}
-	return out
-}
-
 // fill gives a target group the targets of a port of a Service: addresses of ready pods, or nodes at their node port.
 // The pods of Fargate are no instances.
 func (c *objects) fill(g *targetGroup, s *corev1.Service, port corev1.ServicePort) error {
@@ -88,8 +72,8 @@ func sortTargets(targets []target) {
 	slices.SortFunc(targets, func(a, b target) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.port, b.port)) })
 }
 
-// addEndpoint registers a pod that is ready, or that waits for nothing but its target's health. A pod that ends is
-// deregistered at once: its load balancer lets its requests finish.
+// addEndpoint registers a pod that is ready, or whose containers are and that has the group's readiness gate. A pod
+// that ends is deregistered at once: its load balancer lets its requests finish.
 func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32) {
 	if len(e.Addresses) == 0 || ptr.Deref(e.Conditions.Terminating, false) {
 		return
@@ -106,11 +90,12 @@ func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32
 	if p == nil || p.DeletionTimestamp != nil || !hasCondition(p.Status.Conditions, corev1.ContainersReady) {
 		return
 	}
-	if gates := gatesOf(p); len(gates) > 0 {
+	if hasGate(p, func(gate string) bool { return gate == gatePrefix+g.name }) {
 		g.targets = append(g.targets, t)
-		g.gated = append(g.gated, gatedPod{
-			target: t, namespace: p.Namespace, name: p.Name, gates: gates, conditions: p.Status.Conditions,
-		})
+		if g.gated == nil {
+			g.gated = map[target]*corev1.Pod{}
+		}
+		g.gated[t] = p
 	}
 }
 

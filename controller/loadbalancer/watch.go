@@ -22,6 +22,7 @@ import (
 // watched caches the objects that load balancers are made of.
 type watched struct {
 	changed signal.Signal
+	unbound signal.Signal // a TargetGroupBinding was deleted, or may have been before the start
 	factory informers.SharedInformerFactory
 	dynamic dynamicinformer.DynamicSharedInformerFactory
 	synced  []cache.InformerSynced
@@ -30,18 +31,25 @@ type watched struct {
 func watch(kube kubernetes.Interface, others dynamic.Interface) *watched {
 	f := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(trim))
 	w := &watched{
-		changed: signal.New(), factory: f, dynamic: dynamicinformer.NewDynamicSharedInformerFactory(others, 0),
+		changed: signal.New(), unbound: signal.New(), factory: f,
+		dynamic: dynamicinformer.NewDynamicSharedInformerFactory(others, 0),
 	}
+	w.unbound.Set()
 	changed := cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { w.changed.Set() }, UpdateFunc: func(_, _ any) { w.changed.Set() },
 		DeleteFunc: func(any) { w.changed.Set() },
 	}
+	bound := w.dynamic.ForResource(bindings).Informer()
+	_, _ = bound.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) {
+		w.unbound.Set()
+		w.changed.Set() // once more: the handlers run in no order
+	}})
 	// Nodes are read and not followed: their status changes often and few load balancers have them for targets.
 	f.Core().V1().Nodes().Informer()
 	for _, i := range []cache.SharedIndexInformer{
 		f.Networking().V1().Ingresses().Informer(), f.Networking().V1().IngressClasses().Informer(),
 		f.Core().V1().Services().Informer(), f.Discovery().V1().EndpointSlices().Informer(),
-		w.dynamic.ForResource(bindings).Informer(), w.dynamic.ForResource(params).Informer(),
+		bound, w.dynamic.ForResource(params).Informer(),
 		w.dynamic.ForResource(autoModeParams).Informer(),
 	} {
 		if h, err := i.AddEventHandler(changed); err == nil { // it fails only when stopped
@@ -129,7 +137,7 @@ type podReader struct {
 	ctx     context.Context
 	kube    kubernetes.Interface
 	found   map[string]*corev1.Pod
-	waiting bool // one of them has gates of ours
+	waiting bool // one of them has readiness gates of ours
 }
 
 func (r *podReader) get(namespace, name string) *corev1.Pod {
@@ -141,7 +149,7 @@ func (r *podReader) get(namespace, name string) *corev1.Pod {
 	if err != nil {
 		p = nil
 	}
-	if p != nil && len(gatesOf(p)) > 0 {
+	if p != nil && hasGate(p, isGate) {
 		r.waiting = true
 	}
 	r.found[key] = p

@@ -110,6 +110,12 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 	if err := g.instances.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 		return fmt.Errorf("terminate %s, which has no NodeClaim: %w", i.ID, err)
 	}
+	// Else its pods would count as running until it is NotReady.
+	for _, node := range g.cluster.NodesByProviderID(i.ProviderID) {
+		if err := g.delete(ctx, node); err != nil {
+			return fmt.Errorf("delete Node %s of instance %s, which has no NodeClaim: %w", node.Name, i.ID, err)
+		}
+	}
 	return nil
 }
 

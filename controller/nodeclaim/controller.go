@@ -119,16 +119,18 @@ func newController(o Options) *Controller {
 	outcomes := &launchOutcomes{objects: shared, cloud: o.Cloud, report: o.Registered}
 	instances := &instances{objects: shared, cloud: o.Cloud, lister: coalesce.New(o.Cloud.List)}
 	launches := newLauncher(shared, o, outcomes, claims)
-	replacements := &replacements{objects: shared, claims: claims}
+	replacements, drainer := &replacements{objects: shared, claims: claims}, &drainer{shared}
 	return &Controller{
 		objects: shared, claims: claims, nodes: nodes, launcher: launches, replacements: replacements,
 		registrar:   newRegistrar(shared, o, outcomes),
 		drift:       newDriftDetector(shared, o.Cloud, claims),
 		repairer:    newRepairer(shared, o),
 		interrupter: newInterrupter(shared, o.Cloud, outcomes, replacements),
-		terminator:  &terminator{objects: shared, instances: instances, launches: launches, nodes: nodes},
-		finalizer:   &nodeTerminator{objects: shared, instances: instances, drainer: &drainer{shared}},
-		collector:   &collector{objects: shared, instances: instances, launches: launches, outcomes: outcomes},
+		terminator: &terminator{
+			objects: shared, instances: instances, launches: launches, drainer: drainer, nodes: nodes,
+		},
+		finalizer: &nodeTerminator{objects: shared, instances: instances, drainer: drainer},
+		collector: &collector{objects: shared, instances: instances, launches: launches, outcomes: outcomes},
 	}
 }
 

@@ -152,10 +152,7 @@ func grace(p *corev1.Pod) int64 { return ptr.Deref(p.Spec.TerminationGracePeriod
 // evict asks the API server to evict a pod, and reports whether that was granted. A PodDisruptionBudget may refuse it.
 func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod) bool {
 	uid := pod.UID
-	err := d.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
-	})
+	err := d.requestEviction(ctx, pod, nil)
 	code := 200
 	if s, ok := err.(apierrors.APIStatus); ok {
 		code = int(s.Status().Code)
@@ -163,7 +160,7 @@ func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod)
 		code = 0
 	}
 	d.metrics.Eviction(code)
-	done := err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) // conflict: another pod has the name now
+	done := err == nil || isOver(err)
 	if err == nil {
 		d.metrics.PodDrained(d.cluster.Claim(claimOwner(node)))
 		d.recorder.Event(pod, corev1.EventTypeNormal, "Evicted", "Evicted pod: node "+node.Name+" is being removed")
@@ -180,11 +177,24 @@ func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod)
 	return done
 }
 
+// requestEviction asks the API server to evict a pod, with its own grace period if seconds is nil.
+func (d *drainer) requestEviction(ctx context.Context, pod *corev1.Pod, seconds *int64) error {
+	return d.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{
+			Preconditions: &metav1.Preconditions{UID: &pod.UID}, GracePeriodSeconds: seconds,
+		},
+	})
+}
+
+// isOver reports whether a request failed since its pod is gone: a conflict means that another one has its name.
+func isOver(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
+
 // deletePod deletes a pod that the Node's deadline leaves no time to evict.
 func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Duration, end time.Time) error {
 	uid, seconds := pod.UID, max(int64(wait/time.Second), 1)
 	err := d.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &uid}, client.GracePeriodSeconds(seconds))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err != nil && !isOver(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	d.recorder.Event(pod, corev1.EventTypeNormal, "Disrupted", fmt.Sprintf(
@@ -192,6 +202,68 @@ func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Dura
 			"grace-period of its %d "+
 			"terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation.",
 		end.Format(time.RFC3339), seconds, grace(pod)))
+	return nil
+}
+
+// removeLost removes the pods that are left on a Node whose instance is gone. No kubelet will confirm their end, for
+// which StatefulSets wait; Kubernetes' pod garbage collector would take a minute. It sees to the pods of DaemonSets,
+// static ones and those that have ended.
+func (d *drainer) removeLost(ctx context.Context, node string) error {
+	pods, err := d.lostOn(ctx, node)
+	if err != nil {
+		return err
+	}
+	return d.removeAll(ctx, pods)
+}
+
+// removeOrphans is removeLost for a claim whose Node was taken away before its instance was gone. Another instance may
+// have the Node's name, which is its address, by now.
+func (d *drainer) removeOrphans(ctx context.Context, claim *karpv1.NodeClaim) error {
+	name := claim.Status.NodeName
+	if name == "" {
+		return nil
+	}
+	pods, err := d.lostOn(ctx, name)
+	if err != nil || len(pods) == 0 {
+		return err
+	}
+	err = d.client.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{})
+	if apierrors.IsNotFound(err) {
+		return d.removeAll(ctx, pods)
+	}
+	return err
+}
+
+// lostOn returns the pods that are lost with a Node.
+func (d *drainer) lostOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	pods, err := podsOn(ctx, d.cache, node)
+	if err != nil {
+		return nil, err
+	}
+	var lost []corev1.Pod
+	for i, p := range d.drainPods(pods) {
+		if !p.Daemon && !p.Static && !p.Terminal {
+			lost = append(lost, pods[i])
+		}
+	}
+	return lost, nil
+}
+
+// removeAll evicts pods that nothing runs at once, so that their Jobs can tell a disruption from a failure, and deletes
+// those whose PodDisruptionBudgets refuse that.
+func (d *drainer) removeAll(ctx context.Context, pods []corev1.Pod) error {
+	for i := range pods {
+		pod := &pods[i]
+		err := d.requestEviction(ctx, pod, new(int64(0)))
+		if apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) { // internal: several budgets
+			err = d.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0))
+		}
+		if err != nil && !isOver(err) {
+			return fmt.Errorf("remove pod %s/%s, whose node's instance is gone: %w", pod.Namespace, pod.Name, err)
+		}
+		d.log.Info("removed a pod whose node's instance is gone", "pod", client.ObjectKeyFromObject(pod),
+			"node", pod.Spec.NodeName)
+	}
 	return nil
 }
 

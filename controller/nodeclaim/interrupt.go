@@ -238,7 +238,7 @@ func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind
 	}
 	i.event(claim, i.cluster.Node(claim.Status.NodeName), n.kind, n.reason, n.message)
 	if kind == cloud.SpotInterruption {
-		i.cluster.MarkExhausted([]model.OfferingKey{{
+		i.cluster.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{{
 			Type: claim.Labels[model.LabelInstanceType], Zone: claim.Labels[model.LabelZone], CapacityType: model.Spot,
 		}})
 	}

@@ -114,14 +114,14 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 		return 0, err
 	}
 	got, err := l.request(ctx, claim)
-	l.noteExhausted(claim, got.Exhausted, err)
+	l.noteExhausted(claim, &got, err)
 	switch {
 	case errors.Is(err, cloud.ErrNoCapacity):
 		if !before { // else an earlier call may have started an instance, whatever this one says: the deletion looks for it
 			l.noInstance(claim)
 		}
 		l.recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
-			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.retryNote(got.Exhausted)))
+			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.retryNote(claim, got.Exhausted)))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
 	case errors.Is(err, cloud.ErrClassNotReady) && l.until(claim.CreationTimestamp.Time, classGrace) > 0:
 		return classRetry, nil
@@ -189,7 +189,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	if req.Pool == "" && l.refreshClass != nil { // whoever created it by hand may just have changed the class, too
 		l.refreshClass(ctx, req.Class)
 	}
-	req.Unavailable = l.cluster.Unavailable()
+	req.Unavailable = l.cluster.Unavailable(req.Class)
 	l.applyOverlays(&req)
 	l.state.claims.update(claim.UID, func(s *claimState) { s.launching(l.now()) })
 	start := l.now()
@@ -202,7 +202,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	case err == nil:
 		l.addCapacity(&req, &got.Instance)
 		l.state.claims.update(claim.UID, func(s *claimState) { s.launched = &got })
-		l.cluster.MarkAvailable(model.OfferingKey{
+		l.cluster.MarkAvailable(req.Class, model.OfferingKey{
 			Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType,
 		})
 	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
@@ -265,28 +265,33 @@ func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 
 // noteExhausted keeps what the cloud ran out of out of the next snapshots. If another offering was launched, an event
 // says so: the pods notice nothing.
-func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, keys []model.OfferingKey, err error) {
+func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, got *cloud.LaunchResult, err error) {
+	keys := got.Exhausted
 	if len(keys) == 0 {
 		return
 	}
-	l.cluster.MarkExhausted(keys)
+	of := cloud.ClassRef{}
+	if got.OfClass {
+		of = cluster.ClassRef(claim.Spec.NodeClassRef)
+	}
+	l.cluster.MarkExhausted(of, keys)
 	for _, k := range keys {
 		l.metrics.Exhausted(k.CapacityType)
 	}
 	if err == nil {
 		l.recorder.Event(claim, corev1.EventTypeNormal, "InsufficientCapacityError", fmt.Sprintf(
 			"NodeClaim %s event: no capacity for %s; the next best was launched%s", claim.Name, offerings(keys),
-			l.retryNote(keys)))
+			l.retryNote(claim, keys)))
 	}
 }
 
-// retryNote says when what the cloud ran out of is tried again.
-func (l *launcher) retryNote(keys []model.OfferingKey) string {
+// retryNote says when what the cloud ran out of is tried again for the class of a claim.
+func (l *launcher) retryNote(claim *karpv1.NodeClaim, keys []model.OfferingKey) string {
 	if len(keys) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; next retry in %s, with increasing delay",
-		l.cluster.BackIn(keys).Round(time.Second))
+		l.cluster.BackIn(cluster.ClassRef(claim.Spec.NodeClassRef), keys).Round(time.Second))
 }
 
 // offerings names the first few of keys.

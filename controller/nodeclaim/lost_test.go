@@ -11,8 +11,10 @@ import (
 
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -99,6 +101,7 @@ func TestAMachineWithoutClaimIsTerminatedButNotOneThatIsBeingLaunched(t *testing
 	for _, id := range []string{"i-stray-1", "i-stray-2"} { // the second shows that the first look at all machines is over
 		launched := s.clock.Now()
 		s.region.stray(id, "nobody", launched)
+		node := s.node(strings.TrimPrefix(id, "i-"))
 		s.passing(time.Second, id+" is terminated", func(context.Context) error {
 			if got := s.region.state(id); got == cloud.Running {
 				return fmt.Errorf("it is %s", got)
@@ -108,6 +111,7 @@ func TestAMachineWithoutClaimIsTerminatedButNotOneThatIsBeingLaunched(t *testing
 		if age := s.clock.Now().Sub(launched); age < 30*time.Second {
 			t.Errorf("%s was terminated at the age of %v: its claim may not be visible yet", id, age)
 		}
+		s.passing(time.Second, "its Node goes with it, however ready it seems", gone(s, node))
 	}
 	if got := s.region.state("i-flying"); got != cloud.Running {
 		t.Errorf("the machine that is being launched is %q", got)
@@ -120,11 +124,34 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.ready("vanished")
 	other := s.ready("remains")
+	guarded := map[string]string{"app": "guarded"}
+	lost := []*corev1.Pod{
+		s.pod("lost", "vanished"), s.pod("guarded", "vanished", func(p *corev1.Pod) { p.Labels = guarded }),
+		s.pod("ending", "vanished"),
+	}
+	lost[1].Status.Phase = corev1.PodRunning // the budgets of pods that never ran do not count
+	s.must(s.api.Status().Update(context.Background(), lost[1]))
+	s.delete(lost[2])
+	daemon := s.pod("daemon", "vanished", func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true),
+		}}
+	})
+	s.must(s.api.Create(context.Background(), &policyv1.PodDisruptionBudget{ // allows nothing: no pod is ready
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "guarded"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: guarded},
+		},
+	}))
 	s.region.set(func() { delete(s.region.machines, "i-vanished") })
 	s.unready("vanished")
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
 	s.passing(time.Second, "its Node no longer exists",
 		gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
+	for _, pod := range lost {
+		s.passing(time.Second, "pod "+pod.Name+" is gone: nothing runs it", gone(s, pod))
+	}
+	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(daemon), daemon)) // is for Kubernetes to collect
 	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.DeletionTimestamp != nil {
 		t.Error("a claim whose machine is there was deleted")
@@ -156,8 +183,10 @@ func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
 	s.must(s.api.Get(context.Background(), client.ObjectKey{Name: "bereft"}, node))
 	node.Finalizers = nil
 	s.must(s.api.Update(context.Background(), node))
+	orphan := s.pod("orphan", "bereft")
 	s.delete(node)
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
+	s.passing(time.Second, "the pod goes with the machine", gone(s, orphan))
 	s.started(1, 0)
 }
 

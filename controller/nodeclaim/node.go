@@ -75,6 +75,11 @@ func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Durat
 			return again, err
 		}
 	}
+	if id != "" {
+		if err := t.drainer.removeLost(ctx, node.Name); err != nil {
+			return 0, err
+		}
+	}
 	return 0, t.releaseNode(ctx, node)
 }
 

@@ -38,6 +38,7 @@ type terminator struct {
 	*objects
 	instances *instances
 	launches  *launcher
+	drainer   *drainer
 	nodes     *workqueue.Queue
 }
 
@@ -67,6 +68,9 @@ func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (tim
 		if again, err := t.terminateOthers(ctx, claim, id); again > 0 || err != nil {
 			return again, err
 		}
+	}
+	if err := t.drainer.removeOrphans(ctx, claim); err != nil {
+		return 0, err
 	}
 	if claim.Labels[karpv1.CapacityTypeLabelKey] == karpv1.CapacityTypeReserved {
 		t.launches.countReservations(ctx, cluster.ClassRef(claim.Spec.NodeClassRef))

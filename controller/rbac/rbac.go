@@ -150,7 +150,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		}, read),
 		// what pods are made from: a change is a patch of it
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
-		rule("batch", []string{"cronjobs"}, read),
+		rule("batch", []string{"cronjobs", "jobs"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),

@@ -107,7 +107,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.Cluster.SetCatalog(ref, offered, "")
-	if err := k.offerReservations(ctx, ref); err != nil {
+	if err := errors.Join(k.offerReservations(ctx, ref), k.offerPlacement(ctx, ref)); err != nil {
 		return 0, errors.Join(resolveErr, err)
 	}
 	if p, ok := k.o.Provider.(cloud.Addresser); ok {
@@ -135,6 +135,20 @@ func (k *classReconciler) offerReservations(ctx context.Context, ref cloud.Class
 		return fmt.Errorf("capacity reservations of %s: %w", title(ref), err)
 	}
 	k.o.Cluster.SetReservations(ref, reservations)
+	return nil
+}
+
+// offerPlacement says over what the instances of a class are distributed.
+func (k *classReconciler) offerPlacement(ctx context.Context, ref cloud.ClassRef) error {
+	p, ok := k.o.Provider.(cloud.Placer)
+	if !ok {
+		return nil
+	}
+	labels, err := p.Placement(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("placement of %s: %w", title(ref), err)
+	}
+	k.o.Cluster.SetPlacement(ref, labels)
 	return nil
 }
 

@@ -1,5 +1,5 @@
 // Package status maintains the statuses of NodePools, node classes and NodeOverlays: conditions, sums and hashes. It
-// also tells the cluster state what each class offers.
+// also tells the cluster state what each class offers, and from which zones traffic is shifted away.
 package status
 
 import (
@@ -76,6 +76,7 @@ type Controller struct {
 	pools    *poolReconciler
 	classes  *classReconciler
 	overlays *overlayReconciler // nil without Options.Overlays
+	zones    *zoneReconciler    // nil if the cloud has no zonal shifts
 }
 
 // New returns a Controller. It adds handlers to the cache.
@@ -89,7 +90,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	c := &Controller{pools: newPoolReconciler(&o)}
+	c := &Controller{pools: newPoolReconciler(&o), zones: newZoneReconciler(&o)}
 	c.classes = newClassReconciler(&o, c.pools.queue)
 	if o.Overlays {
 		c.overlays = newOverlayReconciler(&o)
@@ -132,6 +133,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	if c.overlays != nil {
 		c.overlays.enqueueAll()
 		wg.Go(func() { c.overlays.queue.Run(ctx, 2, c.overlays.reconcile) })
+	}
+	if c.zones != nil {
+		wg.Go(func() { c.zones.run(ctx) })
 	}
 	wg.Wait()
 	return nil

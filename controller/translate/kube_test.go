@@ -224,6 +224,32 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// An article about EKS Auto Mode forbids disruption from nine to five, Monday to Friday.
+func TestABudgetHoldsInWorkingHours(t *testing.T) {
+	schedule := "0 9 * * mon-fri"
+	pool := poolWith(karpv1.Budget{Nodes: "100%"},
+		karpv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &metav1.Duration{Duration: 8 * time.Hour}})
+	for at, want := range map[string]struct {
+		allowed int
+		next    string
+	}{
+		"Mon 02 Mar 08:59": {4, "Mon 02 Mar 09:00"}, "Mon 02 Mar 09:00": {0, "Mon 02 Mar 17:00"},
+		"Fri 06 Mar 16:59": {0, "Fri 06 Mar 17:00"}, "Fri 06 Mar 17:00": {4, "Mon 09 Mar 09:00"},
+		"Sat 07 Mar 12:00": {4, "Mon 09 Mar 09:00"}, "Sun 08 Mar 09:00": {4, "Mon 09 Mar 09:00"},
+	} {
+		now, err := time.Parse("2006 Mon 02 Jan 15:04", "2026 "+at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := AllowedDisruptions(pool, karpv1.DisruptionReasonEmpty, now, 4); got != want.allowed {
+			t.Errorf("%s: %d of 4 nodes may be disrupted, want %d", at, got, want.allowed)
+		}
+		if got := NextWindow(pool, now).Format("Mon 02 Jan 15:04"); got != want.next {
+			t.Errorf("%s: the next change is at %s, want %s", at, got, want.next)
+		}
+	}
+}
+
 func TestHowLongDoNotDisruptHolds(t *testing.T) {
 	created, started := metav1.NewTime(noon.Add(-time.Hour)), metav1.NewTime(noon)
 	for value, want := range map[string]time.Time{

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,10 +18,10 @@ type attachment struct {
 	storage Storage
 	pod     *corev1.Pod
 
-	volume     model.Volume // without ID if nothing is known about it
-	claim      string       // ID of the claim
-	blocked    string
-	unmodelled string
+	volume  model.Volume // without ID if nothing is known about it
+	claim   string       // ID of the claim
+	blocked string
+	static  *corev1.PersistentVolumeClaim // the claim, if nobody provisions volumes for it: volume lacks its Topology
 }
 
 // read judges a volume as kube-scheduler's volume plugins do.
@@ -112,15 +111,23 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 		return
 	}
 	class := a.storage.Class(name)
-	switch {
-	case class == nil:
+	if class == nil {
 		a.block(pvc.Name, "asks for storageClass "+name+", which does not exist: create it")
-	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
+		return
+	}
+	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	switch static := class.Provisioner == storagehelper.NotSupportedProvisioner; {
+	case !waits && static:
+		a.block(pvc.Name, "is not bound, and its storageClass "+name+
+			" has no provisioner: create a persistentVolume that fits")
+	case !waits:
 		a.block(pvc.Name, "is not bound yet, and its storageClass "+name+" does not wait for a pod: see why provisioner "+
-			class.Provisioner+
-			" has made no volume, or use volumeBindingMode WaitForFirstConsumer")
-	case class.Provisioner == "" || class.Provisioner == storagehelper.NotSupportedProvisioner:
-		a.unmodelled = fmt.Sprintf("persistentVolumeClaim %s of storageClass %s, which has no provisioner", pvc.Name, name)
+			class.Provisioner+" has made no volume, or use volumeBindingMode WaitForFirstConsumer")
+	case static && pvc.Annotations[storagehelper.AnnSelectedNode] != "": // kube-scheduler looks at no volumes any more
+		a.block(pvc.Name, "waits until a volume is made for node "+pvc.Annotations[storagehelper.AnnSelectedNode]+
+			", and its storageClass "+name+" has no provisioner: delete the claim and make it anew")
+	case static:
+		a.static = pvc
 	default:
 		a.volume.Topology = allowedTopologies(class.AllowedTopologies)
 		if node := pvc.Annotations[storagehelper.AnnSelectedNode]; node != "" {

@@ -17,6 +17,8 @@ type Storage interface {
 	Volume(name string) *corev1.PersistentVolume
 	Class(name string) *storagev1.StorageClass
 	DefaultClass() *storagev1.StorageClass
+	// VolumesOf returns the volumes of a storage class, by name.
+	VolumesOf(class string) []*corev1.PersistentVolume
 }
 
 // VolumeClaimNames returns the names of the PersistentVolumeClaims that a pod uses, including those of ephemeral
@@ -43,6 +45,7 @@ func claimName(pod *corev1.Pod, v *corev1.Volume) string {
 
 // addVolumes translates the pod's volumes. Blocked says what must happen first if one cannot be used yet.
 func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
+	var static []attachment
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if kind := sharedDisk(v); kind != "" {
@@ -59,11 +62,13 @@ func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 		a := attachment{storage: storage, pod: pod}
 		a.read(name, v)
 		s.Blocked = cmp.Or(s.Blocked, a.blocked)
-		if a.unmodelled != "" {
-			s.Unmodelled = append(s.Unmodelled, a.unmodelled)
+		if a.static != nil {
+			static = append(static, a)
+			continue
 		}
 		a.addTo(s)
 	}
+	addStatic(s, static, storage)
 	slices.SortStableFunc(s.Volumes, func(a, b model.Volume) int { return cmp.Compare(a.ID, b.ID) })
 	s.Volumes = slices.CompactFunc(s.Volumes, func(a, b model.Volume) bool { return a.ID == b.ID })
 }

@@ -3,6 +3,7 @@ package translate
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +28,16 @@ func (s shelf) VolumeClaim(ns, name string) *corev1.PersistentVolumeClaim {
 func (s shelf) Volume(name string) *corev1.PersistentVolume { return s.volumes[name] }
 func (s shelf) Class(name string) *storagev1.StorageClass   { return s.classes[name] }
 func (s shelf) DefaultClass() *storagev1.StorageClass       { return s.classes["waits"] }
+
+func (s shelf) VolumesOf(class string) (found []*corev1.PersistentVolume) {
+	for _, v := range s.volumes {
+		if v.Spec.StorageClassName == class {
+			found = append(found, v)
+		}
+	}
+	slices.SortFunc(found, func(a, b *corev1.PersistentVolume) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
 
 // shelfOf has a claim shop/data and a volume pv as given, and some storage classes.
 func shelfOf(t *testing.T, claim, volume string) shelf {
@@ -140,9 +151,13 @@ func TestVolumes(t *testing.T) {
 			`{}`, ``,
 			"pvc/shop/data by ; blocked: persistentVolumeClaim data has no storageClass and is not bound: give it a storageClass, or a persistentVolume that fits",
 		},
+		"no provisioner, and yet a node is chosen": {
+			`{metadata: {annotations: {volume.kubernetes.io/selected-node: n1}}, spec: {storageClassName: local}}`, ``,
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data waits until a volume is made for node n1, and its storageClass local has no provisioner: delete the claim and make it anew",
+		},
 		"no provisioner": {
 			`{spec: {storageClassName: local}}`, ``,
-			"pvc/shop/data by ; persistentVolumeClaim data of storageClass local, which has no provisioner",
+			"pvc/shop/data by ; blocked: persistentVolumeClaim data asks for an available persistentVolume of storageClass local and at least 0, which does not exist: create it",
 		},
 		"is not there": {``, ``, "blocked: persistentVolumeClaim data does not exist: create it"},
 		"is going": {
@@ -212,5 +227,84 @@ func TestAttachLimits(t *testing.T) {
 	}
 	if AttachLimits(nil) != nil {
 		t.Error("no CSINode, no limits")
+	}
+}
+
+// Claims that nobody provisions for are where each of them finds a volume of its own.
+func TestVolumesThatNobodyProvisions(t *testing.T) {
+	const on = `nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}}`
+	volume := func(name, size, mode, node string) *corev1.PersistentVolume {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		affinity := ""
+		if node != "" {
+			affinity = fmt.Sprintf(on, node)
+		}
+		must(t, yaml.UnmarshalStrict(fmt.Appendf(nil, `{spec: {storageClassName: local, capacity: {storage: %s}, accessModes: [%s],
+			local: {path: /disks/0}, %s}, status: {phase: Available}}`, size, mode, affinity), v))
+		return v
+	}
+	of := func(node string) string { return "kubernetes.io/hostname In [" + node + "]" }
+	one, two := volume("one", "10Gi", "ReadWriteOnce", "n1"), volume("two", "20Gi", "ReadWriteOnce", "n2")
+	used := volume("used", "20Gi", "ReadWriteOnce", "n3")
+	used.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "other", UID: "7"}
+	promised := volume("promised", "20Gi", "ReadWriteOnce", "n4")
+	promised.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "shop", Name: "c0"}
+	released := volume("released", "20Gi", "ReadWriteOnce", "n5")
+	released.Status.Phase = corev1.VolumeReleased
+	many := volume("many", "20Gi", "ReadWriteMany", "n6")
+	for what, c := range map[string]struct {
+		sizes   []string // of the claims c0, c1, ...
+		volumes []*corev1.PersistentVolume
+		want    string // where the first claim is, or what blocks the pod
+	}{
+		"either node":     {[]string{"10Gi"}, []*corev1.PersistentVolume{one, two}, of("n1") + " | " + of("n2")},
+		"large enough":    {[]string{"11Gi"}, []*corev1.PersistentVolume{one, two}, of("n2")},
+		"not in use":      {[]string{"10Gi"}, []*corev1.PersistentVolume{one, used, released}, of("n1")},
+		"by access mode":  {[]string{"10Gi"}, []*corev1.PersistentVolume{many, two}, of("n2")},
+		"promised to it":  {[]string{"10Gi"}, []*corev1.PersistentVolume{promised}, of("n4")},
+		"everywhere":      {[]string{"10Gi"}, []*corev1.PersistentVolume{one, volume("nfs", "1Ti", "ReadWriteOnce", "")}, ""},
+		"two on one node": {[]string{"10Gi", "5Gi"}, []*corev1.PersistentVolume{one, two, volume("more", "10Gi", "ReadWriteOnce", "n1")}, of("n1")},
+		"the small claim takes the small volume": {
+			[]string{"20Gi", "5Gi"}, []*corev1.PersistentVolume{volume("small", "9Gi", "ReadWriteOnce", "n2"), two, one}, of("n2"),
+		},
+		"one here, one everywhere": {
+			[]string{"10Gi", "5Gi"}, []*corev1.PersistentVolume{one, volume("nfs", "1Ti", "ReadWriteOnce", "")}, of("n1"),
+		},
+		"one node has one of two": {
+			[]string{"10Gi", "5Gi"},
+			[]*corev1.PersistentVolume{one, two},
+			"persistentVolumeClaim c0 asks for an available ReadWriteOnce persistentVolume of storageClass local and at least 10Gi, which does not exist: create it",
+		},
+		"all too small": {
+			[]string{"30Gi"},
+			[]*corev1.PersistentVolume{one, two},
+			"persistentVolumeClaim c0 asks for an available ReadWriteOnce persistentVolume of storageClass local and at least 30Gi, which does not exist: create it",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := shelfOf(t, "", "")
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p"}}
+			for i, size := range c.sizes {
+				name := fmt.Sprintf("c%d", i)
+				s.claims["shop/"+name] = &corev1.PersistentVolumeClaim{}
+				must(t, yaml.UnmarshalStrict(fmt.Appendf(nil, `{metadata: {namespace: shop, name: %s, uid: u%d}, spec: {storageClassName: local,
+					accessModes: [ReadWriteOnce], resources: {requests: {storage: %s}}}}`, name, i, size), s.claims["shop/"+name]))
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+				}})
+			}
+			for _, v := range c.volumes {
+				s.volumes[v.Name] = v
+			}
+			var shape model.Shape
+			addVolumes(&shape, pod, s)
+			var places []string
+			for _, place := range shape.Volumes[0].Topology {
+				places = append(places, place.String())
+			}
+			if got := shape.Blocked + strings.Join(places, " | "); got != c.want || len(shape.Volumes) != len(c.sizes) {
+				t.Errorf("%d volumes, %s", len(shape.Volumes), got)
+			}
+		})
 	}
 }

@@ -37,6 +37,7 @@ resource "aws_iam_role_policy" "controller" {
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}::image/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}::snapshot/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:capacity-reservation/*",
+          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:placement-group/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:security-group/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:subnet/*"
         ]
@@ -183,6 +184,7 @@ resource "aws_iam_role_policy" "controller" {
           "ec2:DescribeInstanceTypeOfferings",
           "ec2:DescribeInstanceTypes",
           "ec2:DescribeLaunchTemplates",
+          "ec2:DescribePlacementGroups",
           "ec2:DescribeSecurityGroups",
           "ec2:DescribeSpotPriceHistory",
           "ec2:DescribeSubnets"
@@ -222,6 +224,7 @@ resource "aws_iam_role_policy" "controller" {
         "Sid": "ReadCluster",
         "Effect": "Allow",
         "Action": [
+          "arc-zonal-shift:GetManagedResource",
           "eks:DescribeCluster"
         ],
         "Resource": [

@@ -247,6 +247,8 @@ type Offering struct {
 	SidePrice Price     `json:",omitempty"`
 	Available bool      // false while the cloud reported insufficient capacity recently
 	RetryAt   time.Time `json:"Again"` // when an unavailable offering is tried again; zero if unknown
+	// Shifted means that it is not available because traffic is shifted away from its zone, until RetryAt.
+	Shifted bool `json:",omitempty"`
 }
 
 // OfferingKey identifies an offering.

@@ -15,6 +15,7 @@ const (
 	RuleRequirement  Rule = "Requirement" // node selector or affinity against pool, type or offering
 	RuleResource     Rule = "Resource"    // no type is large enough, or none has the resource
 	RuleLimit        Rule = "Limit"       // the pool's limit would be exceeded
+	RuleZonalShift   Rule = "ZonalShift"  // traffic is shifted away from the zones of all offerings that fit
 	RuleCapacity     Rule = "Capacity"    // no offering that fits has capacity at the moment
 	RuleAddresses    Rule = "Addresses"   // no subnet has the addresses that a node would take
 	RulePreflight    Rule = "Preflight"   // a node has too few addresses for its pods, or pods are not moved now

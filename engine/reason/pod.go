@@ -69,6 +69,12 @@ func verdict(v model.PoolVerdict) string {
 		return resource(v, pool)
 	case model.RuleLimit:
 		return limit(v, pool)
+	case model.RuleZonalShift:
+		text := "a zonal shift moves traffic away from " + v.Object
+		if v.Detail != "" {
+			text += " until " + v.Detail
+		}
+		return text + ", and the pod can run nowhere else"
 	case model.RuleCapacity:
 		if v.Detail != "" {
 			return "all offerings that fit are out of capacity; the next retry is " + v.Detail

@@ -3,6 +3,7 @@ package rules
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -44,9 +45,9 @@ func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.Pool
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
-		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleCapacity, model.RulePreflight,
-		model.RuleAddresses, model.RuleMinValues, model.RuleHostPort, model.RuleVolumeInUse, model.RuleAffinity,
-		model.RuleAntiAffinity, model.RuleSpread, model.RuleSteps,
+		model.RuleResource, model.RuleVolumeLimit, model.RuleLimit, model.RuleZonalShift, model.RuleCapacity,
+		model.RulePreflight, model.RuleAddresses, model.RuleMinValues, model.RuleHostPort, model.RuleVolumeInUse,
+		model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleSteps,
 	}, r)
 }
 
@@ -89,6 +90,9 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 		v.blameLimit(before, room, names, out)
 		return
 	}
+	if v.shifted && !inUse(v, left, &o, step, out) {
+		return
+	}
 	before = left
 	inStock := func(t int) bool { return v.has(t, &o, (*Offer).InStock) }
 	if !step(model.RuleCapacity, filter(left, inStock)) {
@@ -115,6 +119,50 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 		return
 	}
 	out.Rule = model.RuleSteps
+}
+
+// inUse is the step that leaves types with an offering in a zone that is in use. If there are none, out names the zones
+// from which traffic is shifted away, and says when the first of them is in use again.
+func inUse(v *View, types []int, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
+	used := func(f *Offer) bool { return !f.Shifted }
+	if step(model.RuleZonalShift, filter(types, func(t int) bool { return v.has(t, o, used) })) {
+		return true
+	}
+	var zones []string
+	var until time.Time
+	for _, f := range offerings(v, types, o) {
+		if !f.Shifted {
+			continue
+		}
+		if !slices.Contains(zones, f.Zone) {
+			zones = append(zones, f.Zone)
+		}
+		if until.IsZero() || f.RetryAt.Before(until) {
+			until = f.RetryAt
+		}
+	}
+	slices.Sort(zones)
+	out.Object = strings.Join(zones, ", ")
+	if !until.IsZero() {
+		out.Detail = until.UTC().Format(time.RFC3339)
+	}
+	return false
+}
+
+// offerings are those of types within the option, available or not.
+func offerings(v *View, types []int, o *Option) iter.Seq2[*model.InstanceType, *model.Offering] {
+	return func(yield func(*model.InstanceType, *model.Offering) bool) {
+		for _, t := range types {
+			it := &v.Pool.Types[t]
+			for i := range it.Offerings {
+				f := &it.Offerings[i]
+				z, c := slices.Index(v.Zones, f.Zone), slices.Index(v.Capacities, f.CapacityType)
+				if z >= 0 && c >= 0 && o.Has(&Offer{Zone: z, Capacity: c}) && !yield(it, f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // has reports whether the type has an offering within the option that is as wanted.
@@ -255,15 +303,11 @@ func (v *View) retryTimes(types []int, o *Option) string {
 		price model.Price
 	}
 	var all []out
-	for _, t := range types {
-		for _, f := range v.Pool.Types[t].Offerings {
-			z, c := slices.Index(v.Zones, f.Zone), slices.Index(v.Capacities, f.CapacityType)
-			if !f.RetryAt.IsZero() && z >= 0 && c >= 0 && o.Has(&Offer{Zone: z, Capacity: c}) {
-				all = append(all, out{
-					model.OfferingKey{Type: v.Pool.Types[t].Name, Zone: f.Zone, CapacityType: f.CapacityType},
-					f.RetryAt, f.Price,
-				})
-			}
+	for t, f := range offerings(v, types, o) {
+		if !f.RetryAt.IsZero() && !f.Shifted {
+			all = append(all, out{
+				model.OfferingKey{Type: t.Name, Zone: f.Zone, CapacityType: f.CapacityType}, f.RetryAt, f.Price,
+			})
 		}
 	}
 	slices.SortFunc(all, func(a, b out) int {

@@ -17,6 +17,7 @@ type Offer struct {
 	Available      bool
 	Dry            bool // it is not available because no subnet of its zone has the addresses: see ApplySubnets
 	Refused        bool // it is not available because its nodes would have too few addresses: see ApplyPreflight
+	Shifted        bool // it is not available because traffic is shifted away from its zone
 }
 
 // DaemonPorts are the host ports that a daemon occupies on nodes of some types.
@@ -41,6 +42,7 @@ type View struct {
 	Enforced     bool // see ApplyPreflight
 
 	typeKeys map[string]bool
+	shifted  bool    // some of its offers are Shifted
 	blamed   *blamed // cache of blamePool
 	zoneFree []int64 // by zone: see ApplySubnets; nil = addresses limit nothing
 }
@@ -112,7 +114,10 @@ func (v *View) indexOffers() {
 			c := index(&v.Capacities, capacities, capacity, hasCapacity, o.CapacityType)
 			if z >= 0 && c >= 0 {
 				price := min(max(o.Price, 0), MaxPrice)
-				offers = append(offers, Offer{Zone: z, Capacity: c, Price: price, Real: price, Available: o.Available})
+				offers = append(offers, Offer{
+					Zone: z, Capacity: c, Price: price, Real: price, Available: o.Available, Shifted: o.Shifted,
+				})
+				v.shifted = v.shifted || o.Shifted
 			}
 		}
 		v.Offers[t] = offers

@@ -87,8 +87,8 @@ func (p *problem) doubtful() bool {
 	}
 	return slices.ContainsFunc(waiting, func(g *group) bool {
 		switch (explainer{p}).nearestRule(g) {
-		case model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleResource, model.RuleCapacity,
-			model.RulePreflight, model.RuleAddresses, model.RuleCatalog:
+		case model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleResource, model.RuleZonalShift,
+			model.RuleCapacity, model.RulePreflight, model.RuleAddresses, model.RuleCatalog:
 			return false
 		}
 		return len(p.views) > 0

@@ -92,7 +92,7 @@ func (c *search) wait() model.Change {
 		for t, offers := range v.Offers {
 			stocked.Offers[t] = slices.Clone(offers)
 			for o := range offers {
-				stocked.Offers[t][o].Available = !offers[o].Dry && !offers[o].Refused
+				stocked.Offers[t][o].Available = !offers[o].Dry && !offers[o].Refused && !offers[o].Shifted
 			}
 		}
 		if !c.fits(c.shape, &stocked, c.rooms[i], false) {
@@ -111,7 +111,7 @@ func (c *search) wait() model.Change {
 
 // outOfStock reports whether some of a type's offers are unavailable.
 func outOfStock(offers []rules.Offer) bool {
-	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.InStock() })
+	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.InStock() && !o.Shifted })
 }
 
 // fewerValues lowers one minValues of a pool to what can be met.

@@ -108,6 +108,11 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 		}
 		w.SetCatalog(ref, types, notReady)
 		w.SetReservations(ref, c.reservations(ctx, ref, types))
+		if p, ok := c.catalog.(cloud.Placer); ok && err == nil {
+			if labels, err := p.Placement(ctx, ref); err == nil { // else they are taken to be as before
+				w.SetPlacement(ref, labels)
+			}
+		}
 		if class := c.Class(ref); class != nil {
 			w.SetGroup(ref, aws.NodeGroupOf(class))
 		}

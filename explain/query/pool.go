@@ -137,7 +137,8 @@ func ExhaustedOf(s *model.Snapshot, policy model.Policy, p *model.Pool, now time
 		for i := range v.Offers[t] {
 			key := v.Candidate(t, &v.Offers[t][i]).OfferingKey
 			for _, f := range p.Types[t].Offerings {
-				if f.Zone == key.Zone && f.CapacityType == key.CapacityType && !f.Available && f.RetryAt.After(now) {
+				if f.Zone == key.Zone && f.CapacityType == key.CapacityType && !f.Available && !f.Shifted &&
+					f.RetryAt.After(now) {
 					out = append(out, Exhausted{key, f.RetryAt})
 				}
 			}

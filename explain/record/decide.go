@@ -14,6 +14,7 @@ import (
 const (
 	maxPods     = 512  // of all its nodes
 	maxNodes    = 100  // removed, and as many launched
+	maxMoves    = 200  // from node to node
 	maxSentence = 2000 // bytes of a sentence
 	maxOthers   = 3    // alternatives beside the runner-up
 	// maxCompared launches of a cycle are compared with alternatives; for others only the runner-up is known.
@@ -128,17 +129,52 @@ func (w *writer) command(c *model.Command) *Decision {
 	}
 	d := w.decision(kind, reason.Command(w.Snapshot, *c), c.ID)
 	d.Method, d.Command, d.SavesPerHour = string(c.Method), c.ID, c.Saves.Dollars()
-	left := maxPods
+	left, to := maxPods, w.destinations(c)
+	movesLeft := maxMoves
 	for i := range c.Removals[:min(len(c.Removals), maxNodes)] {
 		r := &c.Removals[i]
 		m := w.removed(r.Claim, r.Node, r.Pool, left)
 		left -= len(m.Pods)
+		m.Moves = moves(w.node(r.Claim), to, movesLeft)
+		movesLeft -= len(m.Moves)
 		d.Removed = append(d.Removed, m)
 	}
 	for i := range c.Launches[:min(len(c.Launches), maxNodes)] {
 		d.Launched = append(d.Launched, w.launched(&c.Launches[i], w.Claims[c.Launches[i].ID]))
 	}
 	return d
+}
+
+// destinations returns where a command plans its pods to run.
+func (w *writer) destinations(c *model.Command) map[model.PodKey]string {
+	to := map[model.PodKey]string{}
+	for _, p := range c.Placements {
+		to[p.Pod] = p.Node
+	}
+	for i := range c.Launches {
+		for _, p := range c.Launches[i].Pods {
+			to[p] = w.Claims[c.Launches[i].ID]
+		}
+	}
+	return to
+}
+
+// moves returns at most most moves of the pods of a node, which may be nil.
+func moves(n *model.Node, to map[model.PodKey]string, most int) []Move {
+	if n == nil {
+		return nil
+	}
+	pods := map[string]int{}
+	for i := range n.Pods {
+		pods[to[n.Pods[i].PodKey]]++
+	}
+	delete(pods, "") // pods that stay, and those whose node could not be launched
+	var out []Move
+	for node, n := range pods {
+		out = append(out, Move{node, n})
+	}
+	slices.SortFunc(out, func(a, b Move) int { return cmp.Or(cmp.Compare(b.Pods, a.Pods), cmp.Compare(a.To, b.To)) })
+	return out[:min(len(out), most)]
 }
 
 func (w *writer) removed(claim, node, pool string, pods int) RemovedNode {

@@ -68,6 +68,14 @@ type RemovedNode struct {
 	Pods     []string   `json:"pods,omitempty"`    // that were evicted, as namespace/name
 	PodUIDs  []string   `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore int        `json:"podsMore,omitempty"`
+	// Moves are where a command planned its pods to run next, most pods first; kube-scheduler may place them elsewhere.
+	Moves []Move `json:"moves,omitempty"`
+}
+
+// Move is how many pods of a removed node were planned to run on another one.
+type Move struct {
+	To   string `json:"to"` // its Node, or its NodeClaim if it had no Node yet
+	Pods int    `json:"pods"`
 }
 
 // LaunchedNode is a node that a decision launches.

@@ -228,6 +228,44 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 	}
 }
 
+// A command says where it plans the pods of its nodes: on nodes that are there, and on those it launches.
+func TestACommandSaysWhereItsPodsMove(t *testing.T) {
+	move := func(to string, pods int) record.Move { return record.Move{To: to, Pods: pods} }
+	s := &model.Snapshot{Now: noon, Nodes: []model.Node{
+		node("n1", "c1", 192_000, "a", "b", "c", "daemon"), node("n2", "c2", 192_000, "d", "lost"),
+	}}
+	c := model.Command{
+		ID: "cmd", Method: model.Underutilized, Launches: []model.Launch{launch("l1", "a", "d"), launch("l2", "lost")},
+		Placements: []model.Placement{{Pod: pod("b"), Node: "n3"}, {Pod: pod("c"), Node: "n3"}},
+		Removals:   []model.Removal{{Node: "n1", Claim: "c1"}, {Node: "n2", Claim: "c2"}, {Node: "n9", Claim: "c9"}},
+	}
+	told := func(c model.Command) (out []string, moves int) {
+		entries := record.NewTracker().Cycle(record.Cycle{
+			Snapshot: s, Plan: model.Plan{Commands: []model.Command{c}}, Claims: map[string]string{"l1": "new"},
+			Begun: []string{"cmd"},
+		}, noon)
+		for _, m := range entries[0].Decision.Removed {
+			out, moves = append(out, fmt.Sprint(m.Claim, m.Moves)), moves+len(m.Moves)
+		}
+		return out, moves
+	}
+	want := []string{
+		fmt.Sprint("c1", []record.Move{move("n3", 2), move("new", 1)}), fmt.Sprint("c2", []record.Move{move("new", 1)}),
+		"c9[]",
+	}
+	if got, _ := told(c); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 300 {
+		name := fmt.Sprint("more-", i)
+		s.Nodes[0].Pods = append(s.Nodes[0].Pods, node("", "", 0, name).Pods...)
+		c.Placements = append(c.Placements, model.Placement{Pod: pod(name), Node: name})
+	}
+	if _, n := told(c); n != 200 {
+		t.Errorf("%d moves are kept of 303", n)
+	}
+}
+
 // Names are whatever a cluster says; what is kept is bounded and comes back as it was.
 func TestWhatIsKeptIsBoundedAndComesBack(t *testing.T) {
 	var pods []string
@@ -369,6 +407,18 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 			t.Errorf("%s: $%.4f, $%.4f/h, %+v; want $%.4f, $%.4f/h, %s", name, l.Dollars, l.DollarsPerHour, l.Savings,
 				c.dollars, c.rate, c.state)
 		}
+		sum := 0.0
+		for _, d := range record.SavedByDay(c.records, at(c.now), record.DefaultHorizon, 9) {
+			sum += d.Dollars
+		}
+		if !about(sum, c.dollars) {
+			t.Errorf("%s: the days come to $%.4f, want $%.4f", name, sum, c.dollars)
+		}
+	}
+	days := fmt.Sprint(record.SavedByDay([]record.Record{empty}, at(36*time.Hour), record.DefaultHorizon, 2))
+	if days != "[{2026-11-23 12} {2026-11-22 12}]" || len(record.SavedByDay([]record.Record{empty}, at(36*time.Hour),
+		record.DefaultHorizon, 1)) != 1 {
+		t.Errorf("an empty machine from noon to noon, by day: %s", days)
 	}
 	if l := record.Savings([]record.Record{unknown, drift}, at(time.Hour), record.DefaultHorizon); l.Dollars != 0 ||
 		l.Unpriced != 1 || len(l.Savings) != 0 {

@@ -129,6 +129,30 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	return l
 }
 
+// Day is what was saved on a day in UTC, until now if it is today.
+type Day struct {
+	Date    string  `json:"date"` // such as 2026-11-22
+	Dollars float64 `json:"dollars"`
+}
+
+// SavedByDay divides the sum of Savings among its last days, at most so many; the newest is the first. All days are
+// counted by what is known now, such as which commands were abandoned.
+func SavedByDay(records []Record, now time.Time, horizon time.Duration, most int) []Day {
+	const length = 24 * time.Hour
+	var out []Day
+	if len(records) == 0 {
+		return out
+	}
+	end, sum := now, Savings(records, now, horizon).Dollars
+	for len(out) < most && end.After(records[0].Time) {
+		begin := end.Add(-1).Truncate(length)
+		before := Savings(records, begin, horizon).Dollars
+		out = append(out, Day{begin.Format(time.DateOnly), sum - before})
+		end, sum = begin, before
+	}
+	return out
+}
+
 // newSaving opens a saving for a decision that removes nodes, with a credit for each node that is gone. It returns
 // false if a price is unknown.
 func newSaving(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
@@ -32,16 +33,12 @@ func (q *podQuestion) address(ctx context.Context) {
 	}
 	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it",
 		nodeText(n))
-	own, host := 0, 0
-	for _, p := range q.c.State.PodsOnNode(n.Name) {
-		switch {
-		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
-		case p.Spec.HostNetwork:
-			host++
-		case p.Status.PodIP != "" || p.Status.Phase == corev1.PodRunning: // a capture has no addresses
-			own++
-		}
+	if v1beta1.AsksForBranch(pod) {
+		q.say("what helps", "it is to have an interface of its own: its event BranchAllocationFailed says why EC2 gives "+
+			"none, such as a missing security group or a subnet without addresses")
+		return
 	}
+	own, host := holders(q.c.State.PodsOnNode(n.Name))
 	t, ok := catalog.Lookup(n.Type)
 	if !ok || t.MaxENIs == 0 {
 		return
@@ -52,19 +49,52 @@ func (q *podQuestion) address(ctx context.Context) {
 	}
 	enis, room := cni.PodENIs(t), cni.PodAddresses(t)
 	takes := int(node.Status.Allocatable.Pods().Value())
-	custom := ""
-	if cni.NoPods(t) > 0 {
-		custom = " for pods (the first one holds none under custom networking)"
-	}
 	q.sayf("addresses", "%s has %s%s with %d pod addresses each, %d in all; %d in use",
-		n.Type, reason.Count(enis, "network interface"), custom, room/max(enis, 1), room, own)
+		n.Type, reason.Count(enis, "network interface"), besides(&cni, t), room/max(enis, 1), room, own)
 	q.sayf("kubelet allows", "%s; %d use the host network and need no address", reason.Count(takes, "pod"), host)
-	if own < room && custom != "" {
+	if own < room && cni.Custom(t) {
 		q.say("what helps", "the node has no ENIConfig that it can use, or its subnet has no free address: the condition "+
 			"NodelessPodNetworkReady of NodePool "+n.Pool+" and the events of the node's pod of aws-node say which")
 		return
 	}
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
+}
+
+// holders counts a node's pods that have an address of its interfaces, and those on its own network.
+func holders(pods []*corev1.Pod) (own, host int) {
+	for _, p := range pods {
+		switch {
+		case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed || v1beta1.AsksForBranch(p):
+		case p.Spec.HostNetwork:
+			host++
+		case p.Status.PodIP != "" || p.Status.Phase == corev1.PodRunning: // a capture has no addresses
+			own++
+		}
+	}
+	return own, host
+}
+
+// besides says which other interfaces a node has than those for pods; "" if none.
+func besides(cni *catalog.CNI, t *catalog.Type) string {
+	var others []string
+	if cni.Custom(t) {
+		others = append(others, "the first one under custom networking")
+	}
+	if cni.Branches(t) > 0 {
+		others = append(others, "its trunk")
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return " for pods (beside " + strings.Join(others, " and ") + ")"
+}
+
+// branches says how nodes come to offer interfaces for single pods, of which a pod asks for one.
+func (q *podQuestion) branches() {
+	if cni := q.c.State.CNI(); cni != nil && !cni.PodENI && v1beta1.AsksForBranch(q.pod) {
+		q.say("what helps", "nodes offer "+v1beta1.PodENI+" only while the VPC CNI has security groups for pods: "+
+			"kubectl set env daemonset "+catalog.CNIContainer+" -n kube-system ENABLE_POD_ENI=true")
+	}
 }
 
 // moreAddresses says what helps a node whose interfaces have room for room addresses, of which used are in use, and

@@ -57,6 +57,7 @@ func (q *podQuestion) pending(ctx context.Context) {
 	}
 	if p.Reason != nil {
 		q.reason(ctx, &p)
+		q.branches()
 	}
 	if none != nil && none.Again != "" {
 		q.sayf("next retry", "%s, the controller recorded %s ago; the interval grows with every failure", none.Again,

@@ -6,11 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/nodeless/nodeless/lab/process"
 )
 
 // options of a run.
@@ -29,21 +30,7 @@ type options struct {
 	limit      time.Duration // for one spec; 0 = as long as the suite itself waits
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
-	err := run(ctx, os.Args[1:])
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "conform: interrupted")
-		os.Exit(130)
-	default:
-		fmt.Fprintln(os.Stderr, "conform:", err)
-		os.Exit(1)
-	}
-}
+func main() { process.Main("conform", run) }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && args[0] == insideCommand {

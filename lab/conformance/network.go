@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/lab/process"
 )
 
 // ownNetwork gives a child process a network and a host name of its own, and a process group, so that Ctrl-C reaches
@@ -38,19 +40,14 @@ func takeName() error {
 
 // raiseLoopback brings lo up and gives it the controller's address beside its own.
 func raiseLoopback() error {
+	if err := process.RaiseLoopback(); err != nil {
+		return err
+	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("raise lo: %w", err)
+		return fmt.Errorf("address %s on lo: %w", controllerIP, err)
 	}
 	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return fmt.Errorf("raise lo: %w", err)
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("raise lo: %w", err)
-	}
 	alias, err := unix.NewIfreq("lo:1")
 	if err != nil {
 		return fmt.Errorf("address %s on lo: %w", controllerIP, err)

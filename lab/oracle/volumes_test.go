@@ -16,8 +16,10 @@ func (g *gen) storage() {
 		class("now", storagev1.VolumeBindingImmediate), class("wait", storagev1.VolumeBindingWaitForFirstConsumer),
 		class("wait-there", storagev1.VolumeBindingWaitForFirstConsumer),
 		class("files", storagev1.VolumeBindingWaitForFirstConsumer),
+		class("local", storagev1.VolumeBindingWaitForFirstConsumer),
 	}
-	g.c.Classes[3].Provisioner = files
+	g.c.Classes[3].Provisioner, g.c.Classes[4].Provisioner = files, "kubernetes.io/no-provisioner"
+	g.disks()
 	for range 1 + g.IntN(2) {
 		g.c.Classes[2].AllowedTopologies = append(g.c.Classes[2].AllowedTopologies, g.topology())
 	}
@@ -26,6 +28,31 @@ func (g *gen) storage() {
 	}
 	for i := range 4 {
 		g.claim(fmt.Sprintf("c%d", i))
+	}
+}
+
+// disks are volumes that nobody provisions, on some nodes.
+func (g *gen) disks() {
+	for i, n := range g.c.Nodes {
+		for k := range g.IntN(3) {
+			v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("disk-%d-%d", i, k)}}
+			v.Spec.StorageClassName, v.Status.Phase = "local", corev1.VolumeAvailable
+			v.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}
+			v.Spec.Capacity = corev1.ResourceList{"storage": q(pick(g, "500Mi", "1Gi", "2Gi"))}
+			v.Spec.Local = &corev1.LocalVolumeSource{Path: "/disk"}
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{n.Labels[corev1.LabelHostname]},
+				}}}},
+			}}
+			switch g.IntN(10) {
+			case 0:
+				v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "another"}
+			case 1:
+				v.Status.Phase = corev1.VolumeReleased
+			}
+			g.c.Volumes = append(g.c.Volumes, v)
+		}
 	}
 }
 
@@ -81,7 +108,7 @@ func (g *gen) claim(name string) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{pick(g, corev1.ReadWriteOnce, corev1.ReadWriteMany,
 			corev1.ReadWriteOncePod)}
 		c.Spec.Resources.Requests = corev1.ResourceList{"storage": q("1Gi")}
-		c.Spec.StorageClassName = new(pick(g, "wait", "wait", "wait-there", "wait-there", "files"))
+		c.Spec.StorageClassName = new(pick(g, "wait", "wait", "wait-there", "wait-there", "files", "local"))
 		switch g.IntN(40) {
 		case 0:
 			c.Spec.StorageClassName = new("now") // not bound: has to be, first

@@ -10,7 +10,7 @@
 //	resource example.com/fpga                    # a resource that is not well known
 //	namespace shop labels(team=a)
 //	type c2 cpu=2 memory=4Gi pods=29 allocatable(cpu=1900m) labels(arch=amd64) offers(a spot 0.04, b on-demand 0.1
-//	     out, c spot 0.04 out=45s)
+//	     out, c spot 0.04 out=45s, d spot 0.03 shifted=2h)
 //	     attach(ebs=25) only(general)            # only these pools have this type
 //	     addresses(5=12, 15=18) unaddressed=93   # what a node takes of its subnet; pods that would have no address
 //	reservation cr-1 type=c2 zone=a free=3 price=0.002 # its nodes have the label reservation=cr-1

@@ -57,14 +57,16 @@ func (l *line) addresses() (out []model.AddressStep) {
 
 func (p *parser) offer(item string) (o model.Offering, err error) {
 	f := leaves(fields(item))
-	if len(f) < 3 || len(f) > 4 || len(f) == 4 && f[3] != "out" && !strings.HasPrefix(f[3], "out=") {
-		return o, fmt.Errorf("want zone, capacity type, price, and out or out=45s if it has no capacity")
+	why, again, timed := strings.Cut(slices.Concat(f, []string{"", "", "", ""})[3], "=")
+	if len(f) < 3 || len(f) > 4 || len(f) == 4 && why != "out" && why != "shifted" {
+		return o, fmt.Errorf("want zone, capacity type, price, and out or out=45s if it has no capacity, shifted or " +
+			"shifted=2h if traffic is shifted away from the zone")
 	}
-	o = model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3}
+	o = model.Offering{Zone: f[0], CapacityType: f[1], Available: len(f) == 3, Shifted: why == "shifted"}
 	if o.Price, err = price(f[2]); err != nil {
 		return o, err
 	}
-	if again, ok := strings.CutPrefix(f[len(f)-1], "out="); ok {
+	if timed {
 		in, err := time.ParseDuration(again)
 		if err != nil {
 			return o, err

@@ -1,11 +1,16 @@
 package stories
 
 import (
+	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
 // Manifests of an article about EKS Auto Mode, but for the image registry and the cluster's name.
@@ -86,17 +91,17 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {namespace: game-2048, name: deployment-2048}
 spec:
-  selector: {matchLabels: {app: app-2048}}
+  selector: {matchLabels: {app.kubernetes.io/name: app-2048}}
   replicas: 2
   template:
-    metadata: {labels: {app: app-2048}}
+    metadata: {labels: {app.kubernetes.io/name: app-2048, app: app-2048}}
     spec:
       tolerations: [{key: "arm64", value: "true", effect: "NoSchedule"}]
       nodeSelector: {kubernetes.io/arch: arm64}
       containers: [{image: public.ecr.aws/l6m2t8p7/docker-2048:latest, name: app-2048, ports: [{containerPort: 80}]}]
 `
-	// officeHours is the article's challenge: no disruption on weekdays from 9 to 17. Its last budget is always active, so
-	// that the story does not depend on the day.
+	// officeHours is the article's challenge, no disruption on weekdays from 9 to 17, with working hours of one day a week,
+	// such as "30 9 * * 1".
 	officeHours = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -106,9 +111,8 @@ spec:
     consolidationPolicy: WhenEmptyOrUnderutilized
     consolidateAfter: 0s
     budgets:
-      - {nodes: "100%"}
-      - {nodes: "0", schedule: "0 9 * * mon-fri", duration: 8h}
-      - {nodes: "0", schedule: "@daily", duration: 24h}
+      - {nodes: "100%%"}
+      - {nodes: "0", schedule: "%s", duration: 8h}
   template:
     metadata: {labels: {team: office}}
     spec:
@@ -122,6 +126,28 @@ kind: Pod
 metadata: {name: office, labels: {app: office}}
 spec:
   nodeSelector: {team: office}
+  containers: [{name: c, image: nginx}]
+`
+	// systemPods are a controller, by the toleration and nodeSelector that EKS documents for it, and a pod without the
+	// toleration.
+	systemPods = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: controller, namespace: kube-system}
+spec:
+  selector: {matchLabels: {app: controller}}
+  template:
+    metadata: {labels: {app: controller}}
+    spec:
+      tolerations: [{key: CriticalAddonsOnly, operator: Exists}]
+      nodeSelector: {karpenter.sh/nodepool: system}
+      containers: [{name: controller, image: nginx}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: intruder, labels: {app: intruder}}
+spec:
+  nodeSelector: {karpenter.sh/nodepool: system}
   containers: [{name: c, image: nginx}]
 `
 	staticPool = `
@@ -146,8 +172,45 @@ func TestTheAutoModeArticle(t *testing.T) {
 	c := newCluster(t, "--auto-mode", "--region", "ap-northeast-2", "--boot-time", "1s")
 	c.start()
 
+	c.whatAutoModeShows()
+	c.apply(kubeOpsView)
+	c.wantPods(time.Minute, "kube-system", "kube-ops-view", 1)
+	c.eventually(time.Minute, c.everyClaimReady)
+	c.firstAutoNode()
+
+	c.apply(autoInflate)
+	c.wantPods(time.Minute, "default", "inflate", 1)
+	c.kubectl("scale", "deployment", "inflate", "--replicas", "100")
+	c.wantPods(2*time.Minute, "default", "inflate", 100)
+	hundred := len(c.generalPurposeNodes())
+	c.kubectl("scale", "deployment", "inflate", "--replicas", "99")
+	c.graviton()
+	c.gameHasAnAddress()
+	c.wantPods(time.Minute, "default", "inflate", 99)
+	c.wantGeneralPurposeNodes("Underutilized", hundred-1)
+	c.kubectl("delete", "deployment", "inflate")
+
+	c.officeHours()
+	c.systemPool()
+	c.staticPool()
+	c.atMost21Days()
+	c.builtInsComeBack()
+	c.wantGeneralPurposeNodes("Empty", 1) // that of kube-ops-view
+}
+
+// whatAutoModeShows lists what the article lists of the new cluster.
+func (c *cluster) whatAutoModeShows() {
+	c.t.Helper()
 	for _, crd := range []string{"nodeclasses.eks.amazonaws.com", "cninodes.eks.amazonaws.com", "nodepools.karpenter.sh"} {
 		c.kubectl("get", "crd", crd)
+	}
+	resources := c.kubectl("api-resources", "--no-headers", "--sort-by", "name")
+	hooks := c.kubectl("get", "mutatingwebhookconfiguration") + c.kubectl("get", "validatingwebhookconfiguration")
+	if err := matches(resources+hooks+c.kubectl("get", "svc,ep"), `cninodes +cnd +eks.amazonaws.com/v1 +false +CNINode`,
+		`nodeclasses +eks.amazonaws.com/v1 +false +NodeClass`, `nodeclaims +karpenter.sh/v1 `, `nodepools +karpenter.sh/v1 `,
+		`csinodes +storage.k8s.io/v1 `, `runtimeclasses +node.k8s.io/v1 `, `0500-amazon-eks-fargate-mutation.amazonaws.com +2 `,
+		`service/kubernetes +ClusterIP `); err != nil {
+		c.t.Error(err)
 	}
 	c.eventually(time.Minute, func() error {
 		classes, pools := c.kubectl("get", "nodeclasses.eks.amazonaws.com"), c.kubectl("get", "nodepools")
@@ -156,12 +219,22 @@ func TestTheAutoModeArticle(t *testing.T) {
 	})
 	taints := c.kubectl("get", "nodepool", "system", "-o", "jsonpath={.spec.template.spec.taints}")
 	if taints != `[{"effect":"NoSchedule","key":"CriticalAddonsOnly"}]` {
-		t.Errorf("taints of the pool system: %s", taints)
+		c.t.Errorf("taints of the pool system: %s", taints)
 	}
+	told, err := eks.NewFromConfig(c.aws).DescribeCluster(context.Background(),
+		&eks.DescribeClusterInput{Name: aws.String("nodeless")})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if auto := told.Cluster.ComputeConfig; !*auto.Enabled || !slices.Equal(auto.NodePools, []string{"general-purpose", "system"}) ||
+		!strings.HasSuffix(*auto.NodeRoleArn, ":role/nodeless-node") {
+		c.t.Errorf("EKS tells of Auto Mode %+v", auto)
+	}
+}
 
-	c.apply(kubeOpsView)
-	c.wantPods(time.Minute, "kube-system", "kube-ops-view", 1)
-	c.eventually(time.Minute, c.everyClaimReady)
+// firstAutoNode is the node of kube-ops-view.
+func (c *cluster) firstAutoNode() {
+	c.t.Helper()
 	c.eventually(time.Minute, func() error {
 		got := c.kubectl("get", "nodeclaims") + c.kubectl("get", "node", "-owide") +
 			c.kubectl("get", "cninodes.eks.amazonaws.com")
@@ -174,30 +247,42 @@ func TestTheAutoModeArticle(t *testing.T) {
 		`"eks.amazonaws.com/instance-category":"c"`, `"eks.amazonaws.com/instance-cpu":"2"`, "} 110",
 	} {
 		if !strings.Contains(node, want) {
-			t.Errorf("labels and pods of the node lack %s: %s", want, node)
+			c.t.Errorf("labels and pods of the node lack %s: %s", want, node)
 		}
 	}
-
-	c.apply(autoInflate)
-	c.wantPods(time.Minute, "default", "inflate", 1)
-	c.kubectl("scale", "deployment", "inflate", "--replicas", "100")
-	c.wantPods(2*time.Minute, "default", "inflate", 100)
-	c.kubectl("scale", "deployment", "inflate", "--replicas", "99")
-	c.wantPods(time.Minute, "default", "inflate", 99)
-	c.kubectl("delete", "deployment", "inflate")
-
-	c.graviton()
-	c.officeHours()
-	c.staticPool()
-	c.atMost21Days()
-	c.builtInsComeBack()
 }
 
-// graviton launches the article's arm64 node for its game.
+// generalPurposeNodes are the names of the nodes of that pool.
+func (c *cluster) generalPurposeNodes() []string {
+	c.t.Helper()
+	return strings.Fields(c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=general-purpose", "-o", "name"))
+}
+
+// wantGeneralPurposeNodes waits until the pool has so many nodes, of which the events say why the others went.
+func (c *cluster) wantGeneralPurposeNodes(reason string, want int) {
+	c.t.Helper()
+	c.eventually(2*time.Minute, func() error {
+		if nodes := c.generalPurposeNodes(); len(nodes) != want {
+			return fmt.Errorf("%d nodes of the pool general-purpose, want %d", len(nodes), want)
+		}
+		return matches(c.kubectl("get", "events", "--sort-by", ".lastTimestamp"),
+			`Nominated +pod/inflate-\S+ +Pod should schedule on: nodeclaim/general-purpose-`,
+			`DisruptionTerminating +node/i-[0-9a-f]{17} +Disrupting Node: `+reason, `RemovingNode +node/i-`)
+	})
+}
+
+// graviton launches the article's arm64 node for its game. Of a class whose role does not exist there is none.
 func (c *cluster) graviton() {
 	c.t.Helper()
+	c.apply(strings.Replace(autoGraviton, "role: nodeless-node", "role: missing-role", 1))
+	c.wantCondition("nodeclasses.eks.amazonaws.com", "graviton-nodeclass", "InstanceProfileReady", "spec.role")
 	c.apply(autoGraviton)
 	c.wantPods(time.Minute, "game-2048", "app-2048", 2)
+	c.eventually(time.Minute, func() error {
+		return matches(c.kubectl("get", "NodeClass")+c.kubectl("get", "NodePool")+c.kubectl("get", "nodeclaims"),
+			`graviton-nodeclass +nodeless-node +True `, `graviton-nodepool +graviton-nodeclass +1 +True `,
+			`graviton-nodepool-\w+ +\w+g\w*\.xlarge +\w+(-demand)? +ap-northeast-2[a-d] +i-[0-9a-f]{17} +True `)
+	})
 	got := c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=graviton-nodepool", "-o",
 		"jsonpath={.items[*].metadata.labels}")
 	if err := matches(got, `"eks.amazonaws.com/nodeclass":"graviton-nodeclass"`, `"kubernetes.io/arch":"arm64"`,
@@ -206,11 +291,14 @@ func (c *cluster) graviton() {
 	}
 }
 
-// officeHours keeps an empty spot node while its pool's budget is zero, and removes it afterwards; before, the
-// annotation of a pod keeps it.
+// officeHours keeps an empty spot node in working hours, which began an hour ago, and removes it when they are those of
+// another day; before, the annotation of a pod keeps it.
 func (c *cluster) officeHours() {
 	c.t.Helper()
-	c.apply(officeHours)
+	began := time.Now().UTC().Add(-time.Hour)
+	today, another := fmt.Sprintf("%d %d * * %d", began.Minute(), began.Hour(), began.Weekday()),
+		fmt.Sprintf("%d %d * * %d", began.Minute(), began.Hour(), (began.Weekday()+3)%7)
+	c.apply(fmt.Sprintf(officeHours, today))
 	c.wantPods(time.Minute, "default", "office", 1)
 	got := c.kubectl("get", "nodes", "-l", "team=office", "-o",
 		`jsonpath={.items[*].metadata.labels['karpenter\.sh/capacity-type']} {.items[*].metadata.name}`)
@@ -221,8 +309,9 @@ func (c *cluster) officeHours() {
 	c.kubectl("annotate", "pod", "office", "karpenter.sh/do-not-disrupt=true")
 	c.whyNode(node, "do-not-disrupt")
 	c.kubectl("delete", "pod", "office", "--now")
-	c.whyNode(node, "budget")
-	c.kubectl("patch", "nodepool", "office", "--type", "merge", "-p", `{"spec":{"disruption":{"budgets":[{"nodes":"100%"}]}}}`)
+	c.whyNode(node, "spec.disruption.budgets[1] (nodes: 0, schedule: "+today+" for 8h0m0s)")
+	c.kubectl("patch", "nodepool", "office", "--type", "json", "-p",
+		`[{"op":"replace","path":"/spec/disruption/budgets/1/schedule","value":"`+another+`"}]`)
 	c.kubectl("wait", "--for=delete", "node/"+node, "--timeout=90s")
 }
 
@@ -236,6 +325,22 @@ func (c *cluster) whyNode(node, word string) {
 		}
 		return err
 	})
+}
+
+// systemPool runs a controller on the pool for such, beside which a pod that does not tolerate its taint stays pending.
+func (c *cluster) systemPool() {
+	c.t.Helper()
+	c.apply(systemPods)
+	c.wantPods(time.Minute, "kube-system", "controller", 1)
+	node := c.kubectl("get", "pods", "-n", "kube-system", "-l", "app=controller", "-o", "jsonpath={.items[0].spec.nodeName}")
+	if pool := c.kubectl("get", "node", node, "-o", `jsonpath={.metadata.labels.karpenter\.sh/nodepool}`); pool != "system" {
+		c.t.Errorf("the controller runs on a node of pool %q", pool)
+	}
+	c.wantEvent(time.Minute, "default", "intruder", "CriticalAddonsOnly")
+	if got := c.phases("default", "intruder"); got["Pending"] != 1 {
+		c.t.Errorf("the pod without the toleration: %v", got)
+	}
+	c.kubectl("delete", "pod", "intruder")
 }
 
 // staticPool is scaled by kubectl.

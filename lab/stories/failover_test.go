@@ -50,17 +50,23 @@ func TestMishapsUnderLoad(t *testing.T) {
 
 	mishaps := c.mishaps(chance, a, b)
 	chance.Shuffle(len(mishaps), func(i, j int) { mishaps[i], mishaps[j] = mishaps[j], mishaps[i] })
+	began := time.Now()
+	said := func(what string) { t.Logf("%s: %s", time.Since(began).Round(time.Second), what) }
 	for _, m := range mishaps {
-		t.Log(m.name)
+		said(m.name)
 		m.do()
 		c.kubectl("scale", "deployment", "inflate", "--replicas", fmt.Sprint(20+chance.IntN(100)))
 		time.Sleep(time.Duration(chance.Int64N(int64(time.Second)))) // the random moment is the test
 	}
 
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "60")
+	said("from here on nothing more goes wrong")
 	c.wantPods(240*time.Second, "default", "inflate", 60)
+	said("60 pods run")
 	c.eventually(120*time.Second, c.instancesAreClaims)
+	said("each instance is a claim's")
 	c.eventually(2*time.Minute, c.nodesAreClaims)
+	said("each node is a claim's")
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
 	c.eventually(180*time.Second, c.nothingLeft)
 	c.nothingLaunchedTwice()

@@ -266,11 +266,12 @@ const podExecutionRole = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExec
 func (c *cluster) awsCLI(args ...string) string {
 	c.t.Helper()
 	// Debian's does not read AWS_ENDPOINT_URL.
-	cmd := exec.Command("/usr/bin/aws", append([]string{"--endpoint-url", c.Session.RegionURL}, args...)...)
+	cmd := exec.Command("/usr/bin/aws",
+		append([]string{"--endpoint-url", c.Session.RegionURL, "--region", c.Session.Region}, args...)...)
 	cmd.Env = c.environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		c.t.Fatalf("aws %s: %v\n%s", strings.Join(args, " "), err, out)
+		c.t.Fatalf("aws %s: %v (scripts/test-deps installs the CLI)\n%s", strings.Join(args, " "), err, out)
 	}
 	return string(out)
 }

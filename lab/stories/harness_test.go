@@ -103,6 +103,9 @@ func newCluster(t testing.TB, args ...string) *cluster {
 			}
 			c.stop(syscall.SIGTERM)
 		}
+		if strings.Contains(c.log(), "goroutine ") {
+			t.Error("nodeless up printed the stack of a goroutine to the terminal")
+		}
 		if t.Failed() {
 			c.dumpLogs()
 		}

@@ -216,13 +216,16 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	var network *between
 	if on != nil {
 		network = c.between(one, two, pods)
-		network.works("at first")
+		network.works("at first", true)
 	}
 	two.end(syscall.SIGTERM)
 	if network != nil {
-		network.works("while a host process is away")
+		network.works("while a host process is away", two.kernelEncrypts())
 	}
 	two.start()
+	if network != nil {
+		network.works("when it is back", true)
+	}
 	for _, p := range c.readyPods("hello", 3) {
 		if !contains(pods, &p) || p.Status.ContainerStatuses[0].RestartCount > 0 {
 			t.Errorf("pod %s did not outlive the restart of its host's process", p.Name)

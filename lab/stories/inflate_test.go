@@ -78,6 +78,14 @@ func TestInflate(t *testing.T) {
 			}
 		}
 	}
+
+	c.apply(autoInflate) // written for EKS Auto Mode, it runs on a plain cluster, too
+	c.wantPods(time.Minute, "default", "inflate", 1)
+	on := c.kubectl("get", "pods", "-l", "app=inflate", "-o", "jsonpath={.items[0].spec.nodeName}")
+	if got := c.kubectl("get", "node", on, "-L", "eks.amazonaws.com/compute-type,karpenter.sh/nodepool"); !strings.Contains(
+		strings.Join(strings.Fields(got), " "), " auto general-purpose") {
+		t.Errorf("the node of Auto Mode's manifest:\n%s", got)
+	}
 }
 
 // everyClaimReady checks conditions, provider ids and the labels existing tools read.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	}
 	instances, err := c.instances()
 	if err != nil || len(instances) != machines || len(old) != machines {
-		t.Fatalf("%d instances, %d claims, %v", len(instances), len(old), err)
+		t.Fatalf("%d instances, %d claims, %v; %s", len(instances), len(old), err, c.idleClaims("default", "app=web"))
 	}
 
 	history := c.record(old)
@@ -74,6 +75,30 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 		t.Errorf("%d machines were launched, want one for each and one instead of it, and hardly more", ever)
 	}
 	history.checkOrder(t, machines)
+}
+
+// idleClaims tells of the claims on whose nodes none of the pods runs, with what the log has of the first few.
+func (c *cluster) idleClaims(namespace, selector string) string {
+	c.t.Helper()
+	used := map[string]bool{}
+	for _, p := range c.podsOf(namespace, selector) {
+		used[p.Spec.NodeName] = true
+	}
+	log, _ := os.ReadFile(filepath.Join(c.dir, "logs", "nodeless.log"))
+	var out []string
+	for _, claim := range c.claims() {
+		if used[claim.Status.NodeName] || len(out) == 3 {
+			continue
+		}
+		told := fmt.Sprintf("idle: %s on node %q, created %s", claim.Name, claim.Status.NodeName, claim.CreationTimestamp.UTC())
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, claim.Name) {
+				told += "\n" + strings.TrimSpace(line)
+			}
+		}
+		out = append(out, told)
+	}
+	return strings.Join(out, "\n")
 }
 
 // interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how

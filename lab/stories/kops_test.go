@@ -2,17 +2,16 @@ package stories
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // kopsNginx is the Deployment that an article about kops scales until its nodes take no more pods.
@@ -28,9 +27,10 @@ spec:
     spec: {terminationGracePeriodSeconds: 0, containers: [{name: nginx, image: nginx, ports: [{containerPort: 80}]}]}
 `
 
-// An article about kops, whose nodes of t3.medium take 17 pods each. With more replicas than that pods stay Pending
-// there, and get nodes here. With prefix delegation and maxPods 110 all nodes are replaced; in the article, pods were
-// lost in doing so.
+// An article about kops, command by command. Its nodes of t3.medium take 17 pods each, and of those 15 that need an
+// address. With more replicas than two such nodes take, pods stay Pending; the article goes on with two nodes, and here
+// the pool's limit is lifted and they get a third one. With prefix delegation and maxPods 110 all nodes are replaced; in
+// the article, pods were lost in doing so.
 func TestTheKopsArticle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s")
@@ -42,8 +42,13 @@ func TestTheKopsArticle(t *testing.T) {
 		{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`)
 	c.sizesOfT3()
 
+	c.allocatable("17") // the node that CoreDNS got before is replaced
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", `{"spec":{"limits":{"cpu":"4"}}}`)
 	c.apply(kopsNginx)
 	c.kubectl("scale", "deployment", "nginx-deployment", "--replicas=30")
+	c.eventually(3*time.Minute, c.twoNodesAreFull)
+	c.tooManyPodsEvent()
+	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p", `[{"op":"remove","path":"/spec/limits"}]`)
 	c.wantPods(2*time.Minute, "default", "nginx", 30)
 	c.allocatable("17")
 
@@ -56,31 +61,86 @@ func TestTheKopsArticle(t *testing.T) {
 	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset", "aws-node", "--timeout=120s")
 	c.kubectl("patch", "ec2nodeclass", "default", "--type", "merge", "-p", `{"spec":{"kubelet":{"maxPods":110}}}`)
 	c.allocatable("110")
+	for _, part := range strings.Split(c.kubectl("describe", "node"), "Allocatable:")[1:] {
+		if err := matches(part, `(?s)^\n.*?\n  pods: +110\n`); err != nil {
+			t.Error(err)
+		}
+	}
 	c.kubectl("scale", "deployment", "nginx-deployment", "--replicas=110")
 	c.wantPods(2*time.Minute, "default", "nginx", 110)
+	c.eventually(time.Minute, func() error {
+		return matches(c.kubectl("get", "replicasets"), `nginx-deployment-\S+ +110 +110 +110 `)
+	})
 	c.eventually(time.Minute, c.podsOutsidePrefixes)
 }
 
-// sizesOfT3 asks EC2 for the network interfaces of the types t3 and their addresses, as the article does.
+// twoNodesAreFull reports whether there are two nodes that run 17 pods each, 15 of them with addresses of their own.
+func (c *cluster) twoNodesAreFull() error {
+	nodes := c.nodes()
+	if len(nodes) != 2 {
+		return fmt.Errorf("%d nodes, want 2", len(nodes))
+	}
+	var pods corev1.PodList
+	if err := c.List(context.Background(), &pods); err != nil {
+		return err
+	}
+	for i := range nodes {
+		all, own := 0, 0
+		for k := range pods.Items {
+			p := &pods.Items[k]
+			if p.Spec.NodeName != nodes[i].Name || p.Status.Phase != corev1.PodRunning {
+				continue
+			}
+			all++
+			if !p.Spec.HostNetwork {
+				own++
+			}
+		}
+		if all != 17 || own != 15 {
+			return fmt.Errorf("node %s runs %d pods, %d with an address of their own; want 17 and 15", nodes[i].Name, all, own)
+		}
+	}
+	return nil
+}
+
+// tooManyPodsEvent checks that kube-scheduler says why pods are Pending, as the article shows.
+func (c *cluster) tooManyPodsEvent() {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		for line := range strings.Lines(c.kubectl("get", "pods")) {
+			if columns := strings.Fields(line); len(columns) > 2 && columns[2] == "Pending" {
+				_, events, _ := strings.Cut(c.kubectl("describe", "pod", columns[0]), "Events:")
+				return matches(events, `FailedScheduling .*default-scheduler +0/2 nodes are available: 2 Too many pods\.`)
+			}
+		}
+		return errors.New("no pod is Pending")
+	})
+}
+
+// sizesOfT3 asks EC2 for the network interfaces of the types t3 and their addresses, and gets the article's table, whose
+// rows are in no order.
 func (c *cluster) sizesOfT3() {
 	c.t.Helper()
-	out, err := c.ec2.DescribeInstanceTypes(context.Background(), &ec2.DescribeInstanceTypesInput{
-		Filters: []ec2types.Filter{{Name: aws.String("instance-type"), Values: []string{"t3.*"}}},
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, t := range out.InstanceTypes {
-		got[string(t.InstanceType)] = fmt.Sprint(*t.NetworkInfo.Ipv4AddressesPerInterface, " ",
-			*t.NetworkInfo.MaximumNetworkInterfaces)
-	}
-	want := map[string]string{
-		"t3.xlarge": "15 4", "t3.2xlarge": "15 4", "t3.large": "12 3", "t3.nano": "2 2", "t3.medium": "6 3",
-		"t3.micro": "2 2", "t3.small": "4 3",
-	}
-	if !maps.Equal(got, want) {
-		c.t.Errorf("addresses and interfaces of t3: %v, want %v", got, want)
+	out := c.awsCLI("ec2", "describe-instance-types", "--filters", "Name=instance-type,Values=t3.*", "--query",
+		"InstanceTypes[].{Type: InstanceType, MaxENI: NetworkInfo.MaximumNetworkInterfaces, "+
+			"IPv4addr: NetworkInfo.Ipv4AddressesPerInterface}", "--output", "table")
+	const want = `--------------------------------------
+|        DescribeInstanceTypes       |
++----------+----------+--------------+
+| IPv4addr | MaxENI   |    Type      |
++----------+----------+--------------+
+|  15      |  4       |  t3.xlarge   |
+|  15      |  4       |  t3.2xlarge  |
+|  12      |  3       |  t3.large    |
+|  2       |  2       |  t3.nano     |
+|  6       |  3       |  t3.medium   |
+|  2       |  2       |  t3.micro    |
+|  4       |  3       |  t3.small    |
++----------+----------+--------------+
+`
+	lines := func(table string) []string { return slices.Sorted(strings.Lines(table)) }
+	if !slices.Equal(lines(out), lines(want)) {
+		c.t.Errorf("sizes of t3:\n%s\nwant, in any order:\n%s", out, want)
 	}
 }
 

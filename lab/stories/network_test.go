@@ -173,23 +173,33 @@ func (c *cluster) between(one, two *machine, pods []corev1.Pod) *between {
 }
 
 // works says that the pod on the first machine reaches that on the second, at its address and by the Service's name,
-// and that this machine, which is outside, reaches it by the Service's port at each of the two.
-func (b *between) works(when string) {
+// and that this machine, which is outside, reaches it by the Service's port at each of the two. If the tunnel between
+// them is down, it is reached by its own machine alone.
+func (b *between) works(when string, tunnel bool) {
 	b.c.t.Helper()
 	want := "hello from " + b.answer + "\n"
+	urls, machines := []string{"http://" + b.at + ":8080/", "http://far/"}, []*machine{b.one, b.two}
+	if !tunnel {
+		urls, machines = nil, machines[1:]
+	}
 	b.c.eventually(patience, func() error {
-		for _, url := range []string{"http://" + b.at + ":8080/", "http://far/"} {
+		for _, url := range urls {
 			if out, err := b.c.run("kubectl", "exec", b.asker, "--", "wget", "-q", "-O", "-", url); err != nil || out != want {
 				return fmt.Errorf("%s: the pod %s asks %s: %v: %q, want %q", when, b.asker, url, err, out, want)
 			}
 		}
-		for _, m := range []*machine{b.one, b.two} {
+		for _, m := range machines {
 			if out, err := ask(m.address + ":" + b.nodePort); err != nil || out != want {
 				return fmt.Errorf("%s: outside asks host %s: %v: %q, want %q", when, m.name, err, out, want)
 			}
 		}
 		return nil
 	})
+}
+
+// kernelEncrypts reports whether the tunnel to other machines goes on without the host process.
+func (m *machine) kernelEncrypts() bool {
+	return m.cable.in(m.name, "ip", "-o", "link", "show", "type", "wireguard") != ""
 }
 
 // nothingOfItsNetwork reports what a machine has left in its namespace.

@@ -122,9 +122,21 @@ spec:
     containerRuntime: containerd
     evictionMaxPodGracePeriod: 60
 `
-	// podENI is the pool of the article's last problem, and a pod as the webhook for security groups of pods changes it:
-	// old versions of Karpenter found no instance type with vpc.amazonaws.com/pod-eni.
+	// podENI is the VPC CNI with security groups for pods, the pool of the article's last problem, and a pod as the
+	// webhook for such pods changes it: old versions of Karpenter found no instance type with vpc.amazonaws.com/pod-eni.
 	podENI = `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: aws-node, namespace: kube-system}
+spec:
+  selector: {matchLabels: {k8s-app: aws-node}}
+  template:
+    metadata: {labels: {k8s-app: aws-node}}
+    spec:
+      hostNetwork: true
+      tolerations: [{operator: Exists}]
+      containers: [{name: aws-node, image: amazon-k8s-cni, env: [{name: ENABLE_POD_ENI, value: "true"}]}]
+---
 apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: test-nodepool}

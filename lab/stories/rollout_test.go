@@ -1,6 +1,8 @@
 package stories
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,12 +10,22 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // underLoad is the game with three pods, in namespaces, that end as AWS's guides advise: a few seconds after their
-// deregistration has begun.
+// deregistration has begun. They have readiness gates, unless they are older than the Ingress.
 var underLoad = strings.NewReplacer(
 	"sizing: Exact", "sizing: Exact\n  engine: Namespace\n  restrictions: None",
+	"kind: Namespace\nmetadata: {name: study-aews}", `kind: Namespace
+metadata: {name: study-aews, labels: {elbv2.k8s.aws/pod-readiness-gate-inject: enabled}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: game, namespace: study-aews}
+spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-2048}}}`,
 	"replicas: 1", "replicas: 3",
 	"cpu: 100m", "cpu: 300m",
 	"        name: app-2048\n        ports:", `        name: app-2048
@@ -24,7 +36,8 @@ var underLoad = strings.NewReplacer(
 	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=5",
 ).Replace(game2048)
 
-// All pods, and with them their nodes, are replaced while 200 requests come every second: none is lost.
+// All pods, and with them their nodes, are replaced while 200 requests come every second: first by a restart of the
+// Deployment, then by draining one node after the other. No request is lost.
 func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
@@ -33,27 +46,38 @@ func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	c.apply(underLoad)
 	address := c.gameAnswers()
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=120s")
-	before := c.nodeNames()
+	c.eventually(patience, func() error {
+		if c.kubectl("get", "-n", "study-aews", "targetgroupbindings", "-o", "name") == "" {
+			return errors.New("no TargetGroupBinding, by which pods get readiness gates")
+		}
+		return nil
+	})
+	first := c.nodeNames()
 
 	var l load
 	stop := l.start(address)
 	c.kubectl("rollout", "restart", "-n", "study-aews", "deployment/deployment-2048")
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=240s")
-	c.eventually(patience, func() error {
-		for name := range c.nodeNames() {
-			if before[name] {
-				return fmt.Errorf("node %s is still there", name)
-			}
-		}
-		return nil
-	})
+	c.wantGone(first)
+	c.readyWhenHealthy()
+	second := c.nodeNames()
+	for node := range second {
+		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=180s")
+	}
+	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=240s")
+	c.wantGone(second)
 	stop()
-	t.Logf("%d requests in %s, of %d pods; %d were lost", l.asked, l.took.Round(time.Second), len(l.pods), len(l.lost))
+	sent := float64(l.asked) / l.took.Seconds()
+	t.Logf("%d requests in %s, %.1f a second, of %d pods; %d were lost", l.asked, l.took.Round(time.Second), sent,
+		len(l.pods), len(l.lost))
 	if len(l.lost) > 0 {
 		t.Errorf("lost: %v", l.lost[:min(5, len(l.lost))])
 	}
-	if len(l.pods) < 6 {
-		t.Errorf("only %v answered, want the three pods of before and of after", l.pods)
+	if sent < 0.95*perSecond {
+		t.Errorf("%.1f requests a second, want %d", sent, perSecond)
+	}
+	if len(l.pods) < 9 {
+		t.Errorf("only %v answered, want the first three pods, those of the restart and those of the drain", l.pods)
 	}
 }
 
@@ -65,10 +89,54 @@ func (c *cluster) nodeNames() map[string]bool {
 	return out
 }
 
-// load is five clients of which each asks an address every 20 ms, or as soon as it has its answer: 200 requests a second
-// where they are answered as fast.
+// wantGone waits until none of some nodes exists.
+func (c *cluster) wantGone(nodes map[string]bool) {
+	c.t.Helper()
+	c.eventually(patience, func() error {
+		for name := range c.nodeNames() {
+			if nodes[name] {
+				return fmt.Errorf("node %s is still there", name)
+			}
+		}
+		return nil
+	})
+}
+
+// readyWhenHealthy reports pods of the game that have no readiness gate of their load balancer, or were ready before it
+// was open.
+func (c *cluster) readyWhenHealthy() {
+	c.t.Helper()
+	var pods corev1.PodList
+	if err := c.List(context.Background(), &pods, client.InNamespace("study-aews")); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		since := map[corev1.PodConditionType]time.Time{}
+		for _, k := range p.Status.Conditions {
+			if k.Status == corev1.ConditionTrue {
+				since[k.Type] = k.LastTransitionTime.Time
+			}
+		}
+		gates := p.Spec.ReadinessGates
+		if len(gates) != 1 || !strings.HasPrefix(string(gates[0].ConditionType), "target-health.elbv2.k8s.aws/k8s-studyaew-") {
+			c.t.Errorf("pod %s has the readiness gates %v", p.Name, gates)
+			continue
+		}
+		open, ready := since[gates[0].ConditionType], since[corev1.PodReady]
+		if open.IsZero() || ready.Before(open) {
+			c.t.Errorf("pod %s is ready since %s, and its target is healthy since %s", p.Name, ready, open)
+		}
+	}
+}
+
+// perSecond is how many requests load sends.
+const perSecond = 200
+
+// load asks an address perSecond times a second. Each request has its time: one whose time has passed is sent at once,
+// and none waits for the answer to another.
 type load struct {
-	took  time.Duration
+	took  time.Duration // from the first request until stop
 	mu    sync.Mutex
 	asked int
 	lost  []error
@@ -77,31 +145,34 @@ type load struct {
 
 func (l *load) start(address string) (stop func()) {
 	l.pods = map[string]int{}
-	done, began := make(chan struct{}), time.Now()
-	var clients sync.WaitGroup
-	for range 5 {
-		clients.Go(func() {
-			asker := &http.Client{Timeout: 10 * time.Second}
-			tick := time.NewTicker(20 * time.Millisecond)
-			defer tick.Stop()
-			for {
-				select {
-				case <-done:
-					return
-				case <-tick.C:
-					pod, err := whoAnswers(asker, address)
-					l.note(pod, err, time.Since(began))
-				}
-			}
-		})
+	asker := &http.Client{
+		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConns: perSecond, MaxIdleConnsPerHost: perSecond},
 	}
+	done, began := make(chan struct{}), time.Now()
+	var requests, clock sync.WaitGroup
+	clock.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Until(began.Add(time.Duration(n) * time.Second / perSecond))):
+			}
+			requests.Go(func() {
+				at := time.Since(began)
+				pod, err := whoAnswers(asker, address)
+				l.note(pod, err, at)
+			})
+		}
+	})
 	return func() {
 		close(done)
-		clients.Wait()
+		clock.Wait()
 		l.took = time.Since(began)
+		requests.Wait()
 	}
 }
 
+// note records the answer to a request that was sent at a time.
 func (l *load) note(pod string, err error, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

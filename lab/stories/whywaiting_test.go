@@ -38,6 +38,38 @@ spec:
 `
 }
 
+// unprovisioned is a claim of a storage class that makes no volumes.
+const unprovisioned = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: local}
+provisioner: kubernetes.io/no-provisioner
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: disk, namespace: waiting}
+spec:
+  storageClassName: local
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+`
+
+// diskIn is a volume of its class.
+func diskIn(zone string) string {
+	return `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  storageClassName: local
+  capacity: {storage: 2Gi}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /disk}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: topology.kubernetes.io/zone, operator: In, values: [` + zone + `]}]}]}}
+`
+}
+
 const awayFromFirst = `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: first}}}]}}`
 
 const besideFirst = `topologySpreadConstraints: [{maxSkew: 1, minDomains: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: app, operator: In, values: [first, spread]}]}}]`
@@ -90,6 +122,12 @@ var whyWaiting = []waiting{
 		name: "claim-missing", pool: "general-purpose",
 		spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]", rule: "Blocked",
 		change: "persistentVolumeClaim data were created", fix: func(c *cluster) { c.apply(volumeIn("data", "")) },
+	},
+	{
+		name: "claim-static", pool: "general-purpose",
+		spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: disk}}]", rule: "Blocked", also: unprovisioned,
+		change: "if an available ReadWriteOnce persistentVolume of storageClass local and at least 1Gi were created",
+		fix:    func(c *cluster) { c.apply(diskIn("us-west-2b")) },
 	},
 	{
 		name: "volume-zone", spec: "volumes: [{name: data, persistentVolumeClaim: {claimName: elsewhere}}]\nnodeSelector: {team: zonal}",

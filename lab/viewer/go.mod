@@ -215,6 +215,7 @@ require (
 
 require (
 	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.13 // indirect
+	github.com/aws/aws-sdk-go-v2/service/arczonalshift v1.23.7 // indirect
 	github.com/aws/aws-sdk-go-v2/service/autoscaling v1.69.1 // indirect
 	github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs v1.78.0 // indirect
 	github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2 v1.55.6 // indirect

@@ -37,8 +37,9 @@ type Options struct {
 	Host microvm.Host
 	// Kubelets says where Host serves kubelet APIs.
 	Kubelets microvm.KubeletEndpoints
-	// OverlayPort receives other hosts' packets for microVMs; 0 if there is no overlay.
+	// OverlayPort receives other hosts' packets for microVMs, encrypted by the public OverlayKey; 0: there is no overlay.
 	OverlayPort uint16
+	OverlayKey  string
 	// Every is the interval between heartbeats; default 5 s.
 	Every time.Duration
 	Log   *slog.Logger // default: slog.Default
@@ -168,6 +169,7 @@ func (a *Agent) report(ctx context.Context, ready, starting bool, message string
 		Region: d.Region, Zone: d.Zone,
 		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(),
 		KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
+		OverlayPublicKey: a.o.OverlayKey,
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(d.Capacity.MilliCPU, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(d.Capacity.MemoryBytes, resource.BinarySI),

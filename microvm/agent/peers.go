@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/informer"
 	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
 )
 
 // Peers are the other hosts of a cluster whose microVMs have a network. It implements network.Peers.
@@ -83,8 +84,11 @@ func peerOf(host *v1alpha1.MicroVMHost) network.Peer {
 	}
 	pods, err1 := netip.ParsePrefix(host.Spec.PodCIDR)
 	address, err2 := netip.ParseAddr(host.Status.Address)
-	if err1 != nil || err2 != nil || host.Status.OverlayPort <= 0 || host.Status.OverlayPort > 65535 {
+	key, err3 := overlay.ParseKey(host.Status.OverlayPublicKey)
+	if err1 != nil || err2 != nil || err3 != nil || host.Status.OverlayPort <= 0 || host.Status.OverlayPort > 65535 {
 		return network.Peer{}
 	}
-	return network.Peer{Pods: pods.Masked(), At: netip.AddrPortFrom(address, uint16(host.Status.OverlayPort))}
+	return network.Peer{
+		Pods: pods.Masked(), At: netip.AddrPortFrom(address, uint16(host.Status.OverlayPort)), Key: key,
+	}
 }

@@ -72,6 +72,13 @@ func excluded(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
+// NodePrefix begins the names of the Nodes of microVMs.
+const NodePrefix = "fargate-ip-"
+
+// TakesNode reports whether a new pod names the Node of another pod's microVM as its own. There is no room for it, and
+// fargate-scheduler says so in the pod's status, as a kubelet does.
+func TakesNode(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Spec.NodeName, NodePrefix) }
+
 // Selects reports whether any selector of a profile matches a pod's namespace and labels.
 func Selects(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(spec.Selectors, func(s v1alpha1.FargateProfileSelector) bool {

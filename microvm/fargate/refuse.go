@@ -62,6 +62,32 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 	return Refusal{}
 }
 
+// ReasonSysctl is the reason of a failed pod, as of a kubelet that rejects it.
+const ReasonSysctl = "SysctlForbidden"
+
+// safeSysctls are those that a kubelet allows by default (Kubernetes documentation, "Using sysctls in a Kubernetes
+// Cluster").
+var safeSysctls = []string{
+	"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+	"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
+	"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem",
+	"net.ipv4.tcp_wmem",
+}
+
+// ForbiddenSysctl returns the first sysctl of a pod for which it fails, as on a node whose kubelet rejects it; "" if
+// there is none.
+func ForbiddenSysctl(pod *corev1.Pod) string {
+	if pod.Spec.SecurityContext == nil {
+		return ""
+	}
+	for _, s := range pod.Spec.SecurityContext.Sysctls {
+		if !slices.Contains(safeSysctls, strings.ReplaceAll(s.Name, "/", ".")) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
 // unsupportedFields returns the fields of the pod that are not supported.
 func unsupportedFields(pod *corev1.Pod, restricted bool) []string {
 	return names(

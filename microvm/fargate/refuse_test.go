@@ -235,3 +235,20 @@ func TestWhatAMicroVMCanDoIsAllowedUnderExact(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+func TestForbiddenSysctls(t *testing.T) {
+	for name, want := range map[string]string{
+		"net.ipv4.tcp_syncookies": "", "net/ipv4/tcp_syncookies": "", "kernel.msgmax": "kernel.msgmax", "fs.mount-max": "fs.mount-max",
+	} {
+		p := pod("n", "")
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{
+			{Name: "kernel.shm_rmid_forced", Value: "1"}, {Name: name, Value: "1"},
+		}}
+		if got := ForbiddenSysctl(p); got != want {
+			t.Errorf("with %s: %q, want %q", name, got, want)
+		}
+	}
+	if got := ForbiddenSysctl(pod("n", "")); got != "" {
+		t.Errorf("without any: %q", got)
+	}
+}

@@ -48,9 +48,9 @@ func Table() []Size {
 	return out
 }
 
-// The defaults with sizing: Exact for a pod without requests, and the minimum for any pod.
+// The minimum with sizing: Exact, and the memory of a pod that requests none. A pod without a request for CPU gets what
+// others leave, as on any node, and hardly counts.
 const (
-	DefaultMilliCPU    = 250
 	DefaultMemoryBytes = 256 * mib
 	minMilliCPU        = 10
 	minMemoryBytes     = 16 * mib
@@ -83,7 +83,7 @@ func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes
 	}
 	if spec.Sizing == v1alpha1.SizingExact {
 		return Size{
-			MilliCPU: max(cmp.Or(want.MilliCPU, DefaultMilliCPU), minMilliCPU),
+			MilliCPU: max(want.MilliCPU, minMilliCPU),
 			// In whole MiB, as virtual machine monitors give memory.
 			MemoryBytes:  roundUp(max(cmp.Or(want.MemoryBytes, DefaultMemoryBytes), minMemoryBytes)+overheadBytes, mib),
 			StorageBytes: storage,
@@ -142,6 +142,9 @@ func SizeOf(r corev1.ResourceList) Size {
 		StorageBytes: r.StorageEphemeral().Value(),
 	}
 }
+
+// WholeCPUs returns how many CPUs a virtual machine of the size has.
+func (s Size) WholeCPUs() int64 { return roundUp(s.MilliCPU, 1000) / 1000 }
 
 // Add returns the sum of two sizes.
 func (s Size) Add(t Size) Size {

@@ -82,7 +82,7 @@ func TestExactSizes(t *testing.T) {
 		want       string
 	}{
 		"what is asked for and the guest's own":   {[]string{"cpu=100m memory=432Mi"}, "0.1vCPU 0.5GB"},
-		"nothing asked for":                       {[]string{""}, "0.25vCPU 0.329GB"},
+		"nothing asked for":                       {[]string{""}, "0.01vCPU 0.329GB"},
 		"any CPU":                                 {[]string{"cpu=1234m memory=944Mi"}, "1.234vCPU 1GB"},
 		"more than Fargate has":                   {[]string{"cpu=32 memory=262064Mi"}, "32vCPU 256GB"},
 		"the guest does not boot with less":       {[]string{"cpu=1m memory=1"}, "0.01vCPU 0.094GB"},

@@ -22,6 +22,7 @@ const (
 	DownwardAPI = "downwardAPI"
 	HostPath    = "hostPath"
 	NFS         = "nfs"
+	ImageVolume = "image"
 	PVC         = "persistentVolumeClaim"
 	EFS         = efsDriver // a PersistentVolumeClaim whose volume has this CSI driver
 	otherKind   = "other"
@@ -41,13 +42,14 @@ type Abilities struct {
 // DefaultAbilities returns the abilities of Nodeless's own microVMs.
 func DefaultAbilities() Abilities {
 	return Abilities{
-		Volumes: []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI}, GuestOverhead: GuestOverhead,
-		LogRouter: true,
+		Volumes:       []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI, ImageVolume},
+		GuestOverhead: GuestOverhead, LogRouter: true,
 	}
 }
 
-// onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration).
-var onFargate = []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI, NFS}
+// onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration), and those
+// that came to Kubernetes later and need nothing of a node.
+var onFargate = []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI, NFS, ImageVolume}
 
 func kindOf(v *corev1.Volume) string {
 	switch {
@@ -65,6 +67,8 @@ func kindOf(v *corev1.Volume) string {
 		return HostPath
 	case v.NFS != nil:
 		return NFS
+	case v.Image != nil:
+		return ImageVolume
 	case v.PersistentVolumeClaim != nil, v.Ephemeral != nil:
 		return PVC
 	}

@@ -19,7 +19,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// act performs the action of a probe or hook. nil means success.
+// warning is what a probe that succeeded has to say.
+type warning string
+
+func (w warning) Error() string { return string(w) }
+
+// act performs the action of a probe or hook. nil or a warning means success.
 func (r *run) act(ctx context.Context, a wire.Action) error {
 	switch {
 	case a.Exec != nil:
@@ -77,8 +82,11 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 	// A kubelet verifies neither certificates nor host names.
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
-		if to.URL.Hostname() != u.Hostname() || len(via) >= 10 {
+		switch {
+		case to.URL.Hostname() != u.Hostname():
 			return http.ErrUseLastResponse // a redirect to another host counts as success
+		case len(via) >= maxRedirects:
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
 		}
 		return nil
 	}}
@@ -87,12 +95,18 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxProbeOutput))
-	if resp.StatusCode < 200 || resp.StatusCode >= 400 {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProbeOutput))
+	switch {
+	case resp.StatusCode < 200 || resp.StatusCode >= 400:
 		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
+	case resp.StatusCode >= 300:
+		return warning("Probe terminated redirects, Response body: " + strings.ToValidUTF8(string(body), "\uFFFD"))
 	}
 	return nil
 }
+
+// maxRedirects is how often a probe follows, as a kubelet's.
+const maxRedirects = 10
 
 const servingStatus = 1 // grpc.health.v1.HealthCheckResponse.SERVING
 

@@ -76,7 +76,7 @@ func TestHTTPGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"/": "", "/away": "", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/missing": "statuscode: 404",
+		"/": "", "/away": "Probe terminated redirects", "/here": "statuscode: 500", "/broken": "statuscode: 500", "/missing": "statuscode: 404",
 		"/host?a=b": "",
 	} {
 		err := httpGet(t.Context(), wire.HTTPGet{

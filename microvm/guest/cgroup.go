@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 const cpuPeriod = 100_000 // microseconds, the kernel's default
@@ -19,19 +21,42 @@ func (r *run) makeCgroup() error {
 		return fmt.Errorf("make a cgroup: %w", err)
 	}
 	r.cgroup, r.version1 = dir, r.c.pod.host.groups(name)
+	for _, dir := range r.version1 {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("make a cgroup: %w", err)
+		}
+	}
+	return r.limit(r.c.current().Limits)
+}
+
+// limit sets the limits of the run's cgroup.
+func (r *run) limit(l wire.Limits) error {
 	if len(r.version1) > 0 {
-		return r.limitVersion1()
+		return r.limitVersion1(l)
 	}
 	// A container that requests no CPU gets the least weight, as from a kubelet. The kernel's default is that of 2.6 CPUs.
-	values := map[string]string{"cpu.weight": strconv.FormatInt(cpuWeight(r.c.spec.CPUShareMilli), 10)}
-	if b := r.c.spec.MemoryBytes; b > 0 {
-		values["memory.max"] = strconv.FormatInt(b, 10)
+	values := map[string]string{
+		"cpu.weight": strconv.FormatInt(cpuWeight(l.CPUShareMilli), 10), "cpu.max": fmt.Sprintf("max %d", cpuPeriod),
+		"memory.max": "max", "memory.oom.group": "0",
+	}
+	if l.MemoryBytes > 0 {
+		values["memory.max"] = strconv.FormatInt(l.MemoryBytes, 10)
 		values["memory.oom.group"] = "1" // the container is useless without one of its processes
 	}
-	if m := r.c.spec.CPUMilli; m > 0 {
-		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(m), cpuPeriod)
+	if l.CPUMilli > 0 {
+		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(l.CPUMilli), cpuPeriod)
 	}
-	return setGroup(dir, values)
+	return setGroup(r.cgroup, values)
+}
+
+// resize sets new limits. As with a kubelet, a memory limit below what the container uses is refused.
+func (r *run) resize(l wire.Limits) error {
+	_, memory := usage(r.cgroup, r.version1)
+	if l.MemoryBytes > 0 && memory.Usage > uint64(l.MemoryBytes) {
+		return fmt.Errorf("attempting to set container %q memory limit (%d) below current usage (%d)", r.c.spec.Name,
+			l.MemoryBytes, memory.Usage)
+	}
+	return r.limit(l)
 }
 
 func setGroup(dir string, values map[string]string) error {

@@ -26,20 +26,15 @@ func (h *hostKernel) groups(name string) map[string]string {
 	return out
 }
 
-// limitVersion1 makes the run's version 1 groups with the container's limits.
-func (r *run) limitVersion1() error {
-	for _, dir := range r.version1 {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("make a cgroup: %w", err)
-		}
+// limitVersion1 sets the limits of the run's version 1 groups.
+func (r *run) limitVersion1(l wire.Limits) error {
+	cpu := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(l.CPUShareMilli), 10), "cpu.cfs_quota_us": "-1"}
+	memory := map[string]string{"memory.limit_in_bytes": "-1"}
+	if l.CPUMilli > 0 {
+		cpu["cpu.cfs_quota_us"] = strconv.FormatInt(cpuQuota(l.CPUMilli), 10)
 	}
-	cpu, memory := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(r.c.spec.CPUShareMilli), 10)},
-		map[string]string{}
-	if m := r.c.spec.CPUMilli; m > 0 {
-		cpu["cpu.cfs_quota_us"] = strconv.FormatInt(cpuQuota(m), 10)
-	}
-	if b := r.c.spec.MemoryBytes; b > 0 {
-		memory["memory.limit_in_bytes"] = strconv.FormatInt(b, 10)
+	if l.MemoryBytes > 0 {
+		memory["memory.limit_in_bytes"] = strconv.FormatInt(l.MemoryBytes, 10)
 	}
 	return errors.Join(setGroup(r.version1["cpu"], cpu), setGroup(r.version1["memory"], memory))
 }

@@ -13,17 +13,18 @@ type container struct {
 	pod   *pod
 	index int
 	spec  wire.Container
-	done  chan struct{} // of a sidecar: closed when it is no longer supervised
+	done  chan struct{} // of a sidecar or an ephemeral one: closed when it is no longer supervised
 
 	// Guarded by pod.mu.
 	status wire.ContainerStatus
-	run    *run // the current one; nil between runs
+	limits wire.Limits // of the current run and later ones; those in spec are the first
+	run    *run        // the current one; nil between runs
 }
 
 func newContainer(p *pod, index int, spec wire.Container) *container {
-	status := wire.ContainerStatus{Name: spec.Name, State: wire.Waiting, Reason: "PodInitializing"}
-	if index == 0 || spec.Kind == wire.KindRegular && p.spec.Containers[0].Kind == wire.KindRegular {
-		status.Reason = "ContainerCreating"
+	status := wire.ContainerStatus{Name: spec.Name, State: wire.Waiting, Reason: "ContainerCreating"}
+	if p.spec.Containers[0].Kind != wire.KindRegular && spec.Kind != wire.KindEphemeral { // init containers come first
+		status.Reason = "PodInitializing"
 	}
 	if spec.Earlier != nil {
 		reason := status.Reason
@@ -31,7 +32,7 @@ func newContainer(p *pod, index int, spec wire.Container) *container {
 			status.Reason = reason
 		}
 	}
-	return &container{pod: p, index: index, spec: spec, status: status}
+	return &container{pod: p, index: index, spec: spec, status: status, limits: spec.Limits}
 }
 
 // supervise runs the container again and again, as the policy says. It reports whether the last run succeeded.
@@ -49,10 +50,10 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 			return false
 		}
 		began := time.Now()
-		exit := c.once(attempt)
+		exit, resized := c.once(attempt)
 		ok := exit.Code == 0
-		again := !c.stopped() && (policy == wire.RestartAlways || policy == wire.RestartOnFailure && !ok)
-		if time.Since(began) > c.pod.spec.Backoff.Reset {
+		again := !c.stopped() && (resized || policy == wire.RestartAlways || policy == wire.RestartOnFailure && !ok)
+		if resized || time.Since(began) > c.pod.spec.Backoff.Reset {
 			ends = 0
 		}
 		ends++
@@ -132,6 +133,46 @@ func (c *container) awaitStartup() bool {
 			return false
 		}
 	}
+}
+
+// resize gives the container new limits: its current run, unless that is to end for them, and those after it.
+func (c *container) resize(q wire.Resize) error {
+	c.pod.mu.Lock()
+	old, r := c.limits, c.run
+	c.limits = q.Limits
+	c.pod.mu.Unlock()
+	switch {
+	case r == nil:
+	case q.Restart:
+		r.resized.Store(true)
+		go r.end(c.pod.spec.GracePeriod, fmt.Sprintf("Container %s resize requires restart", c.spec.Name))
+	default:
+		if err := r.resize(q.Limits); err != nil {
+			c.pod.mu.Lock()
+			c.limits = old
+			c.pod.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
+
+// resize gives a container of the pod new limits.
+func (p *pod) resize(q wire.Resize) error {
+	c, err := p.container(q.Container)
+	if err != nil {
+		return err
+	}
+	return c.resize(q)
+}
+
+// current returns the container as its next process is to be.
+func (c *container) current() wire.Container {
+	spec := c.spec
+	c.pod.mu.Lock()
+	defer c.pod.mu.Unlock()
+	spec.Limits = c.limits
+	return spec
 }
 
 // running returns the container's current run.

@@ -83,12 +83,28 @@ func (p *pod) attachDisks() (devices map[string]string, release func(), err erro
 	if p.host != nil {
 		return p.host.attachDisks(wanted)
 	}
+	devices, err = bindDisks(wanted...)
+	return devices, release, err
+}
+
+// bindDisks attaches the driver to disks until those with the wanted serials are there, and returns the devices of all
+// that have it by their serials.
+func bindDisks(wanted ...string) (devices map[string]string, err error) {
 	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
 		var err error
 		devices, err = disksBySerial()
 		return !slices.ContainsFunc(wanted, func(serial string) bool { return devices[serial] == "" }), err
 	})
-	return devices, release, err
+	return devices, err
+}
+
+// mountLate mounts a root disk that the host has put on a device of a running guest.
+func (p *pod) mountLate(device, serial string) error {
+	devices, err := bindDisks(device)
+	if err != nil {
+		return err
+	}
+	return mountDisk(devices, device, filepath.Join(enter.DisksDir, serial), unix.MS_RDONLY)
 }
 
 func disksBySerial() (map[string]string, error) {

@@ -66,19 +66,20 @@ func (r *run) join(args []string, io *stdio, tty bool) (int, <-chan unix.WaitSta
 		io.started()
 		return 0, nil, errors.New("no command to execute")
 	}
-	mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", r.pid))
+	first, err := unix.PidfdOpen(r.pid, 0)
 	if err != nil {
 		io.started()
 		return 0, nil, fmt.Errorf("container %s is not running", r.c.spec.Name)
 	}
-	defer func() { _ = mounts.Close() }()
-	spec := r.c.spec
+	process := os.NewFile(uintptr(first), "container")
+	defer func() { _ = process.Close() }()
+	spec := r.c.current()
 	spec.Args = args
 	if tty && !slices.ContainsFunc(spec.Env, func(v string) bool { return len(v) > 5 && v[:5] == "TERM=" }) {
 		spec.Env = append(slices.Clone(spec.Env), "TERM=xterm")
 	}
 	return r.c.pod.processes.enter(enter.Entry{Join: true, HostKernel: r.c.pod.host != nil, Container: spec}, io,
-		enterOptions{cgroup: r.cgroup, version1: r.version1, join: mounts, pidsOf: r.pid})
+		enterOptions{cgroup: r.cgroup, version1: r.version1, join: process, pidsOf: r.pid})
 }
 
 // feed passes what the host sends to a process's standard input until the stream ends.

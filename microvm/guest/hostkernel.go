@@ -75,7 +75,7 @@ func leaveHost(e wire.Environment) error {
 		return fmt.Errorf("bind %s: %w", e.Enter, err)
 	}
 	// Containers can reach it through /proc/PID/exe, and all pods of the host start with it.
-	if err := enter.ReadOnly(program); err != nil {
+	if err := enter.ReadOnly(program, 0); err != nil {
 		return err
 	}
 	for _, dir := range []string{"dev", "devices", "disks", "pod", "proc", "root", "scratch", "sys"} {
@@ -190,7 +190,7 @@ func (h *hostKernel) attachDisks(wanted []string) (devices map[string]string, re
 		if !slices.Contains(wanted, d.Serial) {
 			continue
 		}
-		f, err := attachLoop(d)
+		f, err := enter.AttachLoop(uintptr(d.FD), d.ReadOnly)
 		if err != nil {
 			release()
 			return nil, nil, fmt.Errorf("disk %q: %w", d.Serial, err)
@@ -200,35 +200,4 @@ func (h *hostKernel) attachDisks(wanted []string) (devices map[string]string, re
 		_ = unix.Close(d.FD) // the device has it
 	}
 	return devices, release, nil
-}
-
-// attachLoop attaches an image to a free loop device. The kernel detaches it when nobody uses it any more, however the
-// agent ends.
-func attachLoop(d wire.EnvironmentDisk) (*os.File, error) {
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		return nil, fmt.Errorf("loop devices (kernel module loop): %w", err)
-	}
-	defer func() { _ = control.Close() }()
-	config := unix.LoopConfig{Fd: uint32(d.FD), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
-	if d.ReadOnly {
-		config.Info.Flags |= unix.LO_FLAGS_READ_ONLY
-	}
-	for {
-		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return nil, fmt.Errorf("find a free loop device: %w", err)
-		}
-		device, err := os.OpenFile(fmt.Sprintf("/dev/loop%d", number), os.O_RDWR, 0)
-		if err != nil {
-			return nil, err
-		}
-		if err = unix.IoctlLoopConfigure(int(device.Fd()), &config); err == nil {
-			return device, nil
-		}
-		_ = device.Close()
-		if !errors.Is(err, unix.EBUSY) { // otherwise another process was faster
-			return nil, fmt.Errorf("attach it to %s: %w", device.Name(), err)
-		}
-	}
 }

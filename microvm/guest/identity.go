@@ -25,8 +25,12 @@ func (p *pod) becomeUnique() error {
 	} else if err := p.host.allows(spec); err != nil {
 		return err
 	}
-	if err := unix.Sethostname([]byte(spec.Hostname)); err != nil {
-		return fmt.Errorf("set the host name %q: %w", spec.Hostname, err)
+	name := spec.Hostname
+	if spec.Network.FQDN && spec.Network.Domain != "" {
+		name += "." + spec.Network.Domain
+	}
+	if err := unix.Sethostname([]byte(name)); err != nil {
+		return fmt.Errorf("set the host name %q: %w", name, err)
 	}
 	for name, value := range spec.Sysctls {
 		path := filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/"))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -56,7 +55,8 @@ func (l *logs) taken(through int64) {
 		l.bytes -= len(l.records[n].Line) + recordCost
 		n++
 	}
-	l.records = slices.Clone(l.records[n:])
+	clear(l.records[:n]) // their memory is needed before the slice grows again
+	l.records = l.records[n:]
 	l.changed.Broadcast()
 }
 
@@ -135,7 +135,7 @@ func (l *logs) follow(s *wire.Stream, after int64) error {
 		if !ok {
 			return errors.New("the stream was closed")
 		}
-		if err := s.Send(r.Stream, r.Encode()); err != nil {
+		if err := s.SendWhole(r.Stream, r.Encode()); err != nil {
 			return err
 		}
 		after = r.Nanos

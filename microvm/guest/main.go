@@ -35,11 +35,18 @@ func Main() {
 	powerOff()
 }
 
+// agentScore makes the kernel kill every container before the agent, when the guest's memory is used up. A kubelet has
+// the same.
+const agentScore = "-999"
+
 func agent() error {
 	if inNamespaces() {
 		return agentInNamespaces()
 	}
 	if err := mountBasics(); err != nil {
+		return err
+	}
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(agentScore), 0); err != nil {
 		return err
 	}
 	if err := loadModules(); err != nil {

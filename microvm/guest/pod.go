@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,12 +18,12 @@ import (
 
 // pod is the guest's pod.
 type pod struct {
-	spec       wire.Pod
-	processes  *processes
-	host       *hostKernel // nil: the kernel is the pod's own
-	logs       *logs
-	containers []*container
-	holder     int // the first process of the PID namespace that the containers share; 0: they share none
+	spec      wire.Pod
+	processes *processes
+	host      *hostKernel // nil: the kernel is the pod's own
+	logs      *logs
+	prepared  chan struct{} // closed: containers may start
+	holder    int           // the first process of the PID namespace that the containers share; 0: they share none
 
 	stopping chan struct{} // closed: nothing is started any more
 	stopOnce sync.Once
@@ -31,17 +32,19 @@ type pod struct {
 	done     chan struct{} // closed: nothing runs any more
 
 	filesMu sync.Mutex // one update of a volume at a time
+	adding  sync.Mutex // one container at a time
 
-	mu      sync.Mutex
-	status  wire.PodStatus // without Containers
-	events  []wire.Event   // not sent yet
-	changed chan struct{}  // closed and replaced when one of the above, or a container's status, changes
+	mu         sync.Mutex
+	containers []*container
+	status     wire.PodStatus // without Containers
+	events     []wire.Event   // not sent yet
+	changed    chan struct{}  // closed and replaced when one of the above, or a container's status, changes
 }
 
 func newPod(spec wire.Pod, processes *processes, host *hostKernel) *pod {
 	p := &pod{
 		spec: spec, processes: processes, host: host, logs: newLogs(), stopping: make(chan struct{}),
-		done: make(chan struct{}), changed: make(chan struct{}),
+		prepared: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}),
 	}
 	for i, c := range spec.Containers {
 		p.containers = append(p.containers, newContainer(p, i, c))
@@ -55,11 +58,14 @@ func (p *pod) run() {
 	err := p.prepare()
 	if err != nil {
 		p.update(func() { p.status.Failure = err.Error() })
-	} else if p.runInits() {
-		p.update(func() { p.status.Initialized = true })
-		p.runRegulars()
+	} else {
+		close(p.prepared)
+		if p.runInits() {
+			p.update(func() { p.status.Initialized = true })
+			p.runRegulars()
+		}
 	}
-	p.endSidecars()
+	p.endOthers()
 	p.update(func() { p.status.Done = true })
 }
 
@@ -114,7 +120,7 @@ func (p *pod) shareProcesses() error {
 // runInits runs init containers to completion and starts sidecars, in order. It reports whether the regular
 // containers may start.
 func (p *pod) runInits() bool {
-	for _, c := range p.containers {
+	for _, c := range p.all() {
 		switch c.spec.Kind {
 		case wire.KindInit:
 			policy := wire.RestartOnFailure
@@ -141,7 +147,7 @@ func (p *pod) runInits() bool {
 // runRegulars runs the regular containers until none will be started again.
 func (p *pod) runRegulars() {
 	var all sync.WaitGroup
-	for _, c := range p.containers {
+	for _, c := range p.all() {
 		if c.spec.Kind == wire.KindRegular {
 			all.Go(func() { c.supervise(p.spec.RestartPolicy) })
 		}
@@ -149,10 +155,48 @@ func (p *pod) runRegulars() {
 	all.Wait()
 }
 
-// endSidecars stops the sidecars, in reverse order.
-func (p *pod) endSidecars() {
+// add adds an ephemeral container and runs it, once.
+func (p *pod) add(a wire.Add) error {
+	select {
+	case <-p.prepared:
+	case <-p.done:
+		return errors.New("the pod is over")
+	}
+	p.adding.Lock()
+	defer p.adding.Unlock()
+	had := p.all()
+	if a.Index < len(had) && had[a.Index].spec.Name == a.Container.Name {
+		return nil
+	}
+	if a.Index != len(had) || a.Container.Kind != wire.KindEphemeral {
+		return fmt.Errorf("container %s cannot be number %d of a pod that has %d", a.Container.Name, a.Index, len(had))
+	}
+	if a.Device != "" {
+		if err := p.mountLate(a.Device, a.Container.Disk); err != nil {
+			return err
+		}
+	}
+	c := newContainer(p, a.Index, a.Container)
+	c.done = make(chan struct{})
+	p.update(func() { p.containers = append(slices.Clone(had), c) })
+	go func() {
+		defer close(c.done)
+		c.supervise(wire.RestartNever)
+	}()
+	return nil
+}
+
+// all returns the pod's containers.
+func (p *pod) all() []*container {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.containers
+}
+
+// endOthers stops the sidecars, in reverse order, and ephemeral containers.
+func (p *pod) endOthers() {
 	p.beginStop(p.spec.GracePeriod)
-	for _, c := range slices.Backward(p.containers) {
+	for _, c := range slices.Backward(p.all()) {
 		if c.done != nil {
 			c.kill(p.grace(), "Stopping container "+c.spec.Name)
 			<-c.done
@@ -180,7 +224,7 @@ func (p *pod) grace() time.Duration {
 // stop ends the pod: all regular containers at once, then the sidecars in reverse order. It returns when nothing runs.
 func (p *pod) stop(grace time.Duration) {
 	p.beginStop(grace)
-	for _, c := range p.containers {
+	for _, c := range p.all() {
 		if c.spec.Kind != wire.KindSidecar {
 			go c.kill(p.grace(), "Stopping container "+c.spec.Name)
 		}
@@ -250,7 +294,7 @@ func (p *pod) watch(s *wire.Stream) error {
 
 // container returns a container by its name.
 func (p *pod) container(name string) (*container, error) {
-	for _, c := range p.containers {
+	for _, c := range p.all() {
 		if c.spec.Name == name {
 			return c, nil
 		}

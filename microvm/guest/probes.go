@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ import (
 func (r *run) lead() {
 	c := r.c
 	if c.spec.PostStart != nil {
-		if err := r.act(r.ctx, *c.spec.PostStart); err != nil && r.ctx.Err() == nil {
+		if err := r.hook(r.ctx, *c.spec.PostStart); err != nil && r.ctx.Err() == nil {
 			r.warn("FailedPostStartHook", "PostStartHook failed: "+err.Error())
 			go r.end(c.pod.spec.GracePeriod, "FailedPostStartHook")
 			return
@@ -24,7 +25,8 @@ func (r *run) lead() {
 	}
 	c.pod.update(func() {
 		if c.run == r {
-			c.status.StartupDone, c.status.Ready = true, c.spec.ReadinessProbe == nil
+			c.status.StartupDone = true
+			c.status.Ready = c.spec.ReadinessProbe == nil && c.spec.Kind != wire.KindInit // which is ready when it has ended
 		}
 	})
 	if p := c.spec.LivenessProbe; p != nil {
@@ -40,6 +42,15 @@ func (r *run) lead() {
 			return false
 		})
 	}
+}
+
+// hook performs the action of a hook.
+func (r *run) hook(ctx context.Context, a wire.Action) error {
+	err := r.act(ctx, a)
+	if told := warning(""); errors.As(err, &told) {
+		return nil
+	}
+	return err
 }
 
 func (r *run) warn(reason, message string) {
@@ -63,6 +74,10 @@ func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 		cancel()
 		if r.ctx.Err() != nil {
 			return false
+		}
+		if told := warning(""); errors.As(err, &told) {
+			r.warn("ProbeWarning", fmt.Sprintf("%s probe warning: %s", name, told))
+			err = nil
 		}
 		if err == nil {
 			good, bad = good+1, 0

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,13 +35,15 @@ type run struct {
 	cancel context.CancelFunc
 	exited chan struct{}
 	ending sync.Once
+	// resized is set when the run is ended for the sake of new limits.
+	resized atomic.Bool
 }
 
 // minGrace is what a process keeps of its grace period after a preStop hook that took all of it, as from a kubelet.
 const minGrace = 2 * time.Second
 
-// once runs the container to its end.
-func (c *container) once(attempt int) wire.Exit {
+// once runs the container to its end. It reports whether the run ended for the sake of new limits.
+func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
 	r := &run{c: c, attempt: attempt, exited: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	defer r.cancel()
@@ -53,7 +56,9 @@ func (c *container) once(attempt int) wire.Exit {
 			c.status.Restarts = attempt
 			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "Failed", Message: "Error: " + err.Error()})
 		})
-		return wire.Exit{Code: 128, Reason: "StartError", Message: err.Error(), Started: time.Unix(0, 0), Finished: r.began}
+		return wire.Exit{
+			Code: 128, Reason: "StartError", Message: err.Error(), Started: time.Unix(0, 0), Finished: r.began,
+		}, false
 	}
 	c.pod.update(func() {
 		s := &c.status
@@ -70,7 +75,7 @@ func (c *container) once(attempt int) wire.Exit {
 	r.cancel()
 	r.killAll() // what the first process has left behind ends with it
 	r.io.drain()
-	return r.exit(status)
+	return r.exit(status), r.resized.Load()
 }
 
 func previous(s *wire.ContainerStatus) *wire.Exit {
@@ -100,6 +105,14 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 		return nil, err
 	}
 	o := enterOptions{cgroup: r.cgroup, version1: r.version1, flags: unix.CLONE_NEWNS, pidsOf: c.pod.holder}
+	if c.spec.Target != "" {
+		target, err := c.pod.running(c.spec.Target)
+		if err != nil {
+			r.io.drain()
+			return nil, fmt.Errorf("see the processes of its target: %w", err)
+		}
+		o.pidsOf = target.pid
+	}
 	if o.pidsOf == 0 && !c.pod.spec.HostPID {
 		o.flags |= unix.CLONE_NEWPID
 	}
@@ -132,7 +145,7 @@ func (r *run) terminationFile() string {
 
 // entry describes the container's process.
 func (r *run) entry() (enter.Entry, error) {
-	spec := r.c.spec
+	spec := r.c.current()
 	e := enter.Entry{
 		Lower: filepath.Join(enter.DisksDir, spec.Disk), Upper: r.layer(),
 		HostKernel: r.c.pod.host != nil, Container: spec,
@@ -151,11 +164,13 @@ func (r *run) entry() (enter.Entry, error) {
 		e.Mounts = append(e.Mounts, enter.Mount{Source: r.terminationFile(), Target: spec.TerminationMessagePath})
 	}
 	for _, m := range spec.Mounts {
-		source, err := r.c.pod.volumeDir(m.Volume)
+		source, isImage, err := r.c.pod.volumeDir(m.Volume)
 		if err != nil {
 			return e, err
 		}
-		e.Mounts = append(e.Mounts, enter.Mount{Source: source, SubPath: m.SubPath, Target: m.Path, ReadOnly: m.ReadOnly})
+		e.Mounts = append(e.Mounts, enter.Mount{
+			Source: source, SubPath: m.SubPath, Target: m.Path, ReadOnly: m.ReadOnly, NoPrograms: isImage,
+		})
 	}
 	return e, nil
 }
@@ -169,7 +184,7 @@ func (r *run) end(grace time.Duration, why string) {
 		deadline := time.Now().Add(grace)
 		if c.spec.PreStop != nil && grace > 0 {
 			ctx, cancel := context.WithDeadline(r.ctx, deadline)
-			if err := r.act(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
+			if err := r.hook(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
 				r.warn("FailedPreStopHook", "PreStopHook failed: "+err.Error())
 			}
 			cancel()

@@ -108,6 +108,10 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 		return p.stats()
 	case wire.KindFiles:
 		return with(request, p.updateFiles)
+	case wire.KindAdd:
+		return with(request, p.add)
+	case wire.KindResize:
+		return with(request, p.resize)
 	case wire.KindStop:
 		return with(request, func(r wire.Stop) error { p.stop(r.Grace); return nil })
 	}

@@ -20,7 +20,7 @@ type enterOptions struct {
 	cgroup   string
 	version1 map[string]string // groups of cgroup version 1
 	flags    uintptr           // of the namespaces to make
-	join     *os.File          // mount namespace to join
+	join     *os.File          // a pidfd of the process whose mounts and cgroups to join
 	pidsOf   int               // a process whose PID namespace to join; 0: none
 }
 

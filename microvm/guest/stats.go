@@ -41,7 +41,7 @@ func (p *pod) stats() (wire.Stats, error) {
 		RxBytes: net("rx_bytes"), TxBytes: net("tx_bytes"), RxErrors: net("rx_errors"),
 		TxErrors: net("tx_errors"),
 	}
-	for _, c := range p.containers {
+	for _, c := range p.all() {
 		if r, err := c.running(); err == nil {
 			s.Containers = append(s.Containers, r.stats())
 		}

@@ -12,22 +12,25 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// volumeDir returns the directory with a volume's content.
-func (p *pod) volumeDir(name string) (string, error) {
+// volumeDir returns the directory with a volume's content, and whether that is an image's.
+func (p *pod) volumeDir(name string) (dir string, isImage bool, err error) {
 	for _, v := range p.spec.Volumes {
-		if v.Name == name {
-			if v.Projected {
-				return filepath.Join(enter.PodDir, "volumes", name), nil
-			}
-			return filepath.Join(enter.ScratchDir, "volumes", name), nil
+		switch {
+		case v.Name != name:
+		case v.Disk != "":
+			return filepath.Join(enter.DisksDir, v.Disk), true, nil
+		case v.Projected:
+			return filepath.Join(enter.PodDir, "volumes", name), false, nil
+		default:
+			return filepath.Join(enter.ScratchDir, "volumes", name), false, nil
 		}
 	}
-	return "", fmt.Errorf("volume %q is not in the pod", name)
+	return "", false, fmt.Errorf("volume %q is not in the pod", name)
 }
 
 func (p *pod) makeVolume(v wire.Volume) error {
-	dir, err := p.volumeDir(v.Name)
-	if err != nil {
+	dir, isImage, err := p.volumeDir(v.Name)
+	if err != nil || isImage {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -57,7 +60,7 @@ func (p *pod) makeVolume(v wire.Volume) error {
 }
 
 func (p *pod) updateFiles(v wire.Volume) error {
-	dir, err := p.volumeDir(v.Name)
+	dir, _, err := p.volumeDir(v.Name)
 	if err != nil {
 		return err
 	}

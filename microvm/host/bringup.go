@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +24,9 @@ import (
 //
 //  1. Wait for the binding, if pods' objects are read as their Nodes.
 //  2. Pull the images.
-//  3. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
-//  4. Boot the guest, which follow watches from then on.
+//  3. Wait for the binding, if the pod has tokens: they name the Node of a pod that is bound.
+//  4. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
+//  5. Boot the guest, which follow watches from then on.
 func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
@@ -35,11 +38,11 @@ func (m *microVM) bringUp() {
 	pod := m.current()
 	m.h.objects.register(pod)
 	images, ok := m.pull(pod)
-	if !ok {
+	if !ok || hasTokens(pod) && !m.awaitBinding() {
 		return
 	}
 	for m.ctx.Err() == nil {
-		pod = m.current()
+		pod = m.feasible(m.current())
 		spec, err := podspec.Spec(m.ctx, pod, m.specOptions(pod, images))
 		if err != nil {
 			m.reportError(pod, err)
@@ -51,7 +54,7 @@ func (m *microVM) bringUp() {
 		if m.h.o.Resolve != nil {
 			m.h.o.Resolve(pod, &spec.Network)
 		}
-		vm, err := m.run(spec, images)
+		vm, err := m.run(pod, spec, images)
 		if err == nil {
 			if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
 				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary",
@@ -59,6 +62,7 @@ func (m *microVM) bringUp() {
 			}
 			m.routeLogs(vm)
 			m.h.work.Go(func() { m.follow(vm) })
+			m.h.work.Go(func() { m.followChanges(vm) })
 			return
 		}
 		if m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
@@ -73,8 +77,15 @@ func (m *microVM) bringUp() {
 // bindingPause is the interval at which awaitBinding checks for the binding.
 const bindingPause = 50 * time.Millisecond
 
-// awaitBinding waits until the pod is bound: before that, its Node may not read what the pod refers to. It returns
-// false if the microVM has to end first.
+// hasTokens reports whether a pod mounts tokens of its service account.
+func hasTokens(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources,
+			func(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != nil })
+	})
+}
+
+// awaitBinding waits until the pod is bound. It returns false if the microVM has to end first.
 func (m *microVM) awaitBinding() bool {
 	for {
 		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
@@ -102,15 +113,11 @@ func (m *microVM) current() *corev1.Pod {
 	return pod
 }
 
-// containers iterates over the pod's containers, init containers first, with their field paths.
-func containers(pod *corev1.Pod) iter.Seq2[*corev1.Container, string] {
-	return func(yield func(*corev1.Container, string) bool) {
-		for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
-			path := "spec.containers{"
-			if kind == podutil.InitContainers {
-				path = "spec.initContainers{"
-			}
-			if !yield(c, path+c.Name+"}") {
+// containers iterates over the pod's init and regular containers.
+func containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for c := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+			if !yield(c) {
 				return
 			}
 		}
@@ -126,9 +133,13 @@ func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 	o := podspec.Options{
 		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes,
 		PodIP: ip, HostIP: ip, // equal, as on Fargate
-		Disks: map[string]string{}, Images: map[string]podspec.Image{},
+		Disks: map[string]string{}, Images: map[string]podspec.Image{}, ImageVolumes: map[string]string{},
 	}
 	for name, i := range images {
+		if volume, ok := strings.CutPrefix(name, imageVolume); ok {
+			o.ImageVolumes[volume] = serial(i)
+			continue
+		}
 		o.Images[name], o.Disks[name] = i, serial(i)
 	}
 	if m.h.o.Services != nil {
@@ -163,6 +174,10 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 		}
 	}
 	m.mu.Lock()
+	if len(waiting) == 0 { // an ephemeral container: others may wait, too
+		waiting = cloned(m.waiting)
+		waiting[container] = why
+	}
 	changed := !maps.Equal(m.waiting, waiting)
 	m.waiting = waiting
 	m.mu.Unlock()
@@ -173,10 +188,10 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 }
 
 // run boots the guest.
-func (m *microVM) run(spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
+func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) (*sandbox.VM, error) {
 	size := m.record.Size
 	w := sandbox.Workload{
-		ID: m.record.ID, Shape: vmm.Shape{CPUs: int((size.MilliCPU + 999) / 1000), MemoryMiB: int(size.MemoryBytes >> 20)},
+		ID: m.record.ID, Shape: vmm.Shape{CPUs: int(size.WholeCPUs()), MemoryMiB: int(size.MemoryBytes >> 20)},
 		Roots: map[string]string{}, ScratchBytes: size.StorageBytes, Place: &m.record.Place, Pod: spec,
 	}
 	m.mu.Lock()
@@ -196,7 +211,7 @@ func (m *microVM) run(spec wire.Pod, images map[string]*image.Image) (*sandbox.V
 		return nil, fmt.Errorf("the pod's containers have %d different images, a microVM takes %d", len(w.Roots), most)
 	}
 	m.mu.Lock()
-	m.record.Images = noted
+	m.record.Images, m.record.Resources, m.resizeError = noted, resourcesOf(pod), ""
 	r := m.record
 	m.mu.Unlock()
 	if err := m.h.records.save(r); err != nil {

@@ -53,6 +53,11 @@ func (m *microVM) resume() {
 	pod := m.h.podOf(m.record.UID)
 	if pod != nil {
 		m.h.objects.register(pod)
+		m.mu.Lock()
+		if m.record.Resources == nil { // an earlier release wrote the record
+			m.record.Resources = resourcesOf(pod)
+		}
+		m.mu.Unlock()
 	}
 	if pod != nil && (m.vm == nil || m.vm.Lost()) && pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
 		m.mu.Lock()
@@ -70,6 +75,7 @@ func (m *microVM) resume() {
 		vm := m.vm
 		m.routeLogs(vm)
 		m.h.work.Go(func() { m.follow(vm) })
+		m.h.work.Go(func() { m.followChanges(vm) })
 	case pod == nil || pod.DeletionTimestamp != nil || podutil.IsPodTerminal(pod):
 		m.stopped = true
 		close(m.up)

@@ -70,6 +70,7 @@ func (m *microVM) reported() *corev1.Pod {
 	s := m.status(pod).Pod
 	pod.Status.Phase, pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses = s.Phase, s.InitContainerStatuses,
 		s.ContainerStatuses
+	pod.Status.EphemeralContainerStatuses = s.EphemeralContainerStatuses
 	return pod
 }
 

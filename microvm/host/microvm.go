@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/logs"
@@ -26,6 +28,7 @@ type microVM struct {
 	ctx    context.Context // of bringUp; ends when the microVM stops or is removed, or the host is closed
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when it is removed
+	poked  signal.Signal // the pod may have changed
 
 	mu       sync.Mutex
 	up       chan struct{} // closed when bringUp has ended; replaced when it starts again
@@ -41,11 +44,17 @@ type microVM struct {
 	restarts int                     // in a row, of short-lived virtual machines
 	stopped  bool                    // it must not come up again
 	removing bool
-	samples  [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
+	adding   map[string]bool // ephemeral containers that are being added
+	// resizeError is why the last attempt to give containers the pod's resources has failed; "" if it has not.
+	resizeError string
+	samples     [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
 }
 
 func newMicroVM(h *Host, r record) *microVM {
-	m := &microVM{h: h, record: r, up: make(chan struct{}), gone: make(chan struct{}), pushed: map[string]uint64{}}
+	m := &microVM{
+		h: h, record: r, up: make(chan struct{}), gone: make(chan struct{}), pushed: map[string]uint64{},
+		poked: signal.New(), adding: map[string]bool{},
+	}
 	m.ctx, m.cancel = context.WithCancel(h.ctx)
 	return m
 }
@@ -258,15 +267,21 @@ func (m *microVM) running() (*sandbox.VM, sandbox.Status) {
 	return nil, sandbox.Status{}
 }
 
+// fieldPaths are the paths of a pod's containers in references of events, by kind.
+var fieldPaths = map[podutil.ContainerType]string{
+	podutil.InitContainers: "spec.initContainers", podutil.Containers: "spec.containers",
+	podutil.EphemeralContainers: "spec.ephemeralContainers",
+}
+
 // event records an event of a pod, or of one of its containers.
 func (h *Host) event(pod *corev1.Pod, container, kind, reason, message string) {
 	about := &corev1.ObjectReference{
 		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 		ResourceVersion: pod.ResourceVersion,
 	}
-	for c, path := range containers(pod) {
+	for c, kind := range podutil.ContainerIter(&pod.Spec, podutil.AllContainers) {
 		if c.Name == container {
-			about.FieldPath = path
+			about.FieldPath = fieldPaths[kind] + "{" + c.Name + "}"
 		}
 	}
 	h.o.Recorder.Event(about, kind, reason, message)

@@ -134,6 +134,7 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
+			NodeName:   "bound", // what refers to the service account waits for that
 			Containers: []corev1.Container{c},
 		},
 	}, metav1.CreateOptions{})

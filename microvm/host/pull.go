@@ -20,16 +20,36 @@ func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 			break
 		}
 		got[c.Name] = i
-		m.mu.Lock()
-		m.images = append(m.images, i)
-		m.waiting = nil
-		m.mu.Unlock()
+		m.hold(i)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Image == nil {
+			continue
+		}
+		// A kubelet, too, pulls the image of a volume for the containers that mount it, and says so of them.
+		i := m.pullOne(pod, &corev1.Container{Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy})
+		if i == nil {
+			break
+		}
+		got[imageVolume+v.Name] = i
+		m.hold(i)
 	}
 	if m.ctx.Err() != nil {
 		m.release()
 		return nil, false
 	}
 	return got, true
+}
+
+// imageVolume is before the name of an image volume where the names of containers would be.
+const imageVolume = "volume/"
+
+// hold keeps an image while something runs on it. No container waits for it any more.
+func (m *microVM) hold(i *image.Image) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.images = append(m.images, i)
+	m.waiting = nil
 }
 
 // pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM has to end first.

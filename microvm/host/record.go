@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/internal/kit/atomicfile"
@@ -26,7 +27,9 @@ type record struct {
 	UID             types.UID
 	Size            fargate.Size
 	Place           wire.Network
-	Images          map[string]imageRecord // by container
+	Images          map[string]imageRecord // by container, and by volume with imageVolume before its name
+	// Resources are what the guest's containers have been given, by container.
+	Resources map[string]corev1.ResourceRequirements
 	// Removing is set when Remove was called and has not finished.
 	Removing bool
 }

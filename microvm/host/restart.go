@@ -71,7 +71,12 @@ func (p Pauses) restartDelay(n int) time.Duration {
 func (m *microVM) observe(pod *corev1.Pod) podspec.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a := podspec.Account{Waiting: m.waiting, ImageIDs: map[string]string{}}
+	a := podspec.Account{
+		Waiting: m.waiting, ImageIDs: map[string]string{}, Resources: m.record.Resources, ResizeError: m.resizeError,
+	}
+	if pod != nil && len(podspec.Resized(pod, a.Resources)) > 0 {
+		a.Infeasible = m.infeasible(pod)
+	}
 	for name, i := range m.record.Images {
 		a.ImageIDs[name] = i.Digest
 	}

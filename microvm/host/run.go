@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +30,8 @@ func (h *Host) informers() error {
 	_, err := h.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, now any) {
 		was, ok1 := old.(*corev1.Pod)
 		is, ok2 := now.(*corev1.Pod)
-		if ok1 && ok2 && (!maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations)) {
-			h.changed.Set()
+		if ok1 && ok2 {
+			h.podChanged(was, is)
 		}
 	}})
 	if h.o.Pods == nil {

@@ -48,9 +48,11 @@ type Options struct {
 	// Joined is set on one of several hosts of a cluster that is not their own. Such a host writes nothing into the
 	// cluster; where it reaches no endpoint of the cluster's DNS or the API server, this process stands in for them.
 	Joined bool
-	// Peers are the other hosts; nil for none. At is where they send packets for pods of this host.
+	// Peers are the other hosts; nil for none. At is where they send packets for pods of this host, whose private key
+	// Key is.
 	Peers Peers
 	At    netip.AddrPort
+	Key   Key
 	// Reached are addresses of pods outside of microVMs that this instance reaches all the same.
 	Reached []netip.Prefix
 	// ResolvConf is the file with the instance's own name servers; default /etc/resolv.conf.
@@ -81,9 +83,11 @@ type Net struct {
 
 	// Used by the goroutine of reconcile only.
 	peers      peers
-	peerError  string // the last one that was returned
-	otherDrops string // chains of other firewalls that the last warning named
-	programmed string // the rules that the kernel has; "" if that is not known
+	tunnel     *overlay.Tunnel // nil until there was a peer on another instance
+	peerError  string          // the last one that was returned
+	otherDrops string          // chains of other firewalls that the last warning named
+	programmed string          // the rules that the kernel has; "" if that is not known
+	published  bool            // the Endpoints of the API server are written
 }
 
 // New returns a network.
@@ -138,7 +142,7 @@ func (n *Net) open(ctx context.Context) (err error) {
 		if err == nil {
 			return
 		}
-		if n.stopListening(); !inUse {
+		if n.stopServing(); !inUse {
 			err = errors.Join(err, n.close())
 		}
 	}()
@@ -162,7 +166,7 @@ func (n *Net) open(ctx context.Context) (err error) {
 
 // serve answers, and follows the Services, until ctx is done.
 func (n *Net) serve(ctx context.Context) error {
-	defer func() { _ = n.dns.Close() }() // in case its Run is not called
+	defer n.stopServing() // in case the DNS's Run is not called
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.api.run(ctx) })
 	group.Go(func() error { return n.watch.Run(ctx) })
@@ -179,19 +183,22 @@ func (n *Net) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// stopListening closes what open opened in this process, unless serve has done so.
-func (n *Net) stopListening() {
+// stopServing ends what this process does for the network.
+func (n *Net) stopServing() {
 	if n.dns != nil {
 		_ = n.dns.Close()
 	}
 	if n.api != nil {
 		_ = n.api.Close()
 	}
+	if err := n.closeTunnel(); err != nil {
+		n.o.Log.Warn("the tunnel to other hosts is not closed", "error", err)
+	}
 }
 
 // close removes what open made.
 func (n *Net) close() error {
-	n.stopListening()
+	n.stopServing()
 	return errors.Join(n.o.Bridge.DeleteRoute(n.o.Services), cleanUp(n.o.Dir, n.state, n.kernel))
 }
 

@@ -10,11 +10,13 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nodeless/nodeless/microvm/network/overlay"
-	"github.com/nodeless/nodeless/microvm/network/ruleset"
 )
 
 // Peer is another microVM host.
 type Peer = overlay.Peer
+
+// Key is the public key of a Peer, or the private one of this host.
+type Key = overlay.Key
 
 // Peers knows the other hosts whose microVMs have a network.
 type Peers interface {
@@ -29,8 +31,6 @@ type Peers interface {
 type peers struct {
 	near []Peer // on this instance: the kernel routes to each of their microVMs
 	far  []Peer // reached by the tunnel
-	// identifiers are those of all peers' networks in the tunnel.
-	identifiers []uint32
 }
 
 func prefixes(peers []Peer) []netip.Prefix {
@@ -65,9 +65,6 @@ func classify(all []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr
 			s.far = append(s.far, p)
 		}
 	}
-	for _, p := range slices.Concat(s.near, s.far) {
-		s.identifiers = append(s.identifiers, overlay.Identifier(p.Pods))
-	}
 	return s
 }
 
@@ -84,9 +81,8 @@ func (n *Net) connectPeers() error {
 	if len(n.peers.far) == 0 && n.state.Tunnel == "" {
 		return nil
 	}
-	tunnel, err := n.tunnel(own)
-	if err == nil {
-		err = tunnel.Sync(n.peers.far)
+	if err = n.openTunnel(); err == nil {
+		err = n.tunnel.Sync(n.peers.far)
 	}
 	if err != nil {
 		n.peers.far = nil // so that no Service leads there
@@ -95,42 +91,37 @@ func (n *Net) connectPeers() error {
 	return nil
 }
 
-// tunnel takes over the tunnel to other instances, or creates it if there is none with this configuration.
-func (n *Net) tunnel(own []netip.Addr) (*overlay.Tunnel, error) {
+// openTunnel sees to it that the tunnel to other instances is there, whatever others have done to it.
+func (n *Net) openTunnel() error {
 	c := overlay.Config{
-		Name: tunnelName(n.name), Pods: n.pods, Local: n.o.At.Addr(), Port: n.o.At.Port(),
-		MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead,
+		Name: tunnelName(n.name), Pods: n.pods, Port: n.o.At.Port(), MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead,
+		Key: n.o.Key,
 	}
-	if !slices.Contains(own, c.Local) {
-		c.Local = netip.Addr{} // somebody translates the address by which others know this instance
+	if t := n.tunnel; t != nil && t.Config == c && t.Repair() == nil {
+		return nil
 	}
-	config := fmt.Sprintf("%+v", c)
-	if n.state.Tunnel == config {
-		if t, err := overlay.Find(c); err == nil {
-			return t, nil
-		}
+	err := n.closeTunnel()
+	if n.state.Tunnel = c.Name; err == nil {
+		err = n.state.save(n.o.Dir)
 	}
-	n.state.Tunnel = config
-	if err := n.state.save(n.o.Dir); err != nil {
-		return nil, fmt.Errorf("record the tunnel: %w", err)
+	if err != nil {
+		return fmt.Errorf("record the tunnel: %w", err)
 	}
-	return overlay.Open(c)
+	n.tunnel, err = overlay.Open(c)
+	return err
+}
+
+// closeTunnel ends what this process does for the tunnel, which stays.
+func (n *Net) closeTunnel() error {
+	t := n.tunnel
+	if n.tunnel = nil; t == nil {
+		return nil
+	}
+	return t.Close()
 }
 
 // tunnelName begins like the pods' interfaces, so that rules for these apply to the tunnel too.
 func tunnelName(bridge string) string { return bridge + "-x" }
-
-// tunnelRules says who may send through the tunnel.
-func (n *Net) tunnelRules() (t ruleset.Tunnel) {
-	if n.state.Tunnel == "" {
-		return t
-	}
-	t.Name, t.Port, t.Identifier = tunnelName(n.name), n.o.At.Port(), overlay.Identifier(n.pods)
-	for _, p := range n.peers.far {
-		t.Peers = append(t.Peers, p.At.Addr())
-	}
-	return t
-}
 
 func ownAddresses() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()

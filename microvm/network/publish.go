@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/network/services"
@@ -33,6 +34,9 @@ const (
 
 // manager is the label value of the slices that this program writes.
 const manager = "nodeless.sh"
+
+// managedBy is the recommended label of Kubernetes for it.
+const managedBy = "app.kubernetes.io/managed-by"
 
 // dnsService returns the Service of the cluster's DNS. It has no selector: until somebody gives it one, its endpoints
 // are in a slice of ours.
@@ -106,7 +110,7 @@ func (n *Net) publish(ctx context.Context) error {
 	if _, err := n.watch.Services.Services(kubeDNS.Namespace).Get(kubeDNS.Name); apierrors.IsNotFound(err) {
 		failed = append(failed, n.createDNSService(ctx))
 	}
-	failed = append(failed, n.putSlice(ctx, n.apiSlice()))
+	failed = append(failed, n.putSlice(ctx, n.apiSlice()), n.putEndpoints(ctx))
 	all, err := n.watch.Slices.EndpointSlices(kubeDNS.Namespace).List(labels.SelectorFromSet(
 		labels.Set{discoveryv1.LabelServiceName: kubeDNS.Name}))
 	if err == nil && othersReady(all, n.reaches) {
@@ -173,6 +177,49 @@ func (n *Net) putSlice(ctx context.Context, want *discoveryv1.EndpointSlice) err
 	return nil
 }
 
+// endpoints is the client of Endpoints where the API server has its own. They are deprecated, and read all the same.
+func (n *Net) endpoints() typedcorev1.EndpointsInterface {
+	return n.o.Kube.CoreV1().Endpoints(apiServer.Namespace) //nolint:staticcheck // see above
+}
+
+// putEndpoints writes the Endpoints of the API server, which clients older than EndpointSlices read, once.
+func (n *Net) putEndpoints(ctx context.Context) error {
+	if n.published {
+		return nil
+	}
+	at, client := n.api.At(), n.endpoints()
+	want := &corev1.Endpoints{ //nolint:staticcheck // see endpoints
+		ObjectMeta: metav1.ObjectMeta{
+			Name: apiServer.Name, Labels: map[string]string{discoveryv1.LabelSkipMirror: "true", managedBy: manager},
+		},
+		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // see endpoints
+			Addresses: []corev1.EndpointAddress{{IP: at.Addr().String()}},
+			Ports:     []corev1.EndpointPort{{Name: "https", Port: int32(at.Port()), Protocol: corev1.ProtocolTCP}},
+		}},
+	}
+	_, err := client.Create(ctx, want, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = client.Update(ctx, want, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("write Endpoints %s/%s: %w", apiServer.Namespace, apiServer.Name, err)
+	}
+	n.published = true
+	return nil
+}
+
+// deleteEndpoints deletes the Endpoints of the API server, if this process wrote them.
+func (n *Net) deleteEndpoints(ctx context.Context) error {
+	if !n.published {
+		return nil
+	}
+	err := n.endpoints().Delete(ctx, apiServer.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete Endpoints %s/%s: %w", apiServer.Namespace, apiServer.Name, err)
+	}
+	return nil
+}
+
 // deleteSlice deletes a slice if it exists.
 func (n *Net) deleteSlice(ctx context.Context, s *discoveryv1.EndpointSlice) error {
 	if _, err := n.watch.Slices.EndpointSlices(s.Namespace).Get(s.Name); err != nil {
@@ -192,7 +239,8 @@ func (n *Net) withdraw(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := errors.Join(n.deleteSlice(ctx, n.dnsSlice()), n.deleteSlice(ctx, n.apiSlice())); err != nil {
+	if err := errors.Join(n.deleteSlice(ctx, n.dnsSlice()), n.deleteSlice(ctx, n.apiSlice()),
+		n.deleteEndpoints(ctx)); err != nil {
 		n.o.Log.Warn("cannot withdraw this process as an endpoint of the cluster's DNS and the API server", "error", err)
 	}
 }

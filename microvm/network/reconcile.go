@@ -67,7 +67,7 @@ func (n *Net) program() error {
 	vips, nodePorts := n.destinations(s)
 	rules := ruleset.New(ruleset.Config{
 		Table: n.name, Links: n.name, Pods: n.pods, Host: n.host, Services: n.o.Services, Opened: n.state.Opened,
-		Near: prefixes(n.peers.near), Tunnel: n.tunnelRules(), Overlay: n.peers.identifiers,
+		Near: prefixes(n.peers.near), Tunnel: n.state.Tunnel,
 		Destinations: vips, NodePorts: nodePorts, Public: n.o.Joined,
 	})
 	text := rules.String()

@@ -16,8 +16,8 @@ type state struct {
 	Table string `json:"table"`
 	// Opened are the interfaces on which forwarding was enabled.
 	Opened []string `json:"opened,omitempty"`
-	// Tunnel is the configuration with which it was created; "" for none.
-	Tunnel string `json:"tunnel,omitempty"`
+	// Tunnel is the name of the interface to other instances; "" for none.
+	Tunnel string `json:"encryptedTunnel,omitempty"`
 }
 
 func stateFile(dir string) string { return filepath.Join(dir, "network.json") }

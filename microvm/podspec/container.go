@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/kubelet/qos"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -30,21 +31,20 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		Name: c.Name, Kind: kind, Disk: t.o.Disks[c.Name], TTY: c.TTY, Stdin: c.Stdin, StdinOnce: c.StdinOnce,
 		TerminationMessagePath: c.TerminationMessagePath,
 		FallbackToLogs:         c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
-		MemoryBytes:            c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(),
-		CPUShareMilli: c.Resources.Requests.Cpu().MilliValue(),
+		Limits:                 Limits(t.pod, c, t.o.MemoryBytes),
 	}
 	img, ok := t.o.Images[c.Name]
 	if !ok {
 		return out, errors.New("its image was not pulled")
 	}
-	env, expand, err := t.environment(c)
+	vars, err := t.environment(c)
 	if err != nil {
 		return out, err
 	}
 	security := effectiveSecurity(t.pod.Spec.SecurityContext, c.SecurityContext)
 	process, err := img.Process(image.Container{
-		Command: expanded(c.Command, expand), Args: expanded(c.Args, expand),
-		Env:        append([]string{"HOSTNAME=" + hostname(t.pod)}, env...),
+		Command: vars.expandAll(c.Command), Args: vars.expandAll(c.Args),
+		Env:        append([]string{"HOSTNAME=" + hostname(t.pod)}, vars.list()...),
 		WorkingDir: c.WorkingDir, RunAsUser: security.RunAsUser, RunAsGroup: security.RunAsGroup,
 		RunAsNonRoot: ptr.Deref(security.RunAsNonRoot, false),
 	})
@@ -65,12 +65,9 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	out.Capabilities = capabilities(security.Capabilities)
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
-		sub := m.SubPath
-		if m.SubPathExpr != "" {
-			sub = expand(m.SubPathExpr)
-		}
-		if slices.Contains(strings.Split(sub, "/"), "..") {
-			return out, fmt.Errorf("mount %s: its subPath %q leads out of the volume", m.MountPath, sub)
+		sub, err := subPath(m, &vars)
+		if err != nil {
+			return out, fmt.Errorf("mount %s: %w", m.MountPath, err)
 		}
 		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly ||
 			t.holdsFiles(m.Name)})
@@ -81,7 +78,36 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	return out, nil
 }
 
-// holdsFiles reports whether a volume's files are the cluster's: containers may only read them, as with a kubelet.
+// Limits returns the limits of a container in a guest with so much memory.
+func Limits(pod *corev1.Pod, c *corev1.Container, memoryBytes int64) wire.Limits {
+	return wire.Limits{
+		MemoryBytes: c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(),
+		CPUShareMilli: c.Resources.Requests.Cpu().MilliValue(),
+		OOMScoreAdj:   qos.GetContainerOOMScoreAdjust(pod, c, memoryBytes),
+	}
+}
+
+// subPath returns the part of a volume to mount.
+func subPath(m *corev1.VolumeMount, v *variables) (string, error) {
+	sub := m.SubPath
+	if m.SubPathExpr != "" {
+		var unknown []string
+		if sub, unknown = v.expand(m.SubPathExpr); len(unknown) > 0 {
+			return "", fmt.Errorf("its subPathExpr %q has variables without a value: %s", m.SubPathExpr,
+				strings.Join(unknown, ", "))
+		}
+	}
+	switch {
+	case strings.HasPrefix(sub, "/"):
+		return "", fmt.Errorf("its subPath %q must not be an absolute path", sub)
+	case slices.Contains(strings.Split(sub, "/"), ".."):
+		return "", fmt.Errorf("its subPath %q leads out of the volume", sub)
+	}
+	return sub, nil
+}
+
+// holdsFiles reports whether a volume's files are the cluster's or an image's: containers may only read them, as with a
+// kubelet.
 func (t translation) holdsFiles(volume string) bool {
 	return slices.ContainsFunc(t.pod.Spec.Volumes,
 		func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
@@ -119,14 +145,6 @@ func (t translation) lifecycle(c *corev1.Container, out *wire.Container) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-func expanded(words []string, expand func(string) string) []string {
-	var out []string
-	for _, w := range words {
-		out = append(out, expand(w))
-	}
-	return out
 }
 
 // effectiveSecurity returns a container's security context, completed with the pod's.

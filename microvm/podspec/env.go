@@ -14,57 +14,86 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// environment returns a container's variables, as NAME=value, and a function that expands $(NAME). A later variable
-// overrides an earlier one, and can refer to those before it.
-func (t translation) environment(c *corev1.Container) (env []string, expand func(string) string, err error) {
-	values := map[string]string{}
-	var names []string
-	set := func(name, value string) {
-		if _, had := values[name]; !had {
-			names = append(names, name)
-		}
-		values[name] = value
+// variables are the environment of a container: its own, and those of Services, which its own override.
+type variables struct {
+	names            []string // of its own, in order
+	values, services map[string]string
+}
+
+func (v *variables) set(name, value string) {
+	if _, had := v.values[name]; !had {
+		v.names = append(v.names, name)
 	}
-	services := map[string]string{}
+	v.values[name] = value
+}
+
+// expand replaces each $(NAME) by its value, and leaves those without a value as they are.
+func (v *variables) expand(s string) (expanded string, unknown []string) {
+	expanded = expansion.Expand(s, func(name string) string {
+		for _, values := range []map[string]string{v.values, v.services} {
+			if value, ok := values[name]; ok {
+				return value
+			}
+		}
+		unknown = append(unknown, name)
+		return "$(" + name + ")"
+	})
+	return expanded, unknown
+}
+
+func (v *variables) expandAll(words []string) (out []string) {
+	for _, w := range words {
+		expanded, _ := v.expand(w)
+		out = append(out, expanded)
+	}
+	return out
+}
+
+// list returns the variables as NAME=value, those of Services first.
+func (v *variables) list() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(v.services)) {
+		if _, own := v.values[name]; !own {
+			out = append(out, name+"="+v.services[name])
+		}
+	}
+	for _, name := range v.names {
+		out = append(out, name+"="+v.values[name])
+	}
+	return out
+}
+
+// environment returns a container's variables. A later one overrides an earlier one, and can refer to those before it.
+func (t translation) environment(c *corev1.Container) (variables, error) {
+	v := variables{values: map[string]string{}, services: map[string]string{}}
 	for _, kv := range t.o.Services {
 		if name, value, ok := strings.Cut(kv, "="); ok {
-			services[name] = value
+			v.services[name] = value
 		}
 	}
 	for _, from := range c.EnvFrom {
 		data, err := t.from(from)
 		if err != nil {
-			return nil, nil, err
+			return v, err
 		}
 		for _, key := range slices.Sorted(maps.Keys(data)) {
-			set(from.Prefix+key, string(data[key]))
+			v.set(from.Prefix+key, string(data[key]))
 		}
 	}
-	expand = func(s string) string { return expansion.Expand(s, expansion.MappingFuncFor(values, services)) }
 	for i := range c.Env {
-		v := &c.Env[i]
-		value, there, err := expand(v.Value), true, error(nil)
-		if v.ValueFrom != nil {
-			value, there, err = t.valueFrom(c, v.ValueFrom)
+		e := &c.Env[i]
+		value, _ := v.expand(e.Value)
+		there, err := true, error(nil)
+		if e.ValueFrom != nil {
+			value, there, err = t.valueFrom(c, e.ValueFrom)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("variable %s: %w", v.Name, err)
+			return v, fmt.Errorf("variable %s: %w", e.Name, err)
 		}
 		if there {
-			set(v.Name, value)
+			v.set(e.Name, value)
 		}
 	}
-	for _, kv := range t.o.Services {
-		if name, _, ok := strings.Cut(kv, "="); ok {
-			if _, own := values[name]; !own {
-				env = append(env, kv)
-			}
-		}
-	}
-	for _, name := range names {
-		env = append(env, name+"="+values[name])
-	}
-	return env, expand, nil
+	return v, nil
 }
 
 // from returns the data of one source of variables.

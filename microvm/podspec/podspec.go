@@ -53,6 +53,8 @@ type Options struct {
 	Images map[string]Image
 	// Disks are the serials of the images' disks, by container.
 	Disks map[string]string
+	// ImageVolumes are the serials of the disks of image volumes, by volume.
+	ImageVolumes map[string]string
 	// Services are the variables of Services, as NAME=value, which the container's own override.
 	Services []string
 	// CPUMilli and MemoryBytes are the guest's size: the limits of a container without limits in the downward API.
@@ -81,6 +83,7 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 			out.Sysctls[ctl.Name] = ctl.Value
 		}
 	}
+	out.Network.FQDN = ptr.Deref(pod.Spec.SetHostnameAsFQDN, false)
 	for _, a := range pod.Spec.HostAliases {
 		out.Network.Hosts = append(out.Network.Hosts, wire.HostAlias{IP: a.IP, Names: a.Hostnames})
 	}
@@ -104,6 +107,13 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	return out, nil
 }
 
+// Ephemeral translates an ephemeral container of a pod whose guest runs.
+func Ephemeral(ctx context.Context, pod *corev1.Pod, c *corev1.EphemeralContainer, o Options) (wire.Container, error) {
+	out, err := translation{ctx, pod, o}.container((*corev1.Container)(&c.EphemeralContainerCommon), wire.KindEphemeral)
+	out.Target = c.TargetContainerName
+	return out, err
+}
+
 // Volumes returns the pod's volumes with their current files. Of the options it needs Objects, sizes and addresses.
 func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
 	t := translation{ctx, pod, o}
@@ -118,8 +128,11 @@ func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, er
 	return out, nil
 }
 
-// hostname returns a pod's host name, cut to 63 characters.
+// hostname returns a pod's host name: its hostnameOverride as it is, or a name cut to 63 characters.
 func hostname(pod *corev1.Pod) string {
+	if pod.Spec.HostnameOverride != nil {
+		return *pod.Spec.HostnameOverride
+	}
 	name := cmp.Or(pod.Spec.Hostname, pod.Name)
 	return name[:min(len(name), 63)]
 }

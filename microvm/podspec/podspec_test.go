@@ -310,7 +310,9 @@ func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 			`{containers: [{name: c}], volumes: [{name: v, hostPath: {path: /}}]}`,
 			"volume v: its type is not supported by microVMs", false,
 		},
-		"a way out of a volume": {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
+		"a path from the root":        {`{containers: [{name: c, env: [{name: A, value: /x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(A)}]}], volumes: [{name: v, emptyDir: {}}]}`, "must not be an absolute path", false},
+		"a path of unknown variables": {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(A)/$(B)}]}], volumes: [{name: v, emptyDir: {}}]}`, "variables without a value: A, B", false},
+		"a way out of a volume":       {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
 		"a port that has no number": {
 			`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`,
 			`livenessProbe: port "web" is none of the container's`, false,
@@ -332,6 +334,15 @@ func condition(s corev1.PodStatus, kind corev1.PodConditionType) string {
 		}
 	}
 	return "none"
+}
+
+func message(s corev1.PodStatus, kind corev1.PodConditionType) string {
+	for _, c := range s.Conditions {
+		if c.Type == kind {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 func TestHowAPodIsDoing(t *testing.T) {
@@ -404,6 +415,15 @@ func TestHowAPodIsDoing(t *testing.T) {
 			}},
 			"Running", "FalseContainersNotReady", nil,
 		},
+		"one of its two containers has not been started": {
+			`{containers: [{name: c}, {name: d}]}`,
+			Account{Pod: wire.PodStatus{
+				Initialized: true, Containers: []wire.ContainerStatus{running(true), {Name: "d", State: wire.Waiting}},
+			}},
+			"Pending", "FalseContainersNotReady", func(s corev1.PodStatus) bool {
+				return message(s, corev1.PodReady) == "containers with unready status: [d]"
+			},
+		},
 		"it crashed and waits": {
 			plain,
 			Account{Pod: wire.PodStatus{
@@ -432,13 +452,13 @@ func TestHowAPodIsDoing(t *testing.T) {
 				Initialized: true, Done: true,
 				Containers: []wire.ContainerStatus{exited("c", 3)},
 			}},
-			"Failed", "FalsePodCompleted", nil,
+			"Failed", "FalsePodFailed", nil,
 		},
 		"its init failed": {
 			staged,
 			Account{Pod: wire.PodStatus{Done: true, Containers: []wire.ContainerStatus{exited("i", 1)}}},
 			"Failed",
-			"FalsePodCompleted", nil,
+			"FalsePodFailed", nil,
 		},
 		"a sidecar that is killed at the end is no failure": {
 			staged,
@@ -455,7 +475,7 @@ func TestHowAPodIsDoing(t *testing.T) {
 				Pod: wire.PodStatus{Initialized: true, Containers: []wire.ContainerStatus{exited("c", 137)}},
 			},
 			"Failed",
-			"FalsePodCompleted",
+			"FalsePodFailed",
 			func(s corev1.PodStatus) bool { return s.Message == "the virtual machine ended: panic" },
 		},
 	} {
@@ -471,5 +491,81 @@ func TestHowAPodIsDoing(t *testing.T) {
 func TestLongNamesAreCutForTheHostname(t *testing.T) {
 	if got := hostname(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 100)}}); len(got) != 63 {
 		t.Errorf("got %d characters", len(got))
+	}
+}
+
+func TestAResizeIsTold(t *testing.T) {
+	p := read(t, `
+metadata: {name: p, generation: 2}
+spec: {containers: [{name: c, resources: {requests: {cpu: 20m}}}]}
+`)
+	had := read(t, `
+metadata: {name: p}
+spec: {containers: [{name: c, resources: {requests: {cpu: 10m}}}]}
+`).Spec.Containers[0].Resources
+	account := Account{Pod: wire.PodStatus{
+		Initialized: true, Containers: []wire.ContainerStatus{{Name: "c", State: wire.Running, Ready: true}},
+	}}
+	for name, c := range map[string]struct {
+		change                     func(*Account)
+		has, allocated             string
+		pending, progress, message string
+	}{
+		"nothing is asked": {func(*Account) {}, "20m", "20m", "none", "none", ""},
+		"it has been given": {func(a *Account) {
+			a.Resources = map[string]corev1.ResourceRequirements{"c": p.Spec.Containers[0].Resources}
+		}, "20m", "20m", "none", "none", ""},
+		"it is under way": {
+			func(a *Account) { a.Resources = map[string]corev1.ResourceRequirements{"c": had} }, "10m", "20m", "none", "True", "",
+		},
+		"it failed": {func(a *Account) {
+			a.Resources, a.ResizeError = map[string]corev1.ResourceRequirements{"c": had}, "too little"
+		}, "10m", "20m", "none", "TrueError", "too little"},
+		"there is no room": {func(a *Account) {
+			a.Resources, a.Infeasible = map[string]corev1.ResourceRequirements{"c": had}, "too much"
+		}, "10m", "10m", "TrueInfeasible", "none", "too much"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := account
+			c.change(&a)
+			got := Status(p, a)
+			s := got.ContainerStatuses[0]
+			if s.Resources.Requests.Cpu().String() != c.has || s.AllocatedResources.Cpu().String() != c.allocated {
+				t.Errorf("it has %v of %v, want %s of %s", s.Resources, s.AllocatedResources, c.has, c.allocated)
+			}
+			if condition(got, corev1.PodResizePending) != c.pending || condition(got, corev1.PodResizeInProgress) != c.progress ||
+				message(got, corev1.PodResizePending)+message(got, corev1.PodResizeInProgress) != c.message {
+				t.Errorf("its conditions are %+v", got.Conditions)
+			}
+			if got.ObservedGeneration != 2 {
+				t.Errorf("generation %d was observed", got.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func TestEphemeralContainersAreToldOnce(t *testing.T) {
+	p := read(t, `
+metadata: {name: p}
+spec:
+  containers: [{name: c}]
+  ephemeralContainers: [{name: new}, {name: runs}, {name: earlier}]
+status:
+  ephemeralContainerStatuses:
+  - {name: earlier, containerID: "nodeless://e", state: {running: {}}}
+`)
+	got := Status(p, Account{
+		Pod: wire.PodStatus{Containers: []wire.ContainerStatus{
+			{Name: "c", State: wire.Running, Ready: true}, {Name: "runs", State: wire.Running},
+		}},
+		Waiting: map[string]corev1.ContainerStateWaiting{"new": {Reason: "ErrImagePull"}},
+	})
+	s := got.EphemeralContainerStatuses
+	if len(s) != 3 || s[0].State.Waiting == nil || s[0].State.Waiting.Reason != "ErrImagePull" || s[1].State.Running == nil ||
+		s[2].State.Terminated == nil || s[2].State.Terminated.Reason != "ContainerStatusUnknown" {
+		t.Errorf("their statuses are %+v", s)
+	}
+	if got.Phase != corev1.PodRunning || condition(got, corev1.PodReady) != "True" {
+		t.Errorf("the pod is %s, ready %s", got.Phase, condition(got, corev1.PodReady))
 	}
 }

@@ -88,7 +88,7 @@ func unique(list []string) []string {
 // HostDomain returns the domain of a pod's host name: that of its subdomain, the headless Service it names; "" if it
 // names none.
 func HostDomain(pod *corev1.Pod, domain string) string {
-	if pod.Spec.Subdomain == "" || domain == "" {
+	if pod.Spec.Subdomain == "" || domain == "" || pod.Spec.HostnameOverride != nil {
 		return ""
 	}
 	return pod.Spec.Subdomain + "." + pod.Namespace + ".svc." + domain

@@ -2,9 +2,12 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
@@ -22,9 +25,23 @@ type Account struct {
 	Failure string
 	// ImageIDs are the running images, by container.
 	ImageIDs map[string]string
-	// Waiting is why a container has not been started, before the guest has reported anything: the reason and message
-	// of its state, such as ErrImagePull, by container.
+	// Waiting is why a container has not been started, before the guest has reported it: the reason and message of its
+	// state, such as ErrImagePull, by container.
 	Waiting map[string]corev1.ContainerStateWaiting
+	// Resources are what containers have been given, by container; those that are missing have what the pod says.
+	Resources map[string]corev1.ResourceRequirements
+	// Infeasible is why containers cannot get what the pod says now; "" if they can.
+	Infeasible string
+	// ResizeError is why the last attempt to give it to them has failed; "" if it has not.
+	ResizeError string
+}
+
+// given returns what a container has been given.
+func (a Account) given(c *corev1.Container) corev1.ResourceRequirements {
+	if has, ok := a.Resources[c.Name]; ok {
+		return has
+	}
+	return c.Resources
 }
 
 // creating is the state of a container before the guest's first report.
@@ -50,13 +67,30 @@ func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 		if kind == podutil.InitContainers {
 			list = &out.InitContainerStatuses
 		}
-		*list = append(*list, containerStatus(pod, c, told, a, otherwise))
+		s := containerStatus(pod, c, told, a, otherwise)
+		if told[c.Name] != nil {
+			given, allocated := a.given(c), c.Resources
+			if a.Infeasible != "" {
+				allocated = given
+			}
+			s.Resources, s.AllocatedResources = &given, allocated.Requests
+		}
+		*list = append(*list, s)
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
+		s := containerStatus(pod, c, told, a, creating)
+		if earlier, began := earlierEphemeral(pod, c.Name, a); told[c.Name] == nil && began {
+			s = earlier
+		}
+		out.EphemeralContainerStatuses = append(out.EphemeralContainerStatuses, s)
 	}
 	out.Phase = phase(pod, &out, a)
 	if a.Failure != "" && out.Phase == corev1.PodFailed {
 		out.Reason, out.Message = "MicroVMFailed", a.Failure
 	}
 	setConditions(pod, &out, a)
+	out.ObservedGeneration = pod.Generation
 	return out
 }
 
@@ -99,6 +133,22 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 	return out
 }
 
+// earlierEphemeral returns the status of an ephemeral container by the pod's own, since a guest knows nothing of those
+// of the pod's earlier virtual machines. began is false if the container has never run.
+func earlierEphemeral(pod *corev1.Pod, name string, a Account) (s corev1.ContainerStatus, began bool) {
+	s, found := podutil.GetContainerStatus(pod.Status.EphemeralContainerStatuses, name)
+	if !found || s.ContainerID == "" {
+		return s, false
+	}
+	if s.State.Running != nil && (a.Ended || len(a.Pod.Containers) > 0) {
+		s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 137, Reason: unknown, Message: lostMessage, StartedAt: s.State.Running.StartedAt,
+			ContainerID: s.ContainerID,
+		}}
+	}
+	return s, true
+}
+
 // Runs returns the numbers of a container's last run and of the run its last termination describes, counted from 0; -1
 // if there was none. While a container waits for its next run, the two are the same.
 func Runs(s *wire.ContainerStatus) (last, previous int) {
@@ -136,8 +186,8 @@ func truncated(t time.Time) metav1.Time {
 	return metav1.NewTime(t.Truncate(time.Second))
 }
 
-// phase follows the containers, as in a kubelet: Pending until the first regular container starts; at the end Failed if
-// any container failed or the virtual machine ended unasked, else Succeeded.
+// phase follows the containers, as in a kubelet: Pending until each regular container has been started; at the end
+// Failed if any container failed or the virtual machine ended unasked, else Succeeded.
 func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	over := a.Ended || a.Pod.Done
 	switch {
@@ -146,22 +196,15 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	case over:
 		return corev1.PodSucceeded
 	}
-	if anyRan(s) {
-		return corev1.PodRunning
+	// A container that waits to run again does not take the pod back to Pending, nor do init containers in a new virtual
+	// machine.
+	neverRan := func(c corev1.ContainerStatus) bool {
+		return c.State.Waiting != nil && c.LastTerminationState.Terminated == nil
 	}
-	return corev1.PodPending
-}
-
-// anyRan reports whether a regular container has ever run: init containers that run again in a new virtual machine do
-// not take a pod back to Pending.
-func anyRan(s *corev1.PodStatus) bool {
-	for i := range s.ContainerStatuses {
-		if c := &s.ContainerStatuses[i]; c.State.Running != nil || c.State.Terminated != nil ||
-			c.LastTerminationState.Terminated != nil {
-			return true
-		}
+	if slices.ContainsFunc(s.ContainerStatuses, neverRan) {
+		return corev1.PodPending
 	}
-	return false
+	return corev1.PodRunning
 }
 
 // anyFailed reports whether a container ended with an error, or never ran although it should have. Sidecars do not
@@ -183,40 +226,107 @@ func anyFailed(pod *corev1.Pod, s *corev1.PodStatus) bool {
 	return false
 }
 
-// setConditions adds Initialized, ContainersReady, Ready and PodReadyToStartContainers.
+// setConditions adds the conditions that a kubelet writes, in its words (pkg/kubelet/status, Kubernetes 1.36).
 func setConditions(pod *corev1.Pod, s *corev1.PodStatus, a Account) {
-	ready := len(s.ContainerStatuses) > 0 && s.Phase == corev1.PodRunning
-	for i := range s.ContainerStatuses {
-		ready = ready && s.ContainerStatuses[i].Ready
+	over := ""
+	switch s.Phase {
+	case corev1.PodSucceeded:
+		over = "PodCompleted"
+	case corev1.PodFailed:
+		over = "PodFailed"
 	}
-	for i := range pod.Spec.InitContainers {
-		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
-			ready = ready && s.InitContainerStatuses[i].Ready
+	add := func(t corev1.PodConditionType, yes bool, reason, message string) {
+		c := corev1.PodCondition{
+			Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: pod.Generation,
 		}
-	}
-	gates := ready
-	for _, gate := range pod.Spec.ReadinessGates {
-		c := conditions.OfPod(pod, gate.ConditionType)
-		gates = gates && c != nil && c.Status == corev1.ConditionTrue
-	}
-	over := podutil.IsPodPhaseTerminal(s.Phase)
-	add := func(t corev1.PodConditionType, yes bool, reason string) {
-		c := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue}
-		if !yes {
-			c.Status, c.Reason = corev1.ConditionFalse, reason
-			if over {
-				c.Reason = "PodCompleted"
-			}
+		if yes {
+			c.Status = corev1.ConditionTrue
 		}
 		s.Conditions = append(s.Conditions, c)
 	}
-	initialized := a.Pod.Initialized || len(pod.Spec.InitContainers) == 0 || s.Phase == corev1.PodSucceeded
-	add(corev1.PodInitialized, initialized, "ContainersNotInitialized")
-	add(corev1.ContainersReady, ready, "ContainersNotReady")
-	notReady := "ContainersNotReady"
-	if ready {
-		notReady = "ReadinessGatesNotReady"
+	incomplete, unready := unfinished(pod, s)
+	switch {
+	case a.Pod.Initialized || len(pod.Spec.InitContainers) == 0:
+		add(corev1.PodInitialized, true, "", "")
+	case s.Phase == corev1.PodSucceeded:
+		add(corev1.PodInitialized, true, over, "")
+	default:
+		add(corev1.PodInitialized, false, "ContainersNotInitialized",
+			fmt.Sprintf("containers with incomplete status: %s", incomplete))
 	}
-	add(corev1.PodReady, gates, notReady)
-	add(corev1.PodReadyToStartContainers, len(a.Pod.Containers) > 0 && !over, "")
+	closed := ClosedGates(pod)
+	switch {
+	case over != "":
+		add(corev1.ContainersReady, false, over, "")
+		add(corev1.PodReady, false, over, "")
+	case len(unready) > 0:
+		message := fmt.Sprintf("containers with unready status: %s", unready)
+		add(corev1.ContainersReady, false, "ContainersNotReady", message)
+		add(corev1.PodReady, false, "ContainersNotReady", message)
+	case len(closed) > 0:
+		add(corev1.ContainersReady, true, "", "")
+		add(corev1.PodReady, false, "ReadinessGatesNotReady", strings.Join(closed, ", "))
+	default:
+		add(corev1.ContainersReady, true, "", "")
+		add(corev1.PodReady, true, "", "")
+	}
+	add(corev1.PodReadyToStartContainers, len(a.Pod.Containers) > 0 && over == "", "", "")
+	switch {
+	case over != "":
+	case a.Infeasible != "":
+		add(corev1.PodResizePending, true, corev1.PodReasonInfeasible, a.Infeasible)
+	case a.ResizeError != "":
+		add(corev1.PodResizeInProgress, true, corev1.PodReasonError, a.ResizeError)
+	case len(Resized(pod, a.Resources)) > 0:
+		add(corev1.PodResizeInProgress, true, "", "")
+	}
+}
+
+// unfinished returns the init containers that keep the pod from being initialized, and the containers that keep it from
+// being ready.
+func unfinished(pod *corev1.Pod, s *corev1.PodStatus) (incomplete, unready []string) {
+	for i := range s.InitContainerStatuses {
+		c := &s.InitContainerStatuses[i]
+		done := c.Ready
+		if podutil.IsRestartableInitContainer(&pod.Spec.InitContainers[i]) {
+			done = ptr.Deref(c.Started, false)
+			if !c.Ready {
+				unready = append(unready, c.Name)
+			}
+		}
+		if !done {
+			incomplete = append(incomplete, c.Name)
+		}
+	}
+	for i := range s.ContainerStatuses {
+		if c := &s.ContainerStatuses[i]; !c.Ready {
+			unready = append(unready, c.Name)
+		}
+	}
+	return incomplete, unready
+}
+
+// ClosedGates returns, for each readiness gate that keeps the pod from being ready, why it does.
+func ClosedGates(pod *corev1.Pod) (closed []string) {
+	for _, gate := range pod.Spec.ReadinessGates {
+		switch c := conditions.OfPod(pod, gate.ConditionType); {
+		case c == nil:
+			closed = append(closed,
+				fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate.ConditionType))
+		case c.Status != corev1.ConditionTrue:
+			closed = append(closed,
+				fmt.Sprintf("the status of pod readiness gate %q is not \"True\", but %v", gate.ConditionType, c.Status))
+		}
+	}
+	return closed
+}
+
+// Resized returns the containers whose resources differ from what they have been given.
+func Resized(pod *corev1.Pod, given map[string]corev1.ResourceRequirements) (out []*corev1.Container) {
+	for c := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+		if has, ok := given[c.Name]; ok && !equality.Semantic.DeepEqual(has, c.Resources) {
+			out = append(out, c)
+		}
+	}
+	return out
 }

@@ -42,6 +42,9 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 		out.Files, err = t.downward(v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected != nil:
 		out.Files, err = t.projected(v.Projected)
+	case v.Image != nil:
+		out.Disk = t.o.ImageVolumes[v.Name]
+		return out, nil
 	default:
 		return out, fmt.Errorf("its type is not supported by microVMs")
 	}

@@ -113,10 +113,10 @@ func at[T any](sorted []T, percent int) T { return sorted[(len(sorted)*percent+9
 // idleFor is for how long the CPU time of idle pods is measured.
 const idleFor = 30 * time.Second
 
-// benchDensity measures memory and CPU of 12 pods at once.
+// benchDensity measures memory and CPU of 100 pods at once.
 func benchDensity(t *testing.T, h *Host) {
 	t.Helper()
-	const pods = 12
+	const pods = 100
 	var pids []int
 	for i := range pods {
 		vm := run(t, h, workload(fmt.Sprintf("dense-%d", i),

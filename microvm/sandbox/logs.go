@@ -22,6 +22,8 @@ const (
 	maxLogFile = 10 << 20
 	logsDir    = "logs" // in a state directory
 	oldSuffix  = ".old" // of a rotated file
+
+	mostUnsaid = 100 // records that are stored before the guest hears of it
 	// logTime is RFC 3339 with all nine digits.
 	logTime = "2006-01-02T15:04:05.000000000Z07:00"
 	// fullPause is the time between attempts to write to a full disk.
@@ -32,10 +34,10 @@ const (
 // container runtime interface: "TIME STREAM F|P TEXT". It keeps the last two runs, which are what kubectl logs and its
 // --previous show. It is safe for concurrent use.
 type Logs struct {
-	dir   string
-	names []string // of the containers
+	dir string
 
 	mu      sync.Mutex
+	names   []string            // of the containers
 	open    map[string]*logFile // by container
 	tails   []*Tail
 	changed chan struct{}
@@ -58,8 +60,23 @@ func (l *Logs) path(container string, run uint32) string {
 	return filepath.Join(l.dir, container, fmt.Sprintf("%d.log", run))
 }
 
-// Containers returns the names of the pod's containers, init containers first.
-func (l *Logs) Containers() []string { return slices.Clone(l.names) }
+// Containers returns the names of the pod's containers: init containers first, those added while it ran last.
+func (l *Logs) Containers() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.names)
+}
+
+// add adds a container, unless it is there, and returns its number, by which log records name it.
+func (l *Logs) add(container string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.names, container); i >= 0 {
+		return i
+	}
+	l.names = append(slices.Clip(l.names), container)
+	return len(l.names) - 1
+}
 
 // Logged returns a channel that is closed when one of the containers has logged something.
 func (l *Logs) Logged() <-chan struct{} {
@@ -71,7 +88,7 @@ func (l *Logs) Logged() <-chan struct{} {
 // LogFile returns the file with the log of a container's run, counted from 0, in CRI's format. The file exists when
 // LogFile returns. A rotated file has the same name with ".old" appended.
 func (l *Logs) LogFile(container string, run int) (string, error) {
-	if !slices.Contains(l.names, container) || run < 0 {
+	if !slices.Contains(l.Containers(), container) || run < 0 {
 		return "", fmt.Errorf("the pod has no container %q with a run %d", container, run)
 	}
 	path := l.path(container, uint32(run))
@@ -96,7 +113,7 @@ func (l *Logs) store(conn *wire.Conn) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for unsaid := 0; ; {
 		it, err := s.Receive()
 		if err != nil {
 			return err
@@ -108,9 +125,13 @@ func (l *Logs) store(conn *wire.Conn) error {
 		if err := l.writeWhenRoom(r, s.Done()); err != nil {
 			return err
 		}
+		if unsaid++; unsaid < mostUnsaid && s.Waits() {
+			continue // a flood costs the host less so
+		}
 		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {
 			return err
 		}
+		unsaid = 0
 	}
 }
 
@@ -142,13 +163,13 @@ func (l *Logs) writeWhenRoom(r wire.LogRecord, done <-chan struct{}) error {
 
 // write appends a record to its file.
 func (l *Logs) write(r wire.LogRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if int(r.Container) >= len(l.names) || r.Restart > math.MaxInt32 {
 		return fmt.Errorf("the guest was ended: %w",
 			&wire.ProtocolError{Rule: "a log record of a container, or a run, that the pod does not have"})
 	}
 	line := Stored{Nanos: r.Nanos, Stderr: r.Stream == wire.Stderr, Partial: r.Partial, Text: r.Line}.String() + "\n"
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	name := l.names[r.Container]
 	f := l.open[name]
 	if f == nil || f.run != r.Restart {

@@ -93,10 +93,7 @@ func (s session) introduce(ctx context.Context) error {
 		return fmt.Errorf("start the pod: %w", err)
 	}
 	vm.pending = nil
-	vm.mu.Lock()
-	defer vm.mu.Unlock()
-	vm.record.Started = true
-	return vm.record.save(vm.dir)
+	return vm.note(func(r *vmRecord) { r.Started = true })
 }
 
 // followStatus keeps the VM's status up to date.

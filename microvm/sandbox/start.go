@@ -23,7 +23,8 @@ import (
 type vmRecord struct {
 	ID           string
 	Grace        time.Duration
-	Containers   []string // names, in the pod's order
+	Containers   []string // names, in the pod's order; then those added while it ran
+	Disks        []string // serials of the disks on the VM's devices
 	Network      wire.Network
 	Lent         bool // the caller took the address and will release it
 	FromTemplate bool
@@ -94,6 +95,9 @@ func (vm *VM) start(ctx context.Context, w Workload) error {
 	vm.record.Grace = pod.GracePeriod
 	for _, c := range pod.Containers {
 		vm.record.Containers = append(vm.record.Containers, c.Name)
+	}
+	for _, d := range spec.Disks {
+		vm.record.Disks = append(vm.record.Disks, d.Serial)
 	}
 	vm.Logs = newLogs(vm.dir, vm.record.Containers)
 	p, fromTemplate, err := vm.host.config.Driver.Start(ctx, spec)

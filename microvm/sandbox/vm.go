@@ -40,6 +40,9 @@ type VM struct {
 	process *vmm.Process // nil if it had ended before this host process adopted the VM
 	pending *wire.Pod    // to be handed to the guest; nil once it has been
 	lost    bool
+	adding  sync.Mutex // one container at a time
+	// unmounted are the devices of disks that the guest has not mounted, by serial; guarded by adding.
+	unmounted map[string]string
 
 	mu       sync.Mutex
 	record   vmRecord
@@ -52,7 +55,7 @@ type VM struct {
 func newVM(h *Host, dir string, r vmRecord) *VM {
 	return &VM{
 		Guest: newGuest(r.ID), Logs: newLogs(dir, r.Containers), host: h, dir: dir, record: r,
-		status: Status{Phase: Starting}, changed: make(chan struct{}),
+		status: Status{Phase: Starting}, changed: make(chan struct{}), unmounted: map[string]string{},
 	}
 }
 

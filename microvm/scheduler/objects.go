@@ -112,6 +112,7 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 	}
 	hostname := strings.TrimPrefix(name, "fargate-")
 	size := fargate.SizeOf(claim.Spec.Resources.Requests)
+	size.MilliCPU = size.WholeCPUs() * 1000 // that many the microVM has, and a pod can be resized to them
 	capacity, allocatable := size.List(), size.List()
 	capacity[corev1.ResourcePods], allocatable[corev1.ResourcePods] = resource.MustParse("1"), resource.MustParse("0")
 	labels := maps.Clone(claim.Labels)

@@ -47,6 +47,9 @@ func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if refusal != (fargate.Refusal{}) {
 		return 0, p.refuse(ctx, pod, refusal)
 	}
+	if name := fargate.ForbiddenSysctl(pod); name != "" {
+		return 0, p.reject(ctx, pod, fargate.ReasonSysctl, fmt.Sprintf("forbidden sysctl: %q not allowlisted", name))
+	}
 	size, _ := fargate.Provision(&profile.Spec, pod, p.hosts.abilities().GuestOverhead)
 	host, why := p.reserve(profile, pod, size)
 	if why != "" {
@@ -143,6 +146,17 @@ func (p *placer) refuse(ctx context.Context, pod *corev1.Pod, r fargate.Refusal)
 		return err
 	}
 	p.o.Recorder.Event(pod, corev1.EventTypeWarning, "FailedScheduling", r.Message)
+	return nil
+}
+
+// reject ends a pod, in the words of a kubelet that rejects it (pkg/kubelet, rejectPod, Kubernetes 1.36).
+func (p *placer) reject(ctx context.Context, pod *corev1.Pod, reason, message string) error {
+	before := pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, "Pod was rejected: "+message
+	if err := p.api.patchPod(ctx, before, pod); err != nil {
+		return err
+	}
+	p.o.Recorder.Event(pod, corev1.EventTypeWarning, reason, message)
 	return nil
 }
 

@@ -218,8 +218,8 @@ func TestEachPodIsItsOwnNode(t *testing.T) {
 		if node.Labels[corev1.LabelHostname] != strings.TrimPrefix(want, "fargate-") {
 			t.Errorf("hostname %s", node.Labels[corev1.LabelHostname])
 		}
-		if c := node.Status.Capacity; c.Cpu().String() != "250m" || c.Memory().String() != "512Mi" || c.Pods().Value() != 1 {
-			t.Errorf("capacity %v is not the pod's", c)
+		if c := node.Status.Capacity; c.Cpu().String() != "1" || c.Memory().String() != "512Mi" || c.Pods().Value() != 1 {
+			t.Errorf("capacity %v is not that of its microVM", c)
 		}
 		planetest.Eventually(t, "nothing but Fargate's taint is left", func(ctx context.Context) error {
 			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
@@ -285,6 +285,93 @@ func (w *state) hears(t *testing.T, text string) {
 			}
 		}
 		return fmt.Errorf("not among %d events", len(events.Items))
+	})
+}
+
+// A pod that names the Node of another pod's microVM is rejected, as by the kubelet of a node that is full or has another
+// operating system. The other pod goes on.
+func TestANodeTakesNoSecondPod(t *testing.T) {
+	w, h := start(t), newHost("h1", "10.77.9.1")
+	w.controller(t, h)
+	first := w.pod("first", "100m")
+	w.create(t, first)
+	node := w.pods(t, "a pod runs", 1, runs)[0].Spec.NodeName
+	for name, want := range map[string]string{"second": "OutOfpods", "windows": "PodOSNotSupported"} {
+		p := w.pod(name, "100m")
+		p.Spec.NodeName = node
+		if name == "windows" {
+			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
+		}
+		w.create(t, p)
+		planetest.Eventually(t, name+" is rejected", func(ctx context.Context) error {
+			if err := w.Client.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+				return err
+			}
+			if p.Status.Phase != corev1.PodFailed || p.Status.Reason != want {
+				return fmt.Errorf("status %+v", p.Status)
+			}
+			return nil
+		})
+		if err := w.Client.Delete(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.pods(t, "the first alone is there", 1, runs)
+	if err := w.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	w.empty(t, h)
+}
+
+// A profile that is deleted takes its pods along, those that run and those that wait. What a Deployment creates for them
+// goes where the profiles that are left say. A pod that names a profile that never was stays, and says so.
+func TestAProfileThatIsDeletedTakesItsPodsAlong(t *testing.T) {
+	w, h := start(t), newHost("h1", "10.77.8.1")
+	w.controller(t, h)
+	web := w.deployment("web", 2)
+	web.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/no": "node"} // microVMs do not look at it
+	w.create(t, web)
+	w.pods(t, "both pods run", 2, runs)
+	misled := w.pod("misled", "100m")
+	misled.Spec.SchedulerName, misled.Labels = fargate.SchedulerName, map[string]string{fargate.ProfileLabel: "never"}
+	misled.Namespace = "default" // where no profile claims it
+	w.create(t, misled)
+	w.create(t, w.pod("large", "16")) // no host has room for it
+	planetest.Eventually(t, "the large pod waits", func(ctx context.Context) error {
+		p := &corev1.Pod{}
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "large"}, p); err != nil {
+			return err
+		}
+		return waits("Unschedulable", "Fargate capacity is unavailable at this time")(p)
+	})
+
+	other := w.profile.DeepCopy()
+	other.ObjectMeta = metav1.ObjectMeta{Name: "other"}
+	w.create(t, other) // the first by name had the pods
+	if err := w.Client.Delete(t.Context(), w.profile); err != nil {
+		t.Fatal(err)
+	}
+	w.hears(t, "The pod is deleted, since its FargateProfile apps was")
+	w.pods(t, "the Deployment's pods run for the other profile, the large one is gone", 2, func(p *corev1.Pod) error {
+		if of := p.Labels[fargate.ProfileLabel]; of != "other" {
+			return fmt.Errorf("it is of profile %s", of)
+		}
+		return runs(p)
+	})
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(misled), misled); err != nil ||
+		misled.DeletionTimestamp != nil || misled.Spec.NodeName != "" {
+		t.Errorf("a pod of a profile that never was: %v, %+v", err, misled.Status)
+	}
+
+	if err := w.Client.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	w.empty(t, h)
+	w.pods(t, "no profile is left: others place the Deployment's pods", 2, func(p *corev1.Pod) error {
+		if p.Spec.SchedulerName != corev1.DefaultSchedulerName {
+			return fmt.Errorf("it waits for %s", p.Spec.SchedulerName)
+		}
+		return nil
 	})
 }
 

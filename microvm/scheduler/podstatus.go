@@ -1,15 +1,18 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/microvm"
 )
@@ -29,6 +32,9 @@ const stopSlack = 30 * time.Second
 // report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left
 // until then, 0 if there is no deadline.
 func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	if done, err := s.reject(ctx, pod); done || err != nil {
+		return 0, err
+	}
 	host := s.hosts.reserved(s.pods.get(pod.UID))
 	if host == nil {
 		return 0, nil // hostMonitor decides
@@ -55,6 +61,29 @@ func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration,
 	return left, errors.Join(err, s.write(ctx, pod, status.Pod))
 }
 
+// reject ends a pod that somebody has bound to the Node of another pod's microVM, in a kubelet's words (pkg/kubelet,
+// rejectPod and lifecycle, Kubernetes 1.36).
+func (s *podStatus) reject(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
+	node := &corev1.Node{}
+	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if uid := podUID(node); uid == "" || uid == pod.UID {
+		return false, nil
+	}
+	if terminal(pod) {
+		return true, nil
+	}
+	reason, message := "OutOfpods", "Node didn't have enough resource: pods, requested: 1, used: 1, capacity: 1"
+	if pod.Spec.OS != nil && pod.Spec.OS.Name != corev1.Linux {
+		reason, message = "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+	}
+	s.o.Recorder.Event(pod, corev1.EventTypeWarning, reason, message)
+	before := pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, "Pod was rejected: "+message
+	return true, s.api.patchPod(ctx, before, pod)
+}
+
 // write updates a pod's status to what its host reports, if it differs.
 func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.PodStatus) error {
 	before := pod.DeepCopy()
@@ -63,12 +92,16 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 	to.Phase, to.Reason, to.Message = reported.Phase, reported.Reason, reported.Message
 	to.InitContainerStatuses, to.ContainerStatuses = reported.InitContainerStatuses, reported.ContainerStatuses
 	to.EphemeralContainerStatuses = reported.EphemeralContainerStatuses
-	to.ObservedGeneration = pod.Generation
+	to.ObservedGeneration = cmp.Or(reported.ObservedGeneration, pod.Generation)
 	for _, c := range reported.Conditions {
 		if c.Type != corev1.PodScheduled {
 			setCondition(pod, c, now)
 		}
 	}
+	to.Conditions = slices.DeleteFunc(to.Conditions, func(c corev1.PodCondition) bool { // a resize that is over
+		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) &&
+			!slices.ContainsFunc(reported.Conditions, func(r corev1.PodCondition) bool { return r.Type == c.Type })
+	})
 	if to.StartTime == nil {
 		to.StartTime = &now
 	}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,33 +10,39 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// profiles writes the statuses of FargateProfiles.
+// profiles writes the statuses of FargateProfiles, and deletes the pods of those that are gone.
 type profiles struct {
 	o     *Options
 	pods  *records
 	hosts *hosts
 }
 
-// update writes the status of one profile.
+// update writes the status of one profile, or deletes its pods if it is gone.
 func (s *profiles) update(ctx context.Context, name string) (time.Duration, error) {
-	p := &v1alpha1.FargateProfile{}
-	if err := s.o.Cache.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
-		return 0, client.IgnoreNotFound(err)
-	}
-	before := p.DeepCopy()
 	var pods corev1.PodList
 	if err := s.o.Cache.List(ctx, &pods, client.MatchingFields{byProfile: name},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list pods of FargateProfile %s: %w", name, err)
 	}
+	p := &v1alpha1.FargateProfile{}
+	err := s.o.Cache.Get(ctx, client.ObjectKey{Name: name}, p)
+	if apierrors.IsNotFound(err) {
+		return 0, s.deletePods(ctx, name, pods.Items)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read FargateProfile %s: %w", name, err)
+	}
+	before := p.DeepCopy()
 	p.Status.Pods, p.Status.Pending = 0, 0
 	for i := range pods.Items {
 		switch pod := &pods.Items[i]; {
@@ -57,6 +64,39 @@ func (s *profiles) update(ctx context.Context, name string) (time.Duration, erro
 		return 0, fmt.Errorf("write the status of FargateProfile %s: %w", name, err)
 	}
 	return 0, nil
+}
+
+// deletePods deletes the pods that a profile, which is gone, was given, as EKS does ("If you delete a Fargate profile,
+// any Pods running on Fargate that were created with the profile are deleted"). Pods that name a profile that never was
+// stay Pending and say so. If the definition of profiles is gone, Nodeless is being uninstalled, and the pods stay.
+func (s *profiles) deletePods(ctx context.Context, name string, pods []corev1.Pod) error {
+	pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
+		given := p.Spec.NodeName != "" || p.Annotations[fargate.CapacityProvisioned] != ""
+		return !given || p.DeletionTimestamp != nil
+	})
+	if len(pods) == 0 {
+		return nil
+	}
+	err := s.o.Client.Get(ctx, client.ObjectKey{Name: name}, &v1alpha1.FargateProfile{})
+	status := apierrors.APIStatus(nil)
+	switch {
+	case err == nil:
+		return nil // it was created again
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read FargateProfile %s, whose pods would be deleted: %w", name, err)
+	case !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Name != name:
+		return nil // not the profile is missing, but its kind
+	}
+	for i := range pods {
+		p := &pods[i]
+		s.o.Recorder.Event(p, corev1.EventTypeNormal, "FargateProfileDeleted",
+			"The pod is deleted, since its FargateProfile "+name+" was")
+		err := s.o.Client.Delete(ctx, p.DeepCopy(), client.Preconditions{UID: &p.UID})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return fmt.Errorf("delete pod %s/%s, whose FargateProfile %s is gone: %w", p.Namespace, p.Name, name, err)
+		}
+	}
+	return nil
 }
 
 // usage returns what the microVMs of a profile have together.

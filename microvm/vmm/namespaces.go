@@ -181,7 +181,7 @@ func (n *Namespaces) launch(spec Spec) (_ *Process, err error) {
 		return nil, err
 	}
 	environment.Controllers = controllers
-	p, err := spawn(n.command(dir, log, inherited), spec.ID, dir, g)
+	p, err := spawn(n.command(dir, log, inherited), (*exec.Cmd).Start, spec.ID, dir, g)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle host. One under KVM boots in far less
@@ -48,6 +50,10 @@ func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, fmt.Errorf("%w: %s --version: %w", ErrNoVMM, q.Binary, err)
 	}
 	version, _, _ := strings.Cut(string(output), "\n")
+	if output, err = exec.CommandContext(ctx, q.Binary, "-help").Output(); err != nil {
+		return Capabilities{}, fmt.Errorf("%w: %s -help: %w", ErrNoVMM, q.Binary, err)
+	}
+	q.help = string(output)
 	kvm, kvmErr := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
 	if kvmErr == nil {
 		_ = kvm.Close()
@@ -82,7 +88,13 @@ func (q *QEMU) startProbe(ctx context.Context, limit time.Duration) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	p, err := q.launch(filepath.Base(dir), dir, command{shape: probeShape, network: noNetwork}, nil)
+	id := filepath.Base(dir)
+	c := command{shape: probeShape, confine: q.confine(id), network: noNetwork}
+	p, err := q.launch(id, dir, c, nil)
+	if errors.Is(err, unix.EPERM) && !q.sharesNamespaces { // as in a container without CAP_SYS_ADMIN
+		q.sharesNamespaces = true
+		p, err = q.launch(id, dir, c, nil)
+	}
 	if err != nil {
 		return err
 	}

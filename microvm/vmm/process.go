@@ -49,8 +49,8 @@ type Process struct {
 }
 
 // spawn starts the process of a VM, puts it into its cgroup and records it.
-func spawn(cmd *exec.Cmd, id, dir string, g group) (*Process, error) {
-	if err := cmd.Start(); err != nil {
+func spawn(cmd *exec.Cmd, start func(*exec.Cmd) error, id, dir string, g group) (*Process, error) {
+	if err := start(cmd); err != nil {
 		g.remove()
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}

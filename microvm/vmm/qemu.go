@@ -34,7 +34,10 @@ type QEMU struct {
 	foundErr error
 	kernel   string // what the VMM loads: Kernel.Image or the kernel inside it
 	initrd   string
-	tscKHz   uint64
+	help     string // what the VMM says of its options
+
+	sharesNamespaces bool // root may not make any here
+	tscKHz           uint64
 
 	mu        sync.Mutex
 	templates map[Shape]*template
@@ -81,6 +84,7 @@ func (q *QEMU) templateBasis() (string, error) {
 // command describes a VM to QEMU.
 type command struct {
 	shape    Shape
+	confine  []string // see confinement; nil for a guest that runs nothing but the agent
 	disks    []Disk
 	network  []string // values of -netdev; the first is the guest's interface and has no id yet
 	memory   string   // file behind the guest's memory; "" is anonymous
@@ -101,13 +105,13 @@ func (q *QEMU) arguments(c command) []string {
 			share = "on"
 		}
 		args = append(args, "-object",
-			fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share),
-			"-qmp", "unix:"+qmpFile+",server=on,wait=off")
+			fmt.Sprintf("memory-backend-file,id=mem,size=%dM,mem-path=%s,share=%s", c.shape.MemoryMiB, c.memory, share))
 	}
 	args = append(args, "-M", machine, "-initrd", q.initrd)
 	args = append(args, q.CPUAndKernel()...)
-	args = append(args, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+	args = append(args, "-qmp", "unix:"+qmpFile+",server=on,wait=off", "-nodefaults", "-no-user-config", "-no-reboot",
+		"-display", "none",
+		"-sandbox", sandbox(len(c.confine) > 0),
 		"-chardev", "file,id=console,path="+consoleFile+",append=on", "-serial", "chardev:console",
 		"-global", "virtio-mmio.force-legacy=false",
 		"-device", "virtio-serial-device", "-chardev", "socket,id=control,path="+controlFile+",server=on,wait=off",
@@ -118,7 +122,7 @@ func (q *QEMU) arguments(c command) []string {
 		args = append(args, "-netdev", n)
 	}
 	for i := range MaxDisks {
-		backend, serial, readOnly := "driver=null-co,read-zeroes=on,size=1048576", "", "on"
+		backend, serial, readOnly := "driver=null-co,read-zeroes=on,size=1048576", spareSerial(i), "on"
 		if i < len(c.disks) {
 			d := c.disks[i]
 			backend, serial = "driver=raw,discard=unmap,file.driver=file,file.locking=off,file.filename="+
@@ -131,12 +135,13 @@ func (q *QEMU) arguments(c command) []string {
 		// The guest gets all errors, also when the host's disk is full. By default QEMU would then stop the VM, which would
 		// look as if it hung.
 		args = append(args, "-blockdev", fmt.Sprintf("%s,node-name=%s,read-only=%s", backend, node, readOnly),
-			"-device", fmt.Sprintf("virtio-blk-device,drive=%s,serial=%s,werror=report,rerror=report", node, serial))
+			"-device", fmt.Sprintf("virtio-blk-device,id=%s,drive=%s,serial=%s,werror=report,rerror=report", deviceID(i), node,
+				serial))
 	}
 	if c.incoming != 0 {
 		args = append(args, "-incoming", "defer")
 	}
-	return args
+	return append(args, c.confine...)
 }
 
 // processor returns QEMU's accelerator and the CPU that guests see.
@@ -178,6 +183,9 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 			len(spec.Disks), MaxDisks)
 	}
 	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
+	if spec.UserNet == nil { // which needs the host's network and name servers, and is for hosts without root
+		c.confine = q.confine(spec.ID)
+	}
 	var inherit []*os.File
 	switch {
 	case spec.Tap != nil:
@@ -221,10 +229,13 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, 
 	cmd := exec.Command(q.Binary, q.arguments(c)...) //nolint:noctx // it outlives this process
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = dir, log, log, inherit
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if len(c.confine) > 0 && !q.sharesNamespaces {
+		cmd.SysProcAttr.Cloneflags = ownNamespaces
+	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
 	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be made.
 	g, _, _ := makeGroup(id, vmmLimits(c.shape))
-	p, err := spawn(cmd, id, dir, g)
+	p, err := spawn(cmd, startFiltered, id, dir, g)
 	if err != nil {
 		return nil, err
 	}

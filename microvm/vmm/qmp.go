@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const qmpFile = "qmp.sock"
@@ -48,6 +50,22 @@ func dialQMP(ctx context.Context, dir string) (*qmp, error) {
 	return q, nil
 }
 
+// pass gives QEMU an open file, which it opens as /dev/fdset/SET then.
+func (q *qmp) pass(f *os.File, set int) error {
+	conn, ok := q.conn.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("the VMM's monitor is no Unix socket, but %T", q.conn)
+	}
+	request, err := json.Marshal(map[string]any{"execute": "add-fd", "arguments": map[string]any{"fdset-id": set}})
+	if err != nil {
+		return err
+	}
+	if _, _, err := conn.WriteMsgUnix(append(request, '\n'), unix.UnixRights(int(f.Fd())), nil); err != nil {
+		return fmt.Errorf("add-fd: %w", err)
+	}
+	return q.answer("add-fd", nil)
+}
+
 // execute executes a command and decodes its result, unless result is nil.
 func (q *qmp) execute(command string, arguments, result any) error {
 	request := map[string]any{"execute": command}
@@ -57,6 +75,11 @@ func (q *qmp) execute(command string, arguments, result any) error {
 	if err := json.NewEncoder(q.conn).Encode(request); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
+	return q.answer(command, result)
+}
+
+// answer waits for the answer to a command and decodes its result, unless result is nil.
+func (q *qmp) answer(command string, result any) error {
 	for {
 		var answer struct {
 			Return json.RawMessage `json:"return"`

@@ -53,6 +53,8 @@ type Network struct {
 	Options     []string
 	Hosts       []HostAlias
 	Domain      string // of the host name, like web.shop.svc.cluster.local; "" if it is in none
+	// FQDN makes the kernel's host name the one with the Domain.
+	FQDN bool
 }
 
 // HostAlias is a line of /etc/hosts.
@@ -67,7 +69,8 @@ type Volume struct {
 	Memory    bool  // on a tmpfs
 	SizeLimit int64 // bytes; enforced on a tmpfs
 	Files     []File
-	Projected bool // contains Files, possibly none, which an update replaces at once
+	Projected bool   // contains Files, possibly none, which an update replaces at once
+	Disk      string // the serial of the root disk that it is, read-only and without programs; "": it is none
 }
 
 // File of a configMap, secret, projected or downwardAPI volume.
@@ -87,12 +90,15 @@ const (
 	// KindSidecar is started in the order of the init containers, and runs until the regular ones have ended.
 	KindSidecar ContainerKind = "Sidecar"
 	KindRegular ContainerKind = "Regular"
+	// KindEphemeral is added while the pod runs, runs once and does not keep the pod alive.
+	KindEphemeral ContainerKind = "Ephemeral"
 )
 
 // Container of a pod.
 type Container struct {
 	Name            string
 	Kind            ContainerKind
+	Target          string // of an ephemeral one: the container whose processes it sees; "" for none
 	Disk            string // serial of its root disk
 	Args            []string
 	Env             []string // NAME=value
@@ -102,25 +108,31 @@ type Container struct {
 	Privileged      bool
 	NoNewPrivileges bool
 	ReadOnlyRoot    bool
-	MemoryBytes     int64 // limit; 0: the guest's memory
-	CPUMilli        int64 // limit; 0: the guest's CPUs
-	CPUShareMilli   int64 // request, the weight among containers
-	Mounts          []Mount
-	TTY             bool
-	Stdin           bool
-	StdinOnce       bool
-	StartupProbe    *Probe
-	LivenessProbe   *Probe
-	ReadinessProbe  *Probe
-	PostStart       *Action
-	PreStop         *Action
-	StopSignal      int // 0: SIGTERM
+	Limits
+	Mounts         []Mount
+	TTY            bool
+	Stdin          bool
+	StdinOnce      bool
+	StartupProbe   *Probe
+	LivenessProbe  *Probe
+	ReadinessProbe *Probe
+	PostStart      *Action
+	PreStop        *Action
+	StopSignal     int // 0: SIGTERM
 	// TerminationMessagePath is a file in the container; FallbackToLogs takes the end of the log when it is empty and
 	// the container failed.
 	TerminationMessagePath string
 	FallbackToLogs         bool
 	// Earlier is the container's history in earlier VMs of the pod, which ended under it; nil: there were none.
 	Earlier *Earlier
+}
+
+// Limits are what a container may use, and its weight among the others of its pod.
+type Limits struct {
+	MemoryBytes   int64 // limit; 0: the guest's memory
+	CPUMilli      int64 // limit; 0: the guest's CPUs
+	CPUShareMilli int64 // request, the weight among containers
+	OOMScoreAdj   int   // as in /proc/PID/oom_score_adj
 }
 
 // Earlier is the history of a container in earlier VMs of its pod.

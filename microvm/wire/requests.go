@@ -18,6 +18,8 @@ const (
 	KindConnect = "connect" // Connect; data on Stdin from the host and on Stdout from the guest, until either ends; nil
 	KindStats   = "stats"   // nil, Stats
 	KindFiles   = "files"   // Volume, nil: all its files are replaced at once
+	KindAdd     = "add"     // Add, nil: an ephemeral container has begun; its status reports the rest
+	KindResize  = "resize"  // Resize, nil: the container has its new limits, or is about to be restarted with them
 	KindStop    = "stop"    // Stop, nil: no container runs any more
 	KindPing    = "ping"    // Ping, nil
 )
@@ -59,6 +61,24 @@ type ExecResult struct{ Code int }
 
 // Connect opens a TCP connection to a port of the pod.
 type Connect struct{ Port int }
+
+// Add adds an ephemeral container to the pod. If the host sends it again, because it did not get the answer, nothing
+// happens.
+type Add struct {
+	Container Container
+	// Index is the container's place among those of the pod, by which log records name it.
+	Index int
+	// Device is the serial of the device on which the container's disk was put; "" if the guest has the disk.
+	Device string
+}
+
+// Resize gives a container new limits.
+type Resize struct {
+	Container string
+	Limits
+	// Restart ends the container's current run; the next one has the new limits.
+	Restart bool
+}
 
 // Stop ends the pod with preStop hooks, the stop signal and, after Grace, SIGKILL.
 type Stop struct{ Grace time.Duration }

@@ -56,16 +56,31 @@ func (s *Stream) Done() <-chan struct{} { return s.closed }
 // Send sends data on a channel. It blocks while the other side has not taken Window bytes.
 func (s *Stream) Send(channel byte, data []byte) error {
 	for len(data) > 0 {
-		n, err := s.reserve(min(len(data), MaxPayload-1))
+		n, err := s.reserve(min(len(data), MaxPayload-1), 1)
 		if err != nil {
 			return err
 		}
-		if err := s.c.send(frame{kind: frameData, stream: s.id, payload: append([]byte{channel}, data[:n]...)}); err != nil {
+		if err := s.sendData(channel, data[:n]); err != nil {
 			return err
 		}
 		data = data[n:]
 	}
 	return nil
+}
+
+// SendWhole is Send for data of less than MaxPayload bytes, which the other side receives as one Item.
+func (s *Stream) SendWhole(channel byte, data []byte) error {
+	if len(data) >= MaxPayload {
+		return fmt.Errorf("%d bytes, which are more than a frame takes", len(data))
+	}
+	if _, err := s.reserve(len(data), len(data)); err != nil {
+		return err
+	}
+	return s.sendData(channel, data)
+}
+
+func (s *Stream) sendData(channel byte, data []byte) error {
+	return s.c.send(frame{kind: frameData, stream: s.id, payload: append([]byte{channel}, data...)})
 }
 
 // Writer returns an io.Writer that sends on a channel.
@@ -85,7 +100,7 @@ func (w writer) Write(p []byte) (int, error) {
 
 // End says that there is no more data on a channel.
 func (s *Stream) End(channel byte) error {
-	if _, err := s.reserve(0); err != nil {
+	if _, err := s.reserve(0, 0); err != nil {
 		return err
 	}
 	return s.c.send(frame{kind: frameEnd, stream: s.id, payload: []byte{channel}})
@@ -106,7 +121,7 @@ func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 		n := min(len(b), MaxPayload)
 		if counted {
 			var err error
-			if n, err = s.reserve(n); err != nil {
+			if n, err = s.reserve(n, min(n, 1)); err != nil {
 				return err
 			}
 		}
@@ -121,11 +136,11 @@ func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 	}
 }
 
-// reserve waits until a frame with some of n bytes may be sent, and returns with how many.
-func (s *Stream) reserve(n int) (int, error) {
+// reserve waits until a frame with at least some of n bytes may be sent, and returns with how many.
+func (s *Stream) reserve(n, least int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.credit < frameCost+min(n, 1) && s.err == nil {
+	for s.credit < frameCost+least && s.err == nil {
 		s.changed.Wait()
 	}
 	if s.err != nil {
@@ -159,6 +174,13 @@ func (s *Stream) Receive() (Item, error) {
 		}
 	}
 	return it, nil
+}
+
+// Waits reports whether an item has arrived that Receive would return at once.
+func (s *Stream) Waits() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue) > 0
 }
 
 // grant lets the other side send n more bytes.

@@ -120,6 +120,41 @@ func TestSlowStreamDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
+// Whatever is left of the window, what is sent whole arrives as one item.
+func TestWhatIsSentWholeArrivesWhole(t *testing.T) {
+	const size = 200
+	const n = 3 * Window / (size + frameCost)
+	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
+		if err := s.SendWhole(Stdout, make([]byte, MaxPayload)); err == nil {
+			return nil, errors.New("more than a frame takes was sent")
+		}
+		for range n {
+			if err := s.SendWhole(Stdout, make([]byte, size)); err != nil {
+				return nil, err
+			}
+		}
+		return n, nil
+	})
+	s, err := host.Open("records", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	for s.held+size+frameCost <= Window && s.err == nil { // until the guest waits
+		s.changed.Wait()
+	}
+	s.mu.Unlock()
+	for i := range n {
+		it, err := s.Receive()
+		if err != nil || len(it.Data) != size {
+			t.Fatalf("item %d has %d bytes, want %d; %v", i, len(it.Data), size, err)
+		}
+	}
+	if err := s.Wait(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCallEndsWithContext(t *testing.T) {
 	given := make(chan error, 1)
 	host := dial(t, func(s *Stream, kind string, _ json.RawMessage) (any, error) {

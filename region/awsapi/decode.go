@@ -98,6 +98,7 @@ var inputNames = map[string]string{
 	"ModifyNetworkInterfaceAttributeInput.SecurityGroupId":                       "Groups",
 	"UnassignPrivateIpAddressesInput.Ipv4Prefix":                                 "Ipv4Prefixes",
 	"UnassignPrivateIpAddressesInput.PrivateIpAddress":                           "PrivateIpAddresses",
+	"CreateSecurityGroupInput.GroupDescription":                                  "Description",
 	"CreateTagsInput.ResourceId":                                                 "Resources",
 	"DeleteMessageBatchInput.DeleteMessageBatchRequestEntry":                     "Entries",
 	"DeleteTagsInput.ResourceId":                                                 "Resources",

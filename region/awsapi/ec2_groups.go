@@ -38,6 +38,45 @@ func describeSecurityGroups(
 	return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: found, NextToken: next}, err
 }
 
+func createSecurityGroup(
+	c *call, in *ec2.CreateSecurityGroupInput,
+) (*ec2.CreateSecurityGroupOutput, error) {
+	if vpc := aws.ToString(in.VpcId); vpc != "" && vpc != region.VPCID {
+		return nil, failure(400, "InvalidVpcID.NotFound", "The vpc ID '"+vpc+"' does not exist")
+	}
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	g, err := c.region.CreateSecurityGroup(region.SecurityGroupRequest{
+		Name: aws.ToString(in.GroupName), Description: aws.ToString(in.Description),
+		Tags: tagsFor(types.ResourceTypeSecurityGroup, in.TagSpecifications),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ec2.CreateSecurityGroupOutput{GroupId: &g.ID, Tags: tagsOf(g.Tags)}, nil
+}
+
+func deleteSecurityGroup(
+	c *call, in *ec2.DeleteSecurityGroupInput,
+) (*ec2.DeleteSecurityGroupOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
+	id := c.groupID(in.GroupId, in.GroupName)
+	return &ec2.DeleteSecurityGroupOutput{GroupId: &id, Return: new(true)}, c.region.DeleteSecurityGroup(id)
+}
+
+// groupID returns the ID of a security group that a call names by ID or by name.
+func (c *call) groupID(id, name *string) string {
+	for _, g := range c.region.SecurityGroups() {
+		if id == nil && name != nil && g.Name == *name {
+			return g.ID
+		}
+	}
+	return cmp.Or(aws.ToString(id), aws.ToString(name))
+}
+
 // permissionsOf gathers the rules for the same ports in one permission.
 func permissionsOf(rules []region.SecurityGroupRule) []types.IpPermission {
 	out := []types.IpPermission{}
@@ -126,13 +165,7 @@ func (c *call) rulesOfGroup(
 	if rules, err = rulesOf(permissions); err == nil {
 		err = dryRun(in.DryRun)
 	}
-	group = aws.ToString(in.GroupId)
-	for _, g := range c.region.SecurityGroups() {
-		if group == "" && g.Name == aws.ToString(in.GroupName) {
-			group = g.ID
-		}
-	}
-	return cmp.Or(group, aws.ToString(in.GroupName)), rules, err
+	return c.groupID(in.GroupId, in.GroupName), rules, err
 }
 
 // authorizeSecurityGroupIngress adds rules, which the region keeps and does not enforce.

@@ -20,7 +20,9 @@ var instances = kind[types.Instance]{
 	key: "InstanceId", most: 1000, ids: instanceIDs,
 	filters: `instance-id image-id instance-state-code=State.Code instance-state-name=State.Name private-dns-name
 		instance-type launch-time availability-zone=Placement.AvailabilityZone
-		availability-zone-id=Placement.AvailabilityZoneId tenancy=Placement.Tenancy subnet-id vpc-id private-ip-address
+		availability-zone-id=Placement.AvailabilityZoneId tenancy=Placement.Tenancy
+		placement-group-name=Placement.GroupName placement-partition-number=Placement.PartitionNumber subnet-id vpc-id
+		private-ip-address
 		instance.group-id=SecurityGroups.GroupId instance.group-name=SecurityGroups.GroupName architecture
 		capacity-reservation-id instance-lifecycle spot-instance-request-id client-token iam-instance-profile.arn
 		tag-key=Tags.Key tag-value=Tags.Value`,
@@ -73,6 +75,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 		}
 		out = append(out, x)
 	}
+	c.placed(out, list)
 	return out
 }
 

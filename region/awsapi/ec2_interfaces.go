@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -62,8 +61,8 @@ func interfaceOf(e *region.NetworkInterface, groups, zones map[string]string) ty
 	zone, status := zones[e.SubnetID], types.NetworkInterfaceStatusAvailable
 	x := types.NetworkInterface{
 		NetworkInterfaceId: &e.ID, SubnetId: &e.SubnetID, VpcId: new(region.VPCID), OwnerId: new(region.AccountID),
-		AvailabilityZone: &zone, Description: &e.Description, InterfaceType: types.NetworkInterfaceTypeInterface,
-		MacAddress: new(macOf(e.PrivateIP)), PrivateIpAddress: new(e.PrivateIP.String()), RequesterManaged: new(false),
+		AvailabilityZone: &zone, Description: &e.Description, InterfaceType: types.NetworkInterfaceType(interfaceType(e)),
+		MacAddress: new(e.MAC()), PrivateIpAddress: new(e.PrivateIP.String()), RequesterManaged: new(false),
 		SourceDestCheck: new(true), Groups: []types.GroupIdentifier{}, TagSet: tagsOf(e.Tags),
 		Ipv4Prefixes: prefixesOf(e.Prefixes),
 	}
@@ -75,8 +74,10 @@ func interfaceOf(e *region.NetworkInterface, groups, zones map[string]string) ty
 	for _, g := range e.SecurityGroups {
 		x.Groups = append(x.Groups, types.GroupIdentifier{GroupId: &g, GroupName: new(groups[g])})
 	}
-	if e.InstanceID != "" {
+	if e.InUse() {
 		status = types.NetworkInterfaceStatusInUse
+	}
+	if e.InstanceID != "" {
 		x.Attachment = &types.NetworkInterfaceAttachment{
 			AttachmentId: &e.AttachmentID, AttachTime: &e.AttachedAt, DeleteOnTermination: new(!e.Keep),
 			DeviceIndex: new(int32(e.DeviceIndex)), NetworkCardIndex: new(int32(0)), InstanceId: &e.InstanceID,
@@ -102,8 +103,8 @@ func instanceInterface(
 ) types.InstanceNetworkInterface {
 	x := types.InstanceNetworkInterface{
 		NetworkInterfaceId: &e.ID, SubnetId: &e.SubnetID, VpcId: new(region.VPCID), OwnerId: new(region.AccountID),
-		Status: types.NetworkInterfaceStatusInUse, InterfaceType: new("interface"), Description: &e.Description,
-		MacAddress: new(macOf(e.PrivateIP)), PrivateIpAddress: new(e.PrivateIP.String()), SourceDestCheck: new(true),
+		Status: types.NetworkInterfaceStatusInUse, InterfaceType: new(interfaceType(e)), Description: &e.Description,
+		MacAddress: new(e.MAC()), PrivateIpAddress: new(e.PrivateIP.String()), SourceDestCheck: new(true),
 		Groups: groups,
 		Attachment: &types.InstanceNetworkInterfaceAttachment{
 			AttachmentId: &e.AttachmentID, Status: types.AttachmentStatusAttached, AttachTime: &e.AttachedAt,
@@ -126,10 +127,9 @@ func instanceInterface(
 	return x
 }
 
-// macOf returns a locally administered hardware address, one for each address of the VPC.
-func macOf(ip netip.Addr) string {
-	b := ip.As4()
-	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
+// interfaceType returns the type of an interface as EC2 names it.
+func interfaceType(e *region.NetworkInterface) string {
+	return cmp.Or(e.Type, string(types.NetworkInterfaceTypeInterface))
 }
 
 // chosenByEC2 refuses addresses that a call names: the region chooses.
@@ -148,10 +148,17 @@ func createNetworkInterface(
 	if err != nil {
 		return nil, err
 	}
+	switch in.InterfaceType {
+	case "", types.NetworkInterfaceCreationTypeTrunk, types.NetworkInterfaceCreationTypeBranch:
+	default:
+		return nil, failure(400, "UnsupportedOperation", "The simulated region has no interfaces of type "+
+			string(in.InterfaceType)+": leave InterfaceType out, or give trunk or branch")
+	}
 	e, err := c.region.CreateNetworkInterface(region.InterfaceRequest{
 		SubnetID: aws.ToString(in.SubnetId), Description: aws.ToString(in.Description), SecurityGroups: in.Groups,
 		Tags:      tagsFor(types.ResourceTypeNetworkInterface, in.TagSpecifications),
 		Addresses: int(aws.ToInt32(in.SecondaryPrivateIpAddressCount)), Prefixes: int(aws.ToInt32(in.Ipv4PrefixCount)),
+		Type: string(in.InterfaceType),
 	})
 	if err != nil {
 		return nil, err

@@ -114,13 +114,3 @@ func describeRegions(c *call, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegion
 	}})
 	return &ec2.DescribeRegionsOutput{Regions: found}, err
 }
-
-// describePlacementGroups: the region has none.
-func describePlacementGroups(
-	_ *call, in *ec2.DescribePlacementGroupsInput,
-) (*ec2.DescribePlacementGroupsOutput, error) {
-	if names := append(in.GroupNames, in.GroupIds...); len(names) > 0 {
-		return nil, failure(400, "InvalidPlacementGroup.Unknown", "The placement group '"+names[0]+"' is unknown")
-	}
-	return &ec2.DescribePlacementGroupsOutput{PlacementGroups: []types.PlacementGroup{}}, nil
-}

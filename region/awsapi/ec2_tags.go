@@ -66,6 +66,9 @@ func allTags(r *region.Region) []types.TagDescription {
 	for _, c := range r.CapacityReservations() {
 		add(types.ResourceTypeCapacityReservation, c.ID, c.Tags)
 	}
+	for _, g := range r.PlacementGroups() {
+		add(types.ResourceTypePlacementGroup, g.ID, g.Tags)
+	}
 	for _, i := range r.Images() {
 		add(types.ResourceTypeImage, i.ID, i.Tags)
 	}

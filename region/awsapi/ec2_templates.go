@@ -89,6 +89,9 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 	if err == nil {
 		d.Reservation, err = reservationChoice(in.CapacityReservationSpecification)
 	}
+	if p := in.Placement; err == nil && p != nil {
+		d.Placement, err = placementChoice(p.GroupName, p.GroupId, p.PartitionNumber)
+	}
 	return d, err
 }
 

@@ -34,11 +34,14 @@ func typeOf(o *catalog.Offer) types.InstanceTypeInfo {
 		ProcessorInfo:                processorOf(t), VCpuInfo: vcpusOf(t), EbsInfo: ebsOf(t), NetworkInfo: networkOf(t),
 		MemoryInfo: &types.MemoryInfo{SizeInMiB: &t.MemoryMiB}, InstanceStorageSupported: new(false),
 		PlacementGroupInfo: &types.PlacementGroupInfo{
-			SupportedStrategies: []types.PlacementGroupStrategy{"cluster", "partition", "spread"},
+			SupportedStrategies: []types.PlacementGroupStrategy{"partition", "spread"},
 		},
 		BurstablePerformanceSupported: new(strings.HasPrefix(t.Category, "t") && !strings.HasPrefix(t.Category, "trn")),
 		AutoRecoverySupported:         new(true), HibernationSupported: new(false), DedicatedHostsSupported: new(false),
 		NitroEnclavesSupport: types.NitroEnclavesSupportUnsupported,
+	}
+	if t.ClusterPlacement() {
+		x.PlacementGroupInfo.SupportedStrategies = []types.PlacementGroupStrategy{"cluster", "partition", "spread"}
 	}
 	if len(o.Spot) > 0 {
 		x.SupportedUsageClasses = append(x.SupportedUsageClasses, types.UsageClassTypeSpot)

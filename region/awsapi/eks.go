@@ -75,12 +75,22 @@ func describeCluster(c *call, in *eks.DescribeClusterInput) (*eks.DescribeCluste
 	if err != nil {
 		return nil, err
 	}
+	// EKS Auto Mode is compute, load balancing and block storage, on or off together.
+	auto := new(k.AutoMode != nil)
+	compute := &types.ComputeConfigResponse{Enabled: auto}
+	if k.AutoMode != nil {
+		compute.NodePools, compute.NodeRoleArn = k.AutoMode.NodePools, new(iamARN("role", "/", k.AutoMode.NodeRole))
+	}
 	return &eks.DescribeClusterOutput{Cluster: &types.Cluster{
-		Name: &k.Name, Arn: c.eksARN("cluster", k.Name),
+		Name: &k.Name, Arn: c.eksARN("cluster", k.Name), CreatedAt: &k.CreatedAt, PlatformVersion: new("eks.1"),
 		Version: &k.Version, Endpoint: &k.Endpoint, Status: types.ClusterStatusActive,
 		CertificateAuthority: &types.Certificate{Data: new(base64.StdEncoding.EncodeToString([]byte(k.CA)))},
+		Identity:             &types.Identity{Oidc: &types.OIDC{Issuer: optional(k.Issuer)}},
+		ComputeConfig:        compute,
+		StorageConfig:        &types.StorageConfigResponse{BlockStorage: &types.BlockStorage{Enabled: auto}},
 		KubernetesNetworkConfig: &types.KubernetesNetworkConfigResponse{
 			ServiceIpv4Cidr: &k.ServiceCIDR, IpFamily: types.IpFamilyIpv4,
+			ElasticLoadBalancing: &types.ElasticLoadBalancing{Enabled: auto},
 		},
 		ResourcesVpcConfig: &types.VpcConfigResponse{
 			VpcId: new(region.VPCID), SubnetIds: c.subnetIDs(), SecurityGroupIds: []string{},

@@ -43,6 +43,7 @@ var outputNames = map[string]map[string]string{
 		"Ipv4Prefixes":                   "ipv4PrefixSet",
 		"SubnetIpv4CidrReservations":     "subnetIpv4CidrReservationSet",
 		"SubnetIpv6CidrReservations":     "subnetIpv6CidrReservationSet",
+		"InterfaceAssociations":          "interfaceAssociationSet",
 		"Instance.BlockDeviceMappings":   "blockDeviceMapping",
 		"Instance.PublicDnsName":         "dnsName",
 		"Instance.SecurityGroups":        "groupSet",
@@ -244,7 +245,7 @@ var emptyOutput = reflect.TypeFor[ec2.CreateTagsOutput]().NumField()
 // writeJSON answers a call of a JSON protocol. EKS and CloudWatch Logs spell members in lower camel case.
 func writeJSON(w http.ResponseWriter, service, requestID string, output any) error {
 	name := func(field string) string { return field }
-	if service == serviceEKS || service == serviceLogs {
+	if service == serviceEKS || service == serviceLogs || service == serviceARC {
 		name = lowerFirst
 	}
 	body, err := json.Marshal(jsonOf(reflect.ValueOf(output), name))

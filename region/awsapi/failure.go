@@ -30,6 +30,7 @@ var statuses = map[string]int{
 	"LimitExceeded":                        http.StatusConflict,
 	"ResourceInUseException":               http.StatusConflict,
 	"ResourceNotFoundException":            http.StatusNotFound,
+	"ConflictException":                    http.StatusConflict,
 	"AccessDenied":                         http.StatusForbidden,
 	"OptInRequired":                        http.StatusForbidden,
 	"ServiceUnavailableException":          http.StatusServiceUnavailable,

@@ -29,6 +29,9 @@ var accessRules = map[string]map[string]accessRule{
 		"CreateCapacityReservation": rule(reservationAccess),
 		"CreateLaunchTemplate":      rule(templateAccess),
 		"CreateNetworkInterface":    rule(interfaceAccess),
+		"CreatePlacementGroup":      rule(placementGroupAccess),
+		"DeletePlacementGroup":      rule(placementGroupRemovalAccess),
+		"CreateSecurityGroup":       rule(groupAccess),
 		"CreateSubnet":              rule(subnetAccess),
 	},
 	serviceIAM: {
@@ -134,6 +137,10 @@ func (c authorizer) launchAccess(l launched) []access {
 	if l.template != nil {
 		out = append(out, c.uses("RunInstances", l.template.ID))
 	}
+	if group := l.data.Placement.Group; group != "" {
+		arn, tags := c.placementGroup(group)
+		out = append(out, access{action: "ec2:RunInstances", resource: arn, tags: tags})
+	}
 	if p, err := c.region.InstanceProfile(l.data.InstanceProfile); err == nil {
 		for _, role := range p.Roles {
 			out = append(out, c.passRole(role))
@@ -229,6 +236,22 @@ func interfaceAccess(c authorizer, in *ec2.CreateNetworkInterfaceInput) []access
 		out = append(out, c.uses("CreateNetworkInterface", id))
 	}
 	return out
+}
+
+func groupAccess(c authorizer, in *ec2.CreateSecurityGroupInput) []access {
+	return append(c.create("CreateSecurityGroup", "security-group",
+		tagsFor(types.ResourceTypeSecurityGroup, in.TagSpecifications)),
+		c.uses("CreateSecurityGroup", cmp.Or(aws.ToString(in.VpcId), region.VPCID)))
+}
+
+func placementGroupAccess(c authorizer, in *ec2.CreatePlacementGroupInput) []access {
+	return c.create("CreatePlacementGroup", "placement-group",
+		tagsFor(types.ResourceTypePlacementGroup, in.TagSpecifications))
+}
+
+func placementGroupRemovalAccess(c authorizer, in *ec2.DeletePlacementGroupInput) []access {
+	arn, tags := c.placementGroup(aws.ToString(in.GroupName))
+	return []access{{action: "ec2:DeletePlacementGroup", resource: arn, tags: tags}}
 }
 
 func subnetAccess(c authorizer, in *ec2.CreateSubnetInput) []access {

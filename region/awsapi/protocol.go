@@ -47,6 +47,12 @@ func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	return protocolREST
 }
 
+// restRequests read the operation of a service's REST requests, and the members of its input that are in the path and
+// in the query.
+var restRequests = map[string]func(*http.Request) (action string, members url.Values){
+	serviceEKS: eksRequest, serviceARC: arcRequest,
+}
+
 // actionOf returns the action of a request.
 func actionOf(p protocol, service string, req *http.Request, values url.Values) string {
 	switch p {
@@ -58,8 +64,8 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 	case protocolCBOR: // POST /service/SERVICE/operation/ACTION
 		return req.URL.Path[strings.LastIndex(req.URL.Path, "/")+1:]
 	}
-	if service == serviceEKS {
-		if action, _ := eksRequest(req); action != "" {
+	if read := restRequests[service]; read != nil {
+		if action, _ := read(req); action != "" {
 			return action
 		}
 	}
@@ -104,6 +110,7 @@ var jsonContent = map[string]string{
 	servicePricing: "application/x-amz-json-1.1",
 	serviceSQS:     "application/x-amz-json-1.0",
 	serviceEKS:     "application/json",
+	serviceARC:     "application/json",
 	serviceLogs:    "application/x-amz-json-1.1",
 }
 

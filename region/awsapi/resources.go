@@ -56,6 +56,7 @@ var resourceFields = map[string][]resourceField{
 		{"LaunchConfigurationName", launchConfiguration},
 	},
 	serviceLogs: {{"LogGroupName", logGroup}},
+	serviceARC:  {{"ResourceIdentifier", asGiven}},
 }
 
 // fieldTexts returns the texts in a member of an input; the IDs of resources, if it is a list of tags.
@@ -123,7 +124,7 @@ func (c authorizer) arn(service, what string) string {
 var ec2Kinds = map[string]string{
 	"i": "instance", "lt": "launch-template", "subnet": "subnet", "eni": "network-interface", "sg": "security-group",
 	"ami": "image", "vol": "volume", "fleet": "fleet", "sir": "spot-instances-request", "vpc": "vpc",
-	"scr": "subnet-cidr-reservation", "cr": "capacity-reservation",
+	"scr": "subnet-cidr-reservation", "cr": "capacity-reservation", "pg": "placement-group",
 }
 
 func ec2Resource(c authorizer, id string, _ any) (string, map[string]string) {
@@ -158,6 +159,16 @@ func namedTemplate(c authorizer, name string, in any) (string, map[string]string
 		return c.arn("ec2", "launch-template/*"), nil
 	}
 	return ec2Resource(c, t.ID, in)
+}
+
+// placementGroup returns the ARN, which ends with the name, and the tags of a placement group, by ID or name.
+func (c authorizer) placementGroup(group string) (arn string, tags map[string]string) {
+	for _, g := range c.region.PlacementGroups() {
+		if g.ID == group || g.Name == group {
+			return c.arn("ec2", "placement-group/"+g.Name), g.Tags
+		}
+	}
+	return c.arn("ec2", "placement-group/"+group), nil
 }
 
 func attachedInterface(c authorizer, attachment string, in any) (string, map[string]string) {

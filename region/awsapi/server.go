@@ -197,8 +197,8 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	}
 	c.parameters = newParameters(values)
 	c.action = actionOf(c.protocol, c.service, req, values)
-	if c.service == serviceEKS && c.protocol == protocolREST {
-		_, c.members = eksRequest(req)
+	if read := restRequests[c.service]; read != nil && c.protocol == protocolREST {
+		_, c.members = read(req)
 	}
 	return c, s.identify(c, req)
 }

@@ -18,6 +18,7 @@ const (
 	serviceLogs    = "logs"
 	servicePricing = "pricing"
 	serviceScaling = "autoscaling"
+	serviceARC     = "arc-zonal-shift"
 )
 
 // scope is the region and the service for which a request is signed.
@@ -85,10 +86,13 @@ func guessService(req *http.Request, values url.Values) string {
 	if action, _ := eksRequest(req); action != "" {
 		return serviceEKS
 	}
+	if action, _ := arcRequest(req); action != "" {
+		return serviceARC
+	}
 	first, _, _ := strings.Cut(req.Host, ".")
 	switch first {
 	case serviceEC2, serviceIAM, serviceSTS, serviceSSM, serviceSQS, serviceEKS, serviceELB, serviceLogs, servicePricing,
-		serviceScaling:
+		serviceScaling, serviceARC:
 		return first
 	}
 	return ""

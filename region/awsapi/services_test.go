@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func memoryRegion(t *testing.T) (*region.Region, *clock.Virtual, aws.Config) {
 	}
 	if err := r.SetCluster(region.ClusterInfo{
 		Name: "prod", Version: "1.36", Endpoint: "https://127.0.0.1:6443",
-		CA: "PEM", ServiceCIDR: "10.100.0.0/16",
+		CA: "PEM", ServiceCIDR: "10.100.0.0/16", Issuer: "https://issuer",
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestProfilesAreListedByPathAndPage(t *testing.T) {
 }
 
 func TestCallerClusterAndImagesAreTold(t *testing.T) {
-	_, _, config := memoryRegion(t)
+	r, v, config := memoryRegion(t)
 	if who := must[*sts.GetCallerIdentityOutput](t)(sts.NewFromConfig(config).GetCallerIdentity(t.Context(),
 		nil)); *who.Account != region.AccountID {
 		t.Errorf("account %s", *who.Account)
@@ -117,6 +118,22 @@ func TestCallerClusterAndImagesAreTold(t *testing.T) {
 	if *c.Endpoint != "https://127.0.0.1:6443" || *c.CertificateAuthority.Data != "UEVN" ||
 		*c.KubernetesNetworkConfig.ServiceIpv4Cidr != "10.100.0.0/16" || c.Status != "ACTIVE" {
 		t.Errorf("cluster %+v", c)
+	}
+	if !c.CreatedAt.Equal(v.Now()) || *c.Identity.Oidc.Issuer != "https://issuer" || *c.ComputeConfig.Enabled ||
+		*c.KubernetesNetworkConfig.ElasticLoadBalancing.Enabled || *c.StorageConfig.BlockStorage.Enabled {
+		t.Errorf("cluster of %v, identity %+v, compute %+v", c.CreatedAt, c.Identity.Oidc, c.ComputeConfig)
+	}
+	v.Advance(time.Hour)
+	if err := r.SetCluster(region.ClusterInfo{
+		Name: "prod", AutoMode: &region.AutoMode{NodePools: []string{"system"}, NodeRole: "nodes"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c = must[*eks.DescribeClusterOutput](t)(k.DescribeCluster(t.Context(),
+		&eks.DescribeClusterInput{Name: aws.String("prod")})).Cluster
+	if auto := c.ComputeConfig; !*auto.Enabled || !slices.Equal(auto.NodePools, []string{"system"}) ||
+		*auto.NodeRoleArn != "arn:aws:iam::123456789012:role/nodes" || !c.CreatedAt.Equal(v.Now().Add(-time.Hour)) {
+		t.Errorf("an hour later of %v, compute %+v", c.CreatedAt, auto)
 	}
 	_, err := k.DescribeCluster(t.Context(), &eks.DescribeClusterInput{Name: aws.String("nobody")})
 	wantCode(t, err, "ResourceNotFoundException")

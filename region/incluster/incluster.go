@@ -1,6 +1,7 @@
 // Package incluster is the Kubernetes behind the EKS of a simulated region. A Fargate profile of EKS is an object
 // FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round; add-ons are
-// the workloads that the cluster runs; nodes of managed node groups are drained before their instances end.
+// the workloads that the cluster runs; nodes of managed node groups are drained before their instances end; new pods
+// ask for a branch interface if a SecurityGroupPolicy selects them.
 package incluster
 
 import (
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
 	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/awsapi"
@@ -23,6 +25,7 @@ import (
 
 // Cluster implements awsapi.Kubernetes. It is safe for concurrent use.
 type Cluster struct {
+	config    *rest.Config
 	client    client.Client
 	clientset kubernetes.Interface
 	region    *region.Region
@@ -36,7 +39,7 @@ var _ awsapi.Kubernetes = (*Cluster)(nil)
 // definitions need not be installed yet: there are no profiles then.
 func New(cfg *rest.Config, r *region.Region, log *slog.Logger) (*Cluster, error) {
 	known := runtime.NewScheme()
-	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known)); err != nil {
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known), v1beta1.AddToScheme(known)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(cfg, client.Options{Scheme: known})
@@ -47,7 +50,7 @@ func New(cfg *rest.Config, r *region.Region, log *slog.Logger) (*Cluster, error)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{client: c, clientset: clientset, region: r, log: log, deleted: signal.New()}, nil
+	return &Cluster{config: cfg, client: c, clientset: clientset, region: r, log: log, deleted: signal.New()}, nil
 }
 
 // Run deletes the pods of profiles that are to be deleted and drains the nodes of node groups, until ctx is done.

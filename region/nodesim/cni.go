@@ -80,7 +80,7 @@ func (b *instance) isNews(state cniState, pod string) bool {
 }
 
 // startCNI configures the VPC CNI of a node by the environment of its running pod of aws-node. The pods that wait for
-// addresses are tried again, and get none before.
+// addresses are tried again, and get none before. Only then does the node offer branch interfaces, which brings pods.
 func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) {
 	s.mu.Lock()
 	b := s.booted[m.Name]
@@ -98,10 +98,12 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 		_, allocatable := resources(m.Type, k)
 		maxPods = int(allocatable.Pods().Value())
 	}
-	s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
-	s.o.Instances.SetCNI(m.ID, c, maxPods)
+	joined := s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
 	s.setCNI(m, cniRunning, string(pod.UID))
 	s.enqueuePods(m.Name)
+	if joined {
+		s.controller.startFeatures(ctx, m, c)
+	}
 }
 
 // startBuiltInCNI configures the VPC CNI of a node of EKS Auto Mode, which has it without a DaemonSet: it gives

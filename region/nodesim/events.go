@@ -3,14 +3,12 @@ package nodesim
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -45,7 +43,7 @@ func sandboxOf(pod *corev1.Pod) string {
 // kubelet_node_status.go).
 func (s *Simulator) recordStart(node string) {
 	// a kubelet does not know its Node's UID yet
-	about := &corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
+	about := nodeReference(node)
 	s.event(node, about, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
 	s.event(node, about, corev1.EventTypeNormal, "NodeAllocatableEnforced", "Updated Node Allocatable limit across pods")
 	for _, reason := range []string{
@@ -62,14 +60,10 @@ func (s *Simulator) reportOnClaim(ctx context.Context, m *Instance, cause error)
 	if m.Claim == "" {
 		return nil
 	}
-	raw, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/karpenter.sh/v1/nodeclaims/"+m.Claim).
-		SetHeader("Accept", "application/json").DoRaw(ctx)
+	var claim metav1.PartialObjectMetadata
+	err := readAs(ctx, s.client, "/apis/karpenter.sh/v1/nodeclaims/"+m.Claim, &claim)
 	if apierrors.IsNotFound(err) {
 		return nil
-	}
-	var claim metav1.PartialObjectMetadata
-	if err == nil {
-		err = json.Unmarshal(raw, &claim)
 	}
 	if err != nil {
 		return fmt.Errorf("record on NodeClaim %s that its instance joins no cluster: %w", m.Claim, err)

@@ -3,6 +3,7 @@ package nodesim
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/nodeless/nodeless/catalog"
 )
@@ -53,7 +54,15 @@ type Instances interface {
 	SetPodNetwork(instanceID, subnet string, securityGroups []string) error
 	// AssignPodIP takes an address for a pod from the instance's subnet; a pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
-	// ReleasePodIP releases a pod's address; it ignores unknown pods.
+	// AttachTrunk gives an instance a trunk interface, unless it has one.
+	AttachTrunk(instanceID string) error
+	// AssignBranch gives a pod a branch of its instance's trunk, in security groups; none = in those of the trunk. A pod
+	// gets the same one again.
+	AssignBranch(instanceID, podUID string, securityGroups []string) (Branch, error)
+	// SetBranchCooldown says how long the branch of a pod that has ended keeps its place, 0 = the default, and returns
+	// what holds.
+	SetBranchCooldown(d time.Duration) time.Duration
+	// ReleasePodIP releases a pod's address or branch; it ignores unknown pods.
 	ReleasePodIP(podUID string)
 	// PodsWithIP returns the UIDs of the pods that hold an address.
 	PodsWithIP() []string

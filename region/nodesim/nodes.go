@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
@@ -140,6 +141,8 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	maps.Copy(labels, k.Labels)
 	maps.Copy(labels, m.Labels)
 	capacity, allocatable := resources(t, k)
+	delete(capacity, v1beta1.PodENI) // it comes with the trunk: see startFeatures
+	delete(allocatable, v1beta1.PodENI)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: labels},
 		Spec:       corev1.NodeSpec{ProviderID: m.ProviderID, Taints: k.Taints},
@@ -161,8 +164,8 @@ func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	}
 }
 
-// Resources returns the capacity and allocatable resources of the Node that an instance registers, which follow from
-// its type, user data and root disk.
+// Resources returns the capacity and allocatable resources of the Node of an instance, which follow from its type, user
+// data and root disk. Branch interfaces are among them, which a Node offers only with ENABLE_POD_ENI.
 func Resources(m Instance) (capacity, allocatable corev1.ResourceList, err error) {
 	k, err := kubeletOf(m)
 	if err != nil {
@@ -191,7 +194,7 @@ func resources(t *catalog.Type, k kubelet) (capacity, allocatable corev1.Resourc
 			common[name] = *resource.NewQuantity(int64(count), resource.DecimalSI)
 		}
 	}
-	add("vpc.amazonaws.com/pod-eni", int(n.PodENI))
+	add(v1beta1.PodENI, int(n.PodENI))
 	switch t.GPU.Manufacturer {
 	case "nvidia":
 		add("nvidia.com/gpu", t.GPU.Count)

@@ -1,6 +1,7 @@
-// Package nodesim does for simulated instances what a kubelet, a CNI plugin and a cloud controller do for real ones. An
-// instance that has booted registers its Node with the labels and taints of its user data, renews its lease, gives pods
-// addresses, runs them, and ends them with their grace periods. When the instance is terminated, its Node is deleted.
+// Package nodesim does for simulated instances what a kubelet, a CNI plugin, a cloud controller and EKS's VPC resource
+// controller do for real ones. An instance that has booted registers its Node with the labels and taints of its user
+// data, renews its lease, gives pods addresses or interfaces, runs them, and ends them with their grace periods. When
+// the instance is terminated, its Node is deleted.
 //
 // No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure)
 // succeeds after the time in its annotation nodeless.sh/run-for, or that of a `sleep` in its command, or two seconds.
@@ -60,6 +61,9 @@ type Simulator struct {
 	byNode cache.Indexer
 	nodes  listers.NodeLister
 	cnis   appslisters.DaemonSetLister // of the VPC CNI alone
+
+	controller *resourceController
+
 	queue  workqueue.TypedRateLimitingInterface[string]
 	mu     sync.Mutex
 	booted map[string]*instance // by node name
@@ -139,14 +143,21 @@ func (s *Simulator) watch(ctx context.Context) error {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
 	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
-	cni := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", cniApp).String()
-		}))
+	one := func(name string) informers.SharedInformerFactory { // object of the VPC CNI
+		return informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
+			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+				o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+			}))
+	}
+	cni, settings := one(cniApp), one(cniSettings)
 	pods, nodes, daemons := bound.Core().V1().Pods(), all.Core().V1().Nodes(), cni.Apps().V1().DaemonSets()
 	s.pods, s.nodes, s.byNode = pods.Lister(), nodes.Lister(), pods.Informer().GetIndexer()
 	s.cnis = daemons.Lister()
 	synced := []cache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced, daemons.Informer().HasSynced}
+	s.controller = newResourceController(s)
+	if _, err := settings.Core().V1().ConfigMaps().Informer().AddEventHandler(s.controller.settingsHandler()); err != nil {
+		return fmt.Errorf("node simulator: watch the VPC CNI's settings: %w", err)
+	}
 	err := pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
 		return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 	}})
@@ -162,6 +173,7 @@ func (s *Simulator) watch(ctx context.Context) error {
 	bound.Start(ctx.Done())
 	all.Start(ctx.Done())
 	cni.Start(ctx.Done())
+	settings.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return errors.New("node simulator: stopped before pods and nodes were read")
 	}

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,7 +44,24 @@ func (hall) AssignPodIP(instance, _ string) (netip.Addr, error) {
 	return netip.MustParseAddr("10.1.1.1"), nil
 }
 func (hall) ReleasePodIP(string) {}
+func (h hall) AttachTrunk(instance string) error {
+	if f, ok := attaching.Load(instance); ok {
+		f.(func())()
+	}
+	return nil
+}
+func (hall) SetBranchCooldown(d time.Duration) time.Duration { return d }
+func (hall) AssignBranch(_, _ string, groups []string) (nodesim.Branch, error) {
+	if slices.Contains(groups, "sg-missing") {
+		return nodesim.Branch{}, errors.New("the security group 'sg-missing' does not exist")
+	}
+	return nodesim.Branch{ID: "eni-1", IP: netip.MustParseAddr("10.1.2.2"), VLAN: 1}, nil
+}
+
 func (hall) SetCNI(instance string, c catalog.CNI, maxPods int) {
+	if f, ok := configuring.Load(instance); ok {
+		f.(func())()
+	}
 	configured.Store(instance, fmt.Sprintf("%+v for %d pods", c, maxPods))
 }
 
@@ -54,8 +73,9 @@ func (hall) SetPodNetwork(instance, subnet string, _ []string) error {
 	return nil
 }
 
-// configured holds what the VPC CNI of each instance was told.
-var configured sync.Map
+// configured holds what the VPC CNI of each instance was told; configuring what happens while it is told, attaching
+// what happens while its trunk is attached.
+var configured, configuring, attaching sync.Map
 
 func (hall) PodsWithIP() []string { return nil }
 func (h hall) boot(name string) {

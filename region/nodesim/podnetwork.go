@@ -2,7 +2,6 @@ package nodesim
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,10 +20,11 @@ type waitingNetwork struct {
 	told    string // what was wrong, as an event of the pod says
 }
 
-// joinPodNetwork tells an instance where its ENIConfig wants the interfaces for pods. If there is none that can be
-// used, an event of the node's pod of aws-node says so, and the next pod that starts tries again: the VPC CNI itself
-// tries every 5 s, and says it in its log alone.
-func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingNetwork) {
+// joinPodNetwork tells an instance how its VPC CNI is configured, and where its ENIConfig wants the interfaces for
+// pods. It reports whether the instance has joined. If there is no ENIConfig that can be used, an event of the node's
+// pod of aws-node says so, and the next pod that starts tries again: the VPC CNI itself tries every 5 s, and says it in
+// its log alone.
+func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingNetwork) bool {
 	waits := w
 	if err := w.join(ctx, s, m); err == nil {
 		waits = nil
@@ -35,10 +35,12 @@ func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingN
 	}
 	w.retryAt = s.o.Clock.Now().Add(addressRetry)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if b := s.booted[m.Name]; b != nil && b.ID == m.ID {
 		b.cniNetwork = waits
 	}
+	s.mu.Unlock()
+	s.o.Instances.SetCNI(m.ID, w.cni, w.maxPods)
+	return waits == nil
 }
 
 // retryPodNetwork looks again for the ENIConfig of a node that has found none.
@@ -54,8 +56,9 @@ func (s *Simulator) retryPodNetwork(ctx context.Context, m *Instance) {
 	if w == nil {
 		return
 	}
-	s.joinPodNetwork(ctx, m, w)
-	s.o.Instances.SetCNI(m.ID, w.cni, w.maxPods)
+	if s.joinPodNetwork(ctx, m, w) {
+		s.controller.startFeatures(ctx, m, w.cni)
+	}
 }
 
 // join has an instance use the ENIConfig that its Node names, under custom networking.
@@ -68,20 +71,16 @@ func (w *waitingNetwork) join(ctx context.Context, s *Simulator, m *Instance) er
 		return fmt.Errorf("read node %s: %w", m.Name, err)
 	}
 	name := w.cni.ENIConfig(node.Labels, node.Annotations)
-	raw, err := s.client.CoreV1().RESTClient().Get().AbsPath("/apis/crd.k8s.amazonaws.com/v1alpha1/eniconfigs/"+name).
-		SetHeader("Accept", "application/json").DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("ENIConfig %q does not exist; create it with spec.subnet, the ID of a subnet in %s, or name "+
-			"another by the node's label %s", name, m.Zone, w.cni.ENIConfigLabel)
-	}
 	var config struct {
 		Spec struct {
 			Subnet         string   `json:"subnet"`
 			SecurityGroups []string `json:"securityGroups"`
 		} `json:"spec"`
 	}
-	if err == nil {
-		err = json.Unmarshal(raw, &config)
+	err = readAs(ctx, s.client, "/apis/crd.k8s.amazonaws.com/v1alpha1/eniconfigs/"+name, &config)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("ENIConfig %q does not exist; create it with spec.subnet, the ID of a subnet in %s, or name "+
+			"another by the node's label %s", name, m.Zone, w.cni.ENIConfigLabel)
 	}
 	if err != nil {
 		return fmt.Errorf("read ENIConfig %q: %w", name, err)

@@ -69,6 +69,9 @@ func (s *Simulator) podEnded(pod *corev1.Pod) {
 }
 
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
+	if pod.Spec.OS != nil && pod.Spec.OS.Name != corev1.Linux {
+		return s.rejectPod(ctx, pod, m, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+	}
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.fake {
 		if s.awaitsCNI(m.Name) {
@@ -79,12 +82,16 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 			return s.waitForAddress(ctx, pod, m, messageNoCNI)
 		}
 		s.retryPodNetwork(ctx, m)
-		var err error
-		if ip, err = s.o.Instances.AssignPodIP(m.ID, string(pod.UID)); err != nil {
+		assigned, with, err := s.controller.assignAddress(ctx, pod, m)
+		if err != nil {
 			s.o.Log.Debug("pod gets no address", "pod", key, "node", m.Name, "error", err)
 			s.requeueAfter("pod/"+key, addressRetry)
 			return s.waitForAddress(ctx, pod, m, messageNoAddress)
 		}
+		ip, pod = assigned, with
+	}
+	if isCNI(pod) {
+		s.startCNI(ctx, pod, m) // before it is ready: whoever sees that it is may count on addresses
 	}
 	pod = pod.DeepCopy()
 	now := metav1.NewTime(s.o.Clock.Now())
@@ -99,6 +106,14 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 		s.requeueAfter("pod/"+key, d)
 	}
 	return nil
+}
+
+// rejectPod ends a pod that may not run on its node, in a kubelet's words (pkg/kubelet, rejectPod, Kubernetes 1.36).
+func (s *Simulator) rejectPod(ctx context.Context, pod *corev1.Pod, m *Instance, reason, message string) error {
+	s.event(m.Name, pod, corev1.EventTypeWarning, reason, "%s", message)
+	pod = pod.DeepCopy()
+	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, "Pod was rejected: "+message
+	return s.updateStatus(ctx, pod)
 }
 
 // openGates updates the Ready condition of a running pod after its readiness gates changed; done reports whether it

@@ -40,10 +40,10 @@ const (
 type Rights struct {
 	User      string
 	Allow     view.Allow
-	Decisions bool   // list decisionlogs.nodeless.sh
-	Engine    bool   // list everything that decisions depend on: why, the pending matrix and what if need it
-	Lacks     string // what Engine lacks first, such as "persistentvolumes"
-	Unasked   int    // namespaces that were not asked about, since there are so many
+	Decisions bool     // list decisionlogs.nodeless.sh
+	Engine    bool     // list everything that decisions depend on: why, the pending matrix and what if need it
+	Lacks     []string // what Engine lacks, such as "persistentvolumes" and "deployments.apps"
+	Unasked   int      // namespaces that were not asked about, since there are so many
 }
 
 // All reports whether there is nothing that they may not see.
@@ -55,7 +55,8 @@ func (r *Rights) All() bool {
 // Key is the same for all who may see the same.
 func (r *Rights) Key() string {
 	a := &r.Allow
-	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Engine, strings.Join(a.Namespaces, ","))
+	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Engine, strings.Join(a.Namespaces, ","),
+		r.Lacks)
 }
 
 // Errors of Review.

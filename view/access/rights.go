@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -45,10 +44,12 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	if i := slices.Index(has, false); i >= 0 {
-		out.Lacks = strings.TrimSuffix(needed[i][1]+"."+needed[i][0], ".")
+	for i, n := range needed {
+		if !has[i] {
+			out.Lacks = append(out.Lacks, strings.TrimSuffix(n[1]+"."+n[0], "."))
+		}
 	}
-	out.Engine = out.Lacks == ""
+	out.Engine = len(out.Lacks) == 0
 	if !a.Pods {
 		if err := r.askNamespaces(ctx, who, out); err != nil {
 			return nil, err

@@ -46,7 +46,7 @@ func (s *stage) serve() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o := Options{Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell}
+		o := Options{Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told}
 		if s.diary != nil {
 			o.Decisions = s.diary
 		}
@@ -83,6 +83,17 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		s.diary.write(lately(e)...)
 	case "/decide":
 		s.diary.write(lately(launched(60))...)
+	case "/plan": // the second node is to be removed, its pods move to the fifth and to a new one
+		c := *viewtest.Claim(1)
+		c.Disruption = "Underutilized"
+		s.model.SetClaim(&c)
+		s.model.SetClaim(arriving())
+		s.diary.write(lately(planned("plan", c.Name, 0, kept.Move{To: viewtest.NodeName(4), Pods: 8},
+			kept.Move{To: arriving().Name, Pods: 4}))...)
+	case "/kept": // the second node stays
+		s.model.SetClaim(viewtest.Claim(1))
+		s.model.DeleteClaim(arriving().Name)
+		s.diary.write(lately(outcome("plan", kept.Kept, "", 0))...)
 	case "/microvm":
 		n := *viewtest.Node(3)
 		n.Pod = "shop/alone"
@@ -99,6 +110,13 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
+}
+
+// arriving is a NodeClaim that was just created.
+func arriving() *view.Claim {
+	c := view.Claim{Created: time.Now()}
+	c.Name, c.Labels = viewtest.Claim(60).Name, viewtest.Claim(60).Labels
+	return &c
 }
 
 // lately moves what was decided in the story to the browser's time.

@@ -191,16 +191,19 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 		Of      int
 		Methods map[string]float64
 		Ledger  kept.Ledger
+		Days    []kept.Day
 	}
 	if err := json.Unmarshal([]byte(text), &a); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %v: %s", status, err, text)
 	}
 	want := 0.5 * 58 / 60 // from when it was gone until now
 	if a.Of != 1 || fmt.Sprintf("%.6f", a.Ledger.Dollars) != fmt.Sprintf("%.6f", want) ||
-		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars {
+		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars || len(a.Days) != 1 ||
+		a.Days[0] != (kept.Day{Date: "2026-11-22", Dollars: a.Ledger.Dollars}) {
 		t.Errorf("%+v", a)
 	}
 	if _, lite := s.get("/lite/savings"); !strings.Contains(lite, "<strong>$0.4833</strong>") ||
+		!strings.Contains(lite, "2026-11-22<td>$0.4833") ||
 		!strings.Contains(lite, "Compared with the same cluster") {
 		t.Errorf("the page without script says %s", lite)
 	}

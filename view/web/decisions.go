@@ -94,22 +94,26 @@ func (s *Server) decisions(r *http.Request) (any, error) {
 	return escaped(list)
 }
 
-// ledger is what was saved until now, with the newest decisions first and no more of them than are listed.
-func (s *Server) ledger(ctx context.Context) (*kept.Ledger, error) {
+// mostDays are how many days have a sum of their own: each adds up all that is kept anew.
+const mostDays = 7
+
+// ledger is what was saved until now, with the newest decisions first, and by day.
+func (s *Server) ledger(ctx context.Context) (*kept.Ledger, []kept.Day, error) {
 	if s.noDecisions != nil {
-		return nil, s.noDecisions
+		return nil, nil, s.noDecisions
 	}
 	all, _, err := s.decided.all(s.lifetime(), ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	l := kept.Savings(all, s.o.Clock.Now(), kept.DefaultHorizon)
+	now := s.o.Clock.Now().UTC()
+	l := kept.Savings(all, now, kept.DefaultHorizon)
 	slices.Reverse(l.Savings)
-	return &l, nil
+	return &l, kept.SavedByDay(all, now, kept.DefaultHorizon, mostDays), nil
 }
 
 func (s *Server) savings(r *http.Request) (any, error) {
-	l, err := s.ledger(r.Context())
+	l, days, err := s.ledger(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -119,5 +123,5 @@ func (s *Server) savings(r *http.Request) (any, error) {
 	}
 	of := len(l.Savings)
 	l.Savings = l.Savings[:min(of, usualDecisions)]
-	return escaped(map[string]any{"ledger": l, "of": of, "methods": sums})
+	return escaped(map[string]any{"ledger": l, "of": of, "methods": sums, "days": days})
 }

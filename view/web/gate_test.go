@@ -24,7 +24,7 @@ func gatekept(t *testing.T) *site {
 				Decisions: true, Engine: true,
 			}, nil
 		}
-		return &access.Rights{User: token, Lacks: "nodes", Allow: view.Allow{Namespaces: []string{token}}}, nil
+		return &access.Rights{User: token, Lacks: []string{"nodes"}, Allow: view.Allow{Namespaces: []string{token}}}, nil
 	}}
 	return s
 }

@@ -32,7 +32,7 @@ func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 
 // liteSavings is what was saved, as a table.
 func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
-	ledger, err := s.ledger(r.Context())
+	ledger, days, err := s.ledger(r.Context())
 	s.writeDecided(w, "Savings", `<a href="/lite/decisions">Decisions</a>`, err, func(m *markup) {
 		m.add("<p><strong>%v</strong> saved since %v UTC; now %v an hour.", money(ledger.Dollars), moment(ledger.Since),
 			money(ledger.DollarsPerHour))
@@ -40,6 +40,11 @@ func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 			m.add(" Left out, because a price is unknown: %v.", ledger.Unpriced)
 		}
 		m.add("</p>\n<p>%v</p>\n", ledger.Counterfactual)
+		m.table("Day, UTC", "Saved")
+		for _, d := range days {
+			m.row(d.Date, money(d.Dollars))
+		}
+		m.endTable()
 		m.table("When", "Reason", "State", "Saved", "Now, an hour", "Removed nodes", "Replacements", "Launched since", "What")
 		for i := range min(len(ledger.Savings), litePage) {
 			x := &ledger.Savings[i]

@@ -92,13 +92,14 @@ func (s *Server) seatFor(r *access.Rights) *seat {
 	o := s.o
 	o.Model, o.Fill, o.Gate = m, nil, nil
 	sub := New(o)
+	sub.allow, sub.lacks = &r.Allow, r.Lacks
 	sub.history = newHistory(len(m.Resources()), fewer)
 	sub.life, sub.streams, sub.thinking, sub.decided, sub.asker = s.lifetime(), s.streams, s.thinking, s.decided, s.asker
 	if !r.Decisions {
 		sub.noDecisions = lacking("decisions and savings", "decisionlogs.nodeless.sh")
 	}
 	if !r.Engine {
-		sub.noEngine = lacking("the engine's answers", r.Lacks)
+		sub.noEngine = lacking("the engine's answers", r.Lacks[0])
 	}
 	ctx, cancel := context.WithCancel(s.lifetime())
 	go sub.follow(ctx)

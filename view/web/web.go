@@ -32,6 +32,8 @@ type Options struct {
 	Decisions Log
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
 	Forecast func(context.Context, WhatIf) (any, error)
+	// Object reads what is shown of single objects; nil = nothing is.
+	Object ReadObject
 	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
 	// let in.
 	Token string
@@ -50,7 +52,9 @@ type Server struct {
 	thinking chan struct{} // a value while a forecast is made
 	seats    seats
 
-	noDecisions, noEngine error // what those who look lack
+	noDecisions, noEngine error       // what those who look lack
+	allow                 *view.Allow // what they may look at; nil = everything
+	lacks                 []string    // the kinds that they may not list in the whole cluster
 
 	mu    sync.Mutex
 	life  context.Context             // of what Fill and Engine start; nil before Run

@@ -57,7 +57,8 @@ func (s Scope) launching() []Statement {
 		allow("LaunchWithWhatIsThere", launch, append(
 			[]string{
 				s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*"),
-				s.arn("ec2", "*", "capacity-reservation/*"), // other accounts share theirs
+				// Other accounts share theirs.
+				s.arn("ec2", "*", "capacity-reservation/*"), s.arn("ec2", "*", "placement-group/*"),
 			}, s.ec2("security-group", "subnet")...), nil),
 		allow("LaunchFromOwnTemplates", launch, s.ec2("launch-template"), s.owned()),
 		allow("CreateWithTags", append(slices.Clone(launch), "ec2:CreateLaunchTemplate"), made, s.created()),
@@ -76,12 +77,13 @@ func (s Scope) reading() []Statement {
 		allow("ReadRegion", []string{
 			"ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
 			"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates",
-			"ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
+			"ec2:DescribePlacementGroups", "ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
 		}, []string{"*"}, Conditions{}.with("StringEquals", "aws:RequestedRegion", s.Region)),
 		allow("ReadImageParameters", []string{"ssm:GetParameter"},
 			[]string{s.arn("ssm", "", "parameter/aws/service/*")}, nil),
 		allow("ReadPrices", []string{"pricing:GetProducts"}, []string{"*"}, nil),
-		allow("ReadCluster", []string{"eks:DescribeCluster"}, []string{s.arn("eks", s.Account, "cluster/"+s.Cluster)}, nil),
+		allow("ReadCluster", []string{"arc-zonal-shift:GetManagedResource", "eks:DescribeCluster"},
+			[]string{s.arn("eks", s.Account, "cluster/"+s.Cluster)}, nil),
 		allow("ReadInterruptionQueue", []string{"sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"},
 			[]string{s.arn("sqs", s.Account, s.Queue)}, nil),
 	}

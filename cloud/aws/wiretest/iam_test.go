@@ -84,7 +84,7 @@ func newOffice(t testing.TB, policy iampolicy.Document) office {
 
 func (p office) connect(t testing.TB) *aws.Provider {
 	return p.connectWith(t, func(o *aws.Options) {
-		o.AWS.Credentials, o.InterruptionQueue = p.role, "demo"
+		o.AWS.Credentials, o.InterruptionQueue, o.ClusterARN = p.role, "demo", clusterARN
 	})
 }
 
@@ -112,7 +112,7 @@ func (p office) tell(t testing.TB) error {
 	p.classes["fresh"] = class
 	ids := map[string]string{}
 	steps := slices.Concat(p.classSteps(t, provider, class), p.instanceSteps(t, provider, class, ids),
-		p.reservationSteps(t, provider, class), p.groupSteps(t, provider), []step{
+		p.reservationSteps(t, provider, class), p.placementSteps(t, provider, class), p.groupSteps(t, provider), []step{
 			{"the class goes", func() error { return provider.Finalize(t.Context(), class) }},
 		})
 	for _, s := range steps {
@@ -142,6 +142,10 @@ func (p office) classSteps(t testing.TB, provider *aws.Provider, class *ec2v1.EC
 		{"the controller finds the control plane", func() error {
 			_, err := aws.FindCluster(t.Context(),
 				awssdk.Config{Region: "us-west-2", BaseEndpoint: &p.url, Credentials: p.role}, "demo")
+			return err
+		}},
+		{"traffic of the cluster is shifted away from no zone", func() error {
+			_, err := provider.ShiftedZones(t.Context())
 			return err
 		}},
 		{"the class is discovered", resolve},
@@ -226,6 +230,25 @@ func (p office) reservationSteps(t testing.TB, provider *aws.Provider, class *ec
 			req := reserved("reserved", r.ID)
 			req.Class.Name = class.Name
 			_, err := provider.Launch(t.Context(), req)
+			return err
+		}},
+	}
+}
+
+func (p office) placementSteps(t testing.TB, provider *aws.Provider, class *ec2v1.EC2NodeClass) []step {
+	return []step{
+		{"the class selects a placement group", func() error {
+			g, err := p.region.CreatePlacementGroup(region.PlacementGroup{Name: "apart", Strategy: region.SpreadPlacement})
+			class.Spec.PlacementGroupSelector = &ec2v1.PlacementGroupSelector{ID: &g.ID}
+			return errors.Join(err, provider.Resolve(t.Context(), class), isReady(class))
+		}},
+		{"an instance is launched into it", func() error {
+			req := requestFor("placed", "general")
+			req.Class.Name = class.Name
+			result, err := provider.Launch(t.Context(), req)
+			if i, _ := p.region.Instance(result.Instance.ID); err == nil && i.PlacementGroupID == "" {
+				err = errors.New("it is in no placement group")
+			}
 			return err
 		}},
 	}

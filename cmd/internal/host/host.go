@@ -84,7 +84,7 @@ adopted when it is started again, or ended by "nodeless host end".`,
 	f.IntVar(&o.kubeletPort, "kubelet-port", 20000,
 		"first port for the microVMs' kubelet APIs, one for each address of the host's pods")
 	f.IntVar(&o.overlayPort, "overlay-port", 8476,
-		"UDP port for packets from other hosts to microVMs (VXLAN)")
+		"UDP port for packets from other hosts to microVMs (WireGuard)")
 	f.StringVar(&o.serviceCIDR, "service-cidr", "",
 		"addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
 	f.StringArrayVar(&o.reachable, "reachable-pods", nil,
@@ -253,9 +253,9 @@ func (o *hostOptions) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	port, key := network.overlay(o)
 	agent, err := agent.New(agent.Options{
-		REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets,
-		OverlayPort: network.overlayPort(o), Log: log,
+		REST: id.REST, Name: id.Host, Host: vms, Kubelets: kubelets, OverlayPort: port, OverlayKey: key, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, vms.Close())

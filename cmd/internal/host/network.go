@@ -20,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
 	"github.com/nodeless/nodeless/microvm/network/ruleset"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
@@ -29,6 +30,7 @@ import (
 type hostNetwork struct {
 	net   *network.Net // nil: user mode
 	peers *agent.Peers // with net
+	key   network.Key  // with net; private
 	log   *slog.Logger
 }
 
@@ -76,20 +78,23 @@ func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Iden
 	if err != nil {
 		return err
 	}
+	if h.key, err = overlay.LoadKey(p.Dir); err != nil {
+		return err
+	}
 	h.net = network.New(network.Options{
 		Dir: p.Dir, Kube: p.Kube, Bridge: b, Services: services, APIServer: server, Log: p.Log, Joined: true,
-		Peers: h.peers, At: netip.AddrPortFrom(kubelets.Host, uint16(o.overlayPort)), Reached: o.reached,
+		Peers: h.peers, At: netip.AddrPortFrom(kubelets.Host, uint16(o.overlayPort)), Key: h.key, Reached: o.reached,
 	})
 	p.Links, p.Resolve, p.Services, p.Dial = b, h.net.Resolve, h.net.Variables, h.net.DialContext
 	return nil
 }
 
-// overlayPort is where this host takes packets from others; 0: nowhere.
-func (h *hostNetwork) overlayPort(o *hostOptions) uint16 {
+// overlay says where this host takes packets from others (port 0: nowhere) and by which public key they encrypt them.
+func (h *hostNetwork) overlay(o *hostOptions) (port uint16, key string) {
 	if h.net == nil {
-		return 0
+		return 0, ""
 	}
-	return uint16(o.overlayPort)
+	return uint16(o.overlayPort), h.key.PublicKey().String()
 }
 
 // parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless.

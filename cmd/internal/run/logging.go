@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // startLog opens the controller's log, and has the libraries of Kubernetes and of Go write to it too.
@@ -17,6 +19,7 @@ func (s *settings) startLog() (*slog.Logger, error) {
 	if err == nil {
 		slog.SetDefault(log)
 		klog.SetSlogLogger(log)
+		ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	}
 	return log, err
 }

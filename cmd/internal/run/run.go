@@ -151,11 +151,14 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 			return o, err
 		}
 	}
-	if s.eksControlPlane || s.clusterEndpoint == "" && inPod() {
+	if s.eksControlPlane || s.zonalShift || s.clusterEndpoint == "" && inPod() {
 		found, err := aws.FindCluster(ctx, awsCfg, s.clusterName)
 		if err != nil {
-			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane out if the control plane is "+
-				"not EKS", err)
+			return o, fmt.Errorf("%w; give --cluster-endpoint and leave --eks-control-plane and --enable-zonal-shift out if "+
+				"the control plane is not EKS", err)
+		}
+		if s.zonalShift {
+			o.ClusterARN = found.ARN
 		}
 		o.ClusterEndpoint, o.ServiceCIDR = cmp.Or(o.ClusterEndpoint, found.Endpoint), found.ServiceCIDR
 		if o.ClusterCA == nil {

@@ -28,14 +28,14 @@ type settings struct {
 	// nil in every build but the one for Karpenter's suites
 	useTestCloud func(*aws.Options, *controller.Options) error
 
-	clusterName, clusterEndpoint, clusterCA string
-	interruptionQueue                       string
-	isolatedVPC, eksControlPlane            bool
-	reservedENIs                            int
-	autoMode, autoModeRole                  string
-	discovery                               string
-	vmMemoryOverhead                        float64
-	amiRefresh, subnetRefresh               time.Duration
+	clusterName, clusterEndpoint, clusterCA  string
+	interruptionQueue                        string
+	isolatedVPC, eksControlPlane, zonalShift bool
+	reservedENIs                             int
+	autoMode, autoModeRole                   string
+	discovery                                string
+	vmMemoryOverhead                         float64
+	amiRefresh, subnetRefresh                time.Duration
 
 	metricsAddress, healthAddress string
 	metricsPort, healthPort       int
@@ -63,8 +63,8 @@ type settings struct {
 
 // inert are settings of Karpenter that change nothing here unless they ask for what is not there: then that is said.
 type inert struct {
-	service, awsGates                         string
-	noWarmup, ignoreDRA, zonalShift, noDryRun bool
+	service, awsGates             string
+	noWarmup, ignoreDRA, noDryRun bool
 }
 
 // karpenterNames are the flags that can be given under Karpenter's name in the environment: CLUSTER_NAME for
@@ -127,6 +127,8 @@ func (s *settings) addCluster(f *pflag.FlagSet) {
 		"base64-encoded certificates of the API server for nodes (default: as for --cluster-endpoint)")
 	f.BoolVar(&s.eksControlPlane, "eks-control-plane", false,
 		"the control plane is EKS: ask it for endpoint, certificates and service network")
+	f.BoolVar(&s.zonalShift, "enable-zonal-shift", false,
+		"launch nothing in zones from which a zonal shift moves the traffic of the EKS cluster away")
 	f.StringVar(&s.interruptionQueue, "interruption-queue", "", "name of the SQS queue with EC2's notices (default: none)")
 	f.BoolVar(&s.isolatedVPC, "isolated-vpc", false, "AWS's price list cannot be reached: use the built-in one")
 	f.Float64Var(&s.vmMemoryOverhead, "vm-memory-overhead-percent", 0.075,
@@ -206,7 +208,6 @@ func (i *inert) add(f *pflag.FlagSet) {
 		"Karpenter's; a standby always knows the state of the cluster")
 	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true,
 		"Karpenter's; requests for dynamic resource allocation are always ignored so far")
-	f.BoolVar(&i.zonalShift, "enable-zonal-shift", false, "Karpenter's; zonal shifts are not supported yet")
 	f.BoolVar(&i.noDryRun, "disable-dry-run", false,
 		"Karpenter's; node classes are validated without trial launches")
 	f.StringVar(&i.awsGates, "aws-feature-gates", "NodeClassCEL=false",
@@ -217,8 +218,8 @@ func (i *inert) add(f *pflag.FlagSet) {
 func (i *inert) wanted() []string {
 	var out []string
 	for flag, wants := range map[string]bool{
-		"ignore-dra-requests": !i.ignoreDRA, "enable-zonal-shift": i.zonalShift,
-		"aws-feature-gates": strings.Contains(i.awsGates, "=true"),
+		"ignore-dra-requests": !i.ignoreDRA,
+		"aws-feature-gates":   strings.Contains(i.awsGates, "=true"),
 	} {
 		if wants {
 			out = append(out, flag)

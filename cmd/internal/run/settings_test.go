@@ -165,12 +165,11 @@ func TestSettingsReachTheController(t *testing.T) {
 }
 
 func TestWhatIsNotCarriedOutIsSaid(t *testing.T) {
-	s, _, err := parsed("--enable-zonal-shift", "--karpenter-service", "karpenter",
-		"--disable-dry-run")
+	s, _, err := parsed("--ignore-dra-requests=false", "--karpenter-service", "karpenter", "--disable-dry-run")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.inert.wanted(); !slices.Equal(got, []string{"enable-zonal-shift"}) {
+	if got := s.inert.wanted(); !slices.Equal(got, []string{"ignore-dra-requests"}) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -11,10 +11,14 @@ import (
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/controller/automode"
+	"github.com/nodeless/nodeless/region"
 )
 
 // autoModePools are the NodePools of --auto-mode without a value.
 const autoModePools = "general-purpose,system"
+
+// autoModeRole is the role of the nodes.
+const autoModeRole = "nodeless-node"
 
 // settleAutoMode makes an existing cluster keep the mode in which it was made.
 func (o *upOptions) settleAutoMode(f *pflag.FlagSet) error {
@@ -56,6 +60,14 @@ func (o *upOptions) autoModeSettings() *automode.Settings {
 		return nil
 	}
 	return &automode.Settings{
-		Pools: o.autoPools, Class: automode.DiscoveredClass("nodeless-node", localcluster.EKSName),
+		Pools: o.autoPools, Class: automode.DiscoveredClass(autoModeRole, localcluster.EKSName),
 	}
+}
+
+// eksAutoMode is what EKS tells of the mode; nil if it is off.
+func (o *upOptions) eksAutoMode() *region.AutoMode {
+	if o.autoPools == nil {
+		return nil
+	}
+	return &region.AutoMode{NodePools: o.autoPools, NodeRole: autoModeRole}
 }

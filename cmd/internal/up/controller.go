@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/region"
 )
 
 // eksWebhooks is the name under which EKS registers the webhook of Fargate's pods.
@@ -102,6 +103,7 @@ func (l *local) controllerOptions(ready func()) controller.Options {
 			ClusterName: localcluster.EKSName, ClusterEndpoint: l.plane.APIServerURL(), ClusterCA: l.plane.CABundle(),
 			ServiceCIDR: l.plane.ServiceCIDR(), InterruptionQueue: localcluster.EKSName,
 			TypeLabels: localcluster.TypeLabels(l.o.types), Log: l.log,
+			ClusterARN:         "arn:aws:eks:" + l.region.Name() + ":" + region.AccountID + ":cluster/" + localcluster.EKSName,
 			IgnoreReservations: !l.o.gates.ReservedCapacity,
 		}),
 	}

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/nodeless/nodeless/cmd/internal/kubeconfig"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -32,6 +34,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/region"
+	"github.com/nodeless/nodeless/region/incluster"
 	"github.com/nodeless/nodeless/region/nodesim"
 	"github.com/nodeless/nodeless/region/nodesim/kubelet"
 	"github.com/nodeless/nodeless/region/nodesim/regional"
@@ -46,6 +49,7 @@ type local struct {
 	plane                  *plane.Plane
 	kubelets               *kubelet.Network // of simulated nodes
 	region                 *region.Region
+	eks                    *incluster.Cluster
 	regionURL              string
 	pageLink               string // "" = there is no page
 	page                   webpage.Page
@@ -121,6 +125,7 @@ func (l *local) openLog() error {
 	}
 	l.log = slog.New(slog.NewTextHandler(f, nil))
 	slog.SetDefault(l.log)
+	ctrllog.SetLogger(logr.FromSlogHandler(l.log.Handler()))
 	l.stops = append(l.stops, func() { _ = f.Close() })
 	return nil
 }
@@ -220,6 +225,9 @@ func (l *local) startNodes(run, _ context.Context) error {
 			Network: l.kubelets, Nodes: s, Client: client, ClientCA: l.plane.CABundle(),
 			LogDir: filepath.Join(l.o.DataDir, "logs", "simulated"),
 		})
+	}
+	if l.o.autoPools == nil { // EKS Auto Mode has no security groups for pods
+		l.spawn(run, "security groups for pods", l.eks.RunSecurityGroupPolicies)
 	}
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{

@@ -17,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/eksmetrics"
 	"github.com/nodeless/nodeless/plane/extension"
 	"github.com/nodeless/nodeless/region"
@@ -47,6 +48,7 @@ func (l *local) startRegion(run, start context.Context) error {
 	err = r.SetCluster(region.ClusterInfo{
 		Name: localcluster.EKSName, Version: minor(l.plane.Version()), Endpoint: l.plane.APIServerURL(),
 		CA: string(l.plane.CABundle()), ServiceCIDR: l.plane.ServiceCIDR(),
+		Issuer: plane.Issuer, AutoMode: l.o.eksAutoMode(),
 	})
 	if err != nil {
 		return fmt.Errorf("region: name the cluster to EKS: %w", err)
@@ -80,6 +82,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if err != nil {
 		return fmt.Errorf("region: client of the cluster behind EKS: %w", err)
 	}
+	l.eks = eks
 	l.eksLogin.opened(l.region, eks)
 	l.spawn(run, "EKS", eks.Run)
 	l.serveAPI(run, "metrics of the control plane", eksmetrics.API(legacyregistry.DefaultGatherer))

@@ -56,6 +56,9 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	o.Decisions = log
+	if o.Object, err = objects(p.Cluster.REST); err != nil {
+		return err
+	}
 	if p.Model == nil {
 		m, err := view.New([]string{"cpu", "memory"})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ import (
 const (
 	EntryFD  = 3 // the Entry, as JSON, is read from it
 	ResultFD = 4 // errors are written to it; it is closed when the program runs
-	JoinFD   = 5 // the mount namespace to join, if Entry.Join is set
+	JoinFD   = 5 // a pidfd of the container's first process, if Entry.Join is set
 )
 
 // Paths in the guest. Containers see none of them.
@@ -37,7 +38,7 @@ const (
 
 // Entry describes the process to become.
 type Entry struct {
-	Join bool // join the mount namespace of descriptor JoinFD
+	Join bool // join the mounts and cgroups of the process of descriptor JoinFD
 	Hold bool // hold the namespaces of this process, without a container; the fields below are empty
 	// Lower is the image's root, Upper the directory for the overlay's data and work.
 	Lower, Upper string
@@ -54,6 +55,8 @@ type Mount struct {
 	SubPath  string // below Source; made if it is missing
 	Target   string // absolute, in the container
 	ReadOnly bool
+	// NoPrograms keeps the container from executing what is mounted read-only, as from a kubelet's image volumes.
+	NoPrograms bool
 }
 
 // Main becomes the container's process. It does not return.
@@ -77,7 +80,7 @@ func (e *Entry) execute() error {
 	}
 	var err error
 	if e.Join {
-		err = joinMounts()
+		err = join()
 	} else {
 		err = e.makeRoot()
 	}
@@ -85,10 +88,13 @@ func (e *Entry) execute() error {
 		return err
 	}
 	c := &e.Container
+	score := c.OOMScoreAdj
 	if e.HostKernel { // under memory pressure, kill containers before the agent and most of the host
-		if err := os.WriteFile("/proc/self/oom_score_adj", []byte("100"), 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
+		score = 100
+	}
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(score)), 0); err != nil &&
+		!errors.Is(err, unix.ENOENT) {
+		return err
 	}
 	if err := enterWorkingDir(c.WorkingDir); err != nil {
 		return err
@@ -110,13 +116,13 @@ func (e *Entry) execute() error {
 	return nil
 }
 
-// joinMounts enters the mount namespace of a running container, which the agent has opened.
-func joinMounts() error {
+// join enters the mounts and cgroups of a running container, whose first process the agent has opened.
+func join() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil { // Setns requires that threads do not share their root directory
 		return err
 	}
-	if err := unix.Setns(JoinFD, unix.CLONE_NEWNS); err != nil {
-		return fmt.Errorf("enter the container's mounts: %w", err)
+	if err := unix.Setns(JoinFD, unix.CLONE_NEWNS|unix.CLONE_NEWCGROUP); err != nil {
+		return fmt.Errorf("enter the container's mounts and cgroups: %w", err)
 	}
 	return unix.Close(JoinFD)
 }

@@ -15,6 +15,11 @@ func (e *Entry) makeRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leave the guest's mount propagation: %w", err)
 	}
+	if !e.Container.Privileged { // as from container runtimes, /sys/fs/cgroup is the container's own group
+		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+			return fmt.Errorf("leave the guest's cgroups: %w", err)
+		}
+	}
 	data := filepath.Join(e.Upper, "data")
 	work := filepath.Join(e.Upper, "work")
 	if err := errors.Join(os.MkdirAll(data, 0o755), os.MkdirAll(work, 0o755)); err != nil {
@@ -136,7 +141,7 @@ func readOnlyBind(source, target string) error {
 		}
 		return fmt.Errorf("bind %s: %w", target, err)
 	}
-	return ReadOnly(target)
+	return ReadOnly(target, 0)
 }
 
 // Flags of mounts.
@@ -156,14 +161,14 @@ func MountFS(source, target, fstype string, flags uintptr, data string) error {
 	return nil
 }
 
-// ReadOnly makes the mount at target read-only.
-func ReadOnly(target string) error {
+// ReadOnly makes the mount at target read-only, and sets more of its flags.
+func ReadOnly(target string, more uintptr) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
 		return err
 	}
 	keep := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
-	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|keep, ""); err != nil {
+	if err := unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|keep|more, ""); err != nil {
 		return fmt.Errorf("make %s read-only: %w", target, err)
 	}
 	return nil

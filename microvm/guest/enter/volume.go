@@ -15,7 +15,11 @@ import (
 func (m Mount) bind() error {
 	source := m.Source
 	if m.SubPath != "" {
-		fd, err := openInside(m.Source, m.SubPath, true)
+		volume, err := os.Stat(m.Source)
+		if err != nil {
+			return err
+		}
+		fd, err := openInside(m.Source, m.SubPath, volume.Mode())
 		if err != nil {
 			return fmt.Errorf("subPath %q: %w", m.SubPath, err)
 		}
@@ -26,21 +30,29 @@ func (m Mount) bind() error {
 	if err != nil {
 		return err
 	}
-	target, err := makeInside(rootDir, m.Target, info.IsDir())
+	var mode os.FileMode
+	if info.IsDir() {
+		mode = 0o755 | os.ModeDir
+	}
+	target, err := makeInside(rootDir, m.Target, mode)
 	if err != nil {
 		return err
 	}
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err
 	}
-	if !m.ReadOnly {
-		return nil
+	switch {
+	case m.NoPrograms:
+		return ReadOnly(target, DataOnly)
+	case m.ReadOnly:
+		return ReadOnly(target, 0)
 	}
-	return ReadOnly(target)
+	return nil
 }
 
-// openInside opens a path below root, for a mount, without leaving root. It can make missing directories.
-func openInside(root, path string, makeDir bool) (int, error) {
+// openInside opens a path below root, for a mount, without leaving root. With the mode of a directory it makes those
+// that are missing.
+func openInside(root, path string, mode os.FileMode) (int, error) {
 	base, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
@@ -48,22 +60,22 @@ func openInside(root, path string, makeDir bool) (int, error) {
 	defer func() { _ = unix.Close(base) }()
 	how := &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(base, path, how)
-	if !errors.Is(err, unix.ENOENT) || !makeDir {
+	if !errors.Is(err, unix.ENOENT) || !mode.IsDir() {
 		return fd, err
 	}
-	if _, err := makeInside(root, path, true); err != nil {
+	if _, err := makeInside(root, path, mode); err != nil {
 		return -1, err
 	}
 	return unix.Openat2(base, path, how)
 }
 
-// makeInside makes sure that path exists below root, as a directory or a file, and returns its real path.
-func makeInside(root, path string, dir bool) (string, error) {
+// makeInside makes sure that path exists below root, as a directory of a mode or a file, and returns its real path.
+func makeInside(root, path string, mode os.FileMode) (string, error) {
 	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
 	at := ""
 	for i, part := range parts {
 		next := at + "/" + part
-		fd, err := openInside(root, next, false)
+		fd, err := openInside(root, next, 0)
 		switch {
 		case err == nil:
 			real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
@@ -77,8 +89,10 @@ func makeInside(root, path string, dir bool) (string, error) {
 			return "", err
 		}
 		whole := filepath.Join(root, next)
-		if i < len(parts)-1 || dir {
-			err = os.Mkdir(whole, 0o755)
+		if i < len(parts)-1 || mode.IsDir() {
+			if err = os.Mkdir(whole, 0o755); err == nil && mode.IsDir() {
+				err = os.Chmod(whole, mode) // as the volume, so that its users can write
+			}
 		} else {
 			var f *os.File
 			if f, err = os.OpenFile(whole, os.O_CREATE|os.O_EXCL, 0o644); err == nil {

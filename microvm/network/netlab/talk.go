@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os/exec"
 	"strings"
 	"testing"
@@ -56,6 +57,9 @@ var handlers = map[string]func(args []string) (string, error){
 	},
 	"listen": func(args []string) (string, error) { return "", listen(args[0], args[1], args[2]) },
 	"ask":    func(args []string) (string, error) { return Ask(args[0], args[1]) },
+	"hear":   hear,
+	"heard":  heard,
+	"say":    say,
 }
 
 // Handle adds a handler. It must be called before Main.
@@ -117,4 +121,33 @@ func Ask(network, address string) (string, error) {
 	}
 	b, err := io.ReadAll(conn)
 	return string(b), err
+}
+
+// ears are the open sockets, by address.
+var ears = map[string]net.PacketConn{}
+
+// hear opens a UDP socket at an address (args[0]).
+func hear(args []string) (_ string, err error) {
+	ears[args[0]], err = net.ListenPacket("udp4", args[0])
+	return "", err
+}
+
+// heard returns the next packet that arrived at an address (args[0]).
+func heard(args []string) (string, error) {
+	b := make([]byte, 256)
+	_ = ears[args[0]].SetReadDeadline(time.Now().Add(time.Minute))
+	n, _, err := ears[args[0]].ReadFrom(b)
+	return string(b[:n]), err
+}
+
+// say sends a packet (args[2]) from one address (args[0]) to another (args[1]).
+func say(args []string) (string, error) {
+	conn, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.ParseIP(args[0])},
+		net.UDPAddrFromAddrPort(netip.MustParseAddrPort(args[1])))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	_, err = conn.Write([]byte(args[2]))
+	return "", err
 }

@@ -1,14 +1,14 @@
-// Package overlay carries packets between the pods of microVM hosts on several instances: a VXLAN interface (RFC 7348)
-// without learning and broadcasts, with a forwarding entry for each peer, set up over netlink. It needs root.
+// Package overlay carries packets between the pods of microVM hosts on several instances, encrypted and authenticated:
+// a WireGuard interface (https://www.wireguard.com/papers/wireguard.pdf) with a route for each peer. It needs root.
 //
-// Everything but a peer's location follows from the addresses of its pods: the first of them is the peer's own and the
-// next hop of the route, and gives the peer's hardware address and network identifier. Two hosts have to know nothing
-// of each other but these addresses and where the other one is. A host whose addresses have changed does not accept
-// packets for the former ones.
+// Where the kernel has WireGuard, the interface goes on without this process. Elsewhere this process encrypts: the
+// interface and its routes stay without it, and what is sent there is lost until the next process takes it over.
+//
+// A packet from a peer is accepted only with its key and from the addresses of its pods. Each host's own address in the
+// tunnel is the first one of its pods.
 package overlay
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -18,22 +18,22 @@ import (
 	"slices"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// Overhead is the number of bytes that the overlay adds to each packet: Ethernet, VXLAN, UDP and IPv4 headers.
-const Overhead = 14 + 8 + 8 + 20
+// Overhead is the number of bytes that the overlay adds to each packet: the IPv4 and UDP headers, WireGuard's header
+// and its authentication tag.
+const Overhead = 20 + 8 + 16 + 16
 
 // Config of the interface.
 type Config struct {
 	Name string
 	// Pods are this host's; their first address is the host's own.
 	Pods netip.Prefix
-	// Local is the source address of packets to peers; if it is not valid, the kernel chooses.
-	Local netip.Addr
-	Port  uint16 // UDP port on which peers' packets arrive
-	MTU   int
+	Port uint16 // UDP port on which peers' packets arrive
+	MTU  int
+	Key  Key // private
 }
 
 // Peer is another microVM host.
@@ -41,65 +41,71 @@ type Peer struct {
 	// Pods are the addresses of its microVMs.
 	Pods netip.Prefix
 	// At is where it receives packets for them.
-	At netip.AddrPort
+	At  netip.AddrPort
+	Key Key // public
 }
 
-// Tunnel is the interface.
+// Tunnel is the interface, as used by this process. See Close.
 type Tunnel struct {
-	c    Config
-	link netlink.Link
+	Config
+	link   netlink.Link
+	crypt  crypt
+	synced []Peer
 }
 
-// Open creates the interface, in place of one that exists: packets to peers are lost until the next Sync. See Find.
+// Open takes over the interface, which an earlier process may have left half-configured, or creates it.
 func Open(c Config) (*Tunnel, error) {
-	if err := Delete(c.Name); err != nil {
+	link, err := netlink.LinkByName(c.Name)
+	if err == nil {
+		if t, err := c.use(link); err == nil {
+			return t, nil
+		}
+		if err := Delete(c.Name); err != nil { // such as one that is not WireGuard's
+			return nil, err
+		}
+	}
+	if err := createLink(c.Name); err != nil {
+		return nil, c.explain(err)
+	}
+	if link, err = netlink.LinkByName(c.Name); err != nil {
+		return nil, c.explain(err)
+	}
+	t, err := c.use(link)
+	if err != nil {
+		return nil, errors.Join(c.explain(err), Delete(c.Name))
+	}
+	return t, nil
+}
+
+// use begins to encrypt on an interface.
+func (c Config) use(link netlink.Link) (*Tunnel, error) {
+	t := &Tunnel{Config: c, link: link}
+	var err error
+	if t.crypt, err = newCrypt(link, c.MTU); err != nil {
 		return nil, err
 	}
-	if err := c.create(); err != nil {
-		return nil, c.explain(err)
+	port := int(c.Port)
+	if err = t.crypt.configure(wgtypes.Config{PrivateKey: &c.Key, ListenPort: &port}); err == nil {
+		err = t.Repair()
 	}
-	t, err := Find(c)
 	if err != nil {
-		return nil, errors.Join(err, Delete(c.Name))
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-// create creates the interface, which is down.
-func (c Config) create() error {
-	link := &netlink.Vxlan{LinkAttrs: netlink.NewLinkAttrs(), VxlanId: int(Identifier(c.Pods)), Port: int(c.Port)}
-	link.Name, link.HardwareAddr, link.MTU = c.Name, hardware(c.Pods), c.MTU
-	if c.Local.Is4() {
-		link.SrcAddr = c.Local.AsSlice()
-	}
-	return netlink.LinkAdd(link)
-}
-
-// Find takes over an interface that was created with the same Config, even if it was left half-configured or somebody
-// has set it down.
-func Find(c Config) (*Tunnel, error) {
-	link, err := netlink.LinkByName(c.Name)
-	if err != nil {
-		return nil, fmt.Errorf("tunnel %s: %w", c.Name, err)
-	}
-	t := &Tunnel{c, link}
-	if err := t.configure(); err != nil {
-		return nil, c.explain(err)
-	}
-	return t, nil
-}
+// Close ends what this process does for the interface, which stays. See Delete.
+func (t *Tunnel) Close() error { return t.crypt.Close() }
 
 // explain adds to an error of the kernel what can be done about it.
 func (c Config) explain(err error) error {
 	advice := ""
 	switch {
-	case errors.Is(err, unix.EOPNOTSUPP):
-		advice = ": this machine's kernel has no VXLAN; install and load its module (modprobe vxlan)"
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV):
+		advice = ": this machine's kernel has neither WireGuard nor TUN devices; install and load one of these modules " +
+			"(modprobe wireguard, modprobe tun)"
 	case errors.Is(err, unix.EADDRINUSE):
 		advice = fmt.Sprintf(": UDP port %d is another program's; choose another one with --overlay-port", c.Port)
-	case errors.Is(err, unix.EEXIST):
-		advice = fmt.Sprintf(": another VXLAN interface has UDP port %d and identifier %d (ip -d link show type vxlan); "+
-			"remove it, or choose another port with --overlay-port", c.Port, Identifier(c.Pods))
 	}
 	return fmt.Errorf("tunnel %s: %w%s", c.Name, err, advice)
 }
@@ -116,122 +122,94 @@ func Delete(name string) error {
 	return nil
 }
 
-// configure configures the interface like the pods' taps (sandbox.Bridge) and sets it up.
-func (t *Tunnel) configure() error {
+// Repair configures the interface like the pods' taps (sandbox.Bridge) and sets it up, whatever others have done to it.
+func (t *Tunnel) Repair() error {
 	for setting, value := range map[string]string{
 		"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1", "ipv6/conf/%s/disable_ipv6": "1",
 	} {
-		err := os.WriteFile(filepath.Join("/proc/sys/net", fmt.Sprintf(setting, t.c.Name)), []byte(value), 0o644)
+		err := os.WriteFile(filepath.Join("/proc/sys/net", fmt.Sprintf(setting, t.Name)), []byte(value), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) { // the kernel may lack IPv6
 			return err
 		}
 	}
-	own := netip.PrefixFrom(gateway(t.c.Pods), 32)
+	own := netip.PrefixFrom(gateway(t.Pods), 32)
 	if err := netlink.AddrReplace(t.link, &netlink.Addr{IPNet: ipNet(own)}); err != nil {
-		return fmt.Errorf("give it the address %s: %w", own.Addr(), err)
+		return fmt.Errorf("give %s the address %s: %w", t.Name, own.Addr(), err)
 	}
-	return netlink.LinkSetUp(t.link)
+	return errors.Join(netlink.LinkSetMTU(t.link, t.MTU), netlink.LinkSetUp(t.link))
 }
 
-// Sync makes the peers' routes and forwarding entries those of peers. It does not disturb those that stay.
+// Sync makes the peers and their routes those of peers. It does not disturb those that stay.
 func (t *Tunnel) Sync(peers []Peer) error {
+	err := t.syncPeers(peers)
+	if err == nil {
+		t.synced = slices.Clone(peers)
+		err = t.syncRoutes(peers)
+	}
+	if err != nil {
+		return fmt.Errorf("tunnel %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// syncPeers tells whose packets are encrypted and decrypted how. A peer that gives another one's key as its own gets
+// nothing that is for that one, who alone can decrypt it.
+func (t *Tunnel) syncPeers(peers []Peer) error {
+	known, err := t.crypt.peers()
+	if err != nil {
+		return fmt.Errorf("list peers: %w", err)
+	}
+	var changes []wgtypes.PeerConfig
+	for _, p := range peers {
+		if i := slices.IndexFunc(changes, func(c wgtypes.PeerConfig) bool { return c.PublicKey == p.Key }); i >= 0 {
+			changes[i].AllowedIPs = append(changes[i].AllowedIPs, *ipNet(p.Pods))
+			continue
+		}
+		c := wgtypes.PeerConfig{PublicKey: p.Key, ReplaceAllowedIPs: true, AllowedIPs: []net.IPNet{*ipNet(p.Pods)}}
+		// One that has been heard from elsewhere since, such as from behind an address translation, is answered there.
+		if !slices.Contains(known, p.Key) || !slices.Contains(t.synced, p) {
+			c.Endpoint = net.UDPAddrFromAddrPort(p.At)
+		}
+		changes = append(changes, c)
+	}
+	for _, key := range known {
+		if !slices.ContainsFunc(peers, func(p Peer) bool { return p.Key == key }) {
+			changes = append(changes, wgtypes.PeerConfig{PublicKey: key, Remove: true})
+		}
+	}
+	return t.crypt.configure(wgtypes.Config{Peers: changes})
+}
+
+// syncRoutes leads to the peers' pods. Packets from this host itself have its address in the tunnel.
+func (t *Tunnel) syncRoutes(peers []Peer) error {
 	routes, err := netlink.RouteList(t.link, netlink.FAMILY_V4)
 	if err != nil {
-		return fmt.Errorf("tunnel %s: list routes: %w", t.c.Name, err)
+		return fmt.Errorf("list routes: %w", err)
 	}
 	var failed []error
 	for _, r := range routes {
 		pods, err := netip.ParsePrefix(r.Dst.String())
 		if err == nil && !slices.ContainsFunc(peers, func(p Peer) bool { return p.Pods == pods }) {
-			failed = append(failed, t.remove(pods))
+			if err := netlink.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
+				failed = append(failed, fmt.Errorf("remove the route to the pods %s: %w", pods, err))
+			}
 		}
 	}
 	for _, p := range peers {
-		if err := t.add(p); err != nil {
-			failed = append(failed, fmt.Errorf("the way to the pods %s at %s: %w", p.Pods, p.At, err))
-		}
-	}
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("tunnel %s: %w", t.c.Name, err)
-	}
-	return nil
-}
-
-// add adds or replaces a peer: first where its hardware address is, last the route.
-func (t *Tunnel) add(p Peer) error {
-	if err := t.forwardingEntry(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, p); err != nil {
-		return err
-	}
-	if err := netlink.NeighSet(t.neighbor(p.Pods)); err != nil {
-		return err
-	}
-	return netlink.RouteReplace(t.route(p.Pods))
-}
-
-// remove removes a peer.
-func (t *Tunnel) remove(pods netip.Prefix) error {
-	var failed []error
-	for _, err := range []error{
-		netlink.RouteDel(t.route(pods)),
-		netlink.NeighDel(t.neighbor(pods)),
-		t.forwardingEntry(unix.RTM_DELNEIGH, 0, Peer{Pods: pods}),
-	} {
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ESRCH) {
-			failed = append(failed, fmt.Errorf("remove the way to the pods %s: %w", pods, err))
+		if err := netlink.RouteReplace(&netlink.Route{
+			LinkIndex: t.link.Attrs().Index, Dst: ipNet(p.Pods), Src: gateway(t.Pods).AsSlice(), Scope: netlink.SCOPE_LINK,
+			Protocol: unix.RTPROT_STATIC,
+		}); err != nil {
+			failed = append(failed, fmt.Errorf("route to the pods %s at %s: %w", p.Pods, p.At, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// route leads to pods by their host. Packets from this host itself have its address in the tunnel.
-func (t *Tunnel) route(pods netip.Prefix) *netlink.Route {
-	return &netlink.Route{
-		LinkIndex: t.link.Attrs().Index, Dst: ipNet(pods.Masked()), Gw: gateway(pods).AsSlice(),
-		Src: gateway(t.c.Pods).AsSlice(), Protocol: unix.RTPROT_STATIC, Flags: int(netlink.FLAG_ONLINK),
-	}
-}
-
-// neighbor maps the address of the host of pods to its hardware address.
-func (t *Tunnel) neighbor(pods netip.Prefix) *netlink.Neigh {
-	return &netlink.Neigh{
-		LinkIndex: t.link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: gateway(pods).AsSlice(),
-		HardwareAddr: hardware(pods),
-	}
-}
-
-// forwardingEntry adds or removes where the hardware address of a peer is; netlink.Neigh lacks the port. An entry is
-// removed by the hardware address alone.
-func (t *Tunnel) forwardingEntry(kind, flags int, p Peer) error {
-	r := nl.NewNetlinkRequest(kind, flags|unix.NLM_F_ACK)
-	r.AddData(&netlink.Ndmsg{
-		Family: unix.AF_BRIDGE, Index: uint32(t.link.Attrs().Index), State: netlink.NUD_PERMANENT, Flags: netlink.NTF_SELF,
-	})
-	r.AddData(nl.NewRtAttr(netlink.NDA_LLADDR, hardware(p.Pods)))
-	if p.At.IsValid() {
-		r.AddData(nl.NewRtAttr(netlink.NDA_DST, p.At.Addr().AsSlice()))
-		r.AddData(nl.NewRtAttr(netlink.NDA_PORT, binary.BigEndian.AppendUint16(nil, p.At.Port())))
-		r.AddData(nl.NewRtAttr(netlink.NDA_VNI, nl.Uint32Attr(Identifier(p.Pods))))
-	}
-	_, err := r.Execute(unix.NETLINK_ROUTE, 0)
-	return err
-}
-
 func ipNet(p netip.Prefix) *net.IPNet {
+	p = p.Masked()
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
 // gateway returns the address of the host of pods among them.
 func gateway(pods netip.Prefix) netip.Addr { return pods.Masked().Addr().Next() }
-
-// hardware returns the hardware address of the host of pods, unique in the tunnel.
-func hardware(pods netip.Prefix) net.HardwareAddr {
-	a := gateway(pods).As4()
-	return append([]byte{0x02, 0x6e}, a[:]...)
-}
-
-// Identifier returns the network identifier (VNI, 24 bits) of packets to the host of pods. Prefixes of at most 28 bits
-// within 10.0.0.0/8 have distinct identifiers.
-func Identifier(pods netip.Prefix) uint32 {
-	a := pods.Masked().Addr().As4()
-	return binary.BigEndian.Uint32(a[:]) >> 4 & 0xffffff
-}

@@ -2,10 +2,14 @@ package overlay
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/microvm/network/netlab"
 )
@@ -13,40 +17,54 @@ import (
 func TestMain(m *testing.M) {
 	netlab.Handle("tunnel", tunnel)
 	netlab.Handle("half a tunnel", halfATunnel)
+	netlab.Handle("leave", leave)
+	netlab.Handle("keys", keys)
 	netlab.Main()
 	os.Exit(m.Run())
 }
 
-// tunnel finds or opens a tunnel on a machine and syncs its peers. Arguments: pods, local address, then pods and
-// address of each peer.
-func tunnel(args []string) (string, error) {
-	c := Config{
-		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
-		Port: 8476, MTU: 1450,
-	}
-	var peers []Peer
-	for i := 2; i < len(args); i += 2 {
-		peers = append(peers, Peer{
-			Pods: netip.MustParsePrefix(args[i]),
-			At:   netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port),
-		})
-	}
-	t, err := Find(c)
-	if err != nil {
-		if t, err = Open(c); err != nil {
+// open is the tunnel of a machine's process, nil before the first.
+var open *Tunnel
+
+// tunnel opens or repairs a tunnel on a machine and syncs its peers. Arguments: its pods, then pods and address of each
+// peer.
+func tunnel(args []string) (_ string, err error) {
+	c := config(args[0])
+	if open == nil || open.Repair() != nil {
+		if open, err = Open(c); err != nil {
 			return "", err
 		}
 	}
-	return "", t.Sync(peers)
+	var peers []Peer
+	for i := 1; i < len(args); i += 2 {
+		pods := netip.MustParsePrefix(args[i])
+		peers = append(peers, Peer{
+			Pods: pods, At: netip.AddrPortFrom(netip.MustParseAddr(args[i+1]), c.Port), Key: key(pods).PublicKey(),
+		})
+	}
+	return "", open.Sync(peers)
 }
 
+func config(pods string) Config {
+	p := netip.MustParsePrefix(pods)
+	return Config{Name: "nltest-x", Pods: p, Port: 8476, MTU: 1440, Key: key(p)}
+}
+
+func key(pods netip.Prefix) Key { return Key{1: 1 + pods.Addr().As4()[2]} }
+
 // halfATunnel leaves what a process leaves that is killed while it opens a tunnel.
-func halfATunnel(args []string) (string, error) {
-	c := Config{
-		Name: "nltest-x", Pods: netip.MustParsePrefix(args[0]), Local: netip.MustParseAddr(args[1]),
-		Port: 8476, MTU: 1450,
-	}
-	return "", c.create()
+func halfATunnel([]string) (string, error) { return "", createLink("nltest-x") }
+
+// keys are those of the peers of a machine's tunnel.
+func keys([]string) (string, error) {
+	known, err := open.crypt.peers()
+	return fmt.Sprint(known), err
+}
+
+// leave is the end of a machine's process.
+func leave([]string) (string, error) {
+	defer func() { open = nil }()
+	return "", open.Close()
 }
 
 // host starts a machine with a pod's address on its loopback interface.
@@ -60,47 +78,114 @@ func host(t *testing.T, name, address, pod string) *netlab.Machine {
 	return m
 }
 
+// lab is a switch with hosts a and b.
+func lab(t *testing.T) (a, b *netlab.Machine) {
+	t.Helper()
+	netlab.IP(t, "link", "add", "switch", "type", "bridge")
+	netlab.IP(t, "link", "set", "switch", "up")
+	return host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2")
+}
+
+// do calls a handler of this file, which must not fail.
+func do(t *testing.T, m *netlab.Machine, what string, args ...string) {
+	t.Helper()
+	if _, err := m.Call(what, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func asks(t *testing.T, m *netlab.Machine, what, at, want string) {
+	t.Helper()
+	if got, err := m.Ask("tcp", at+":8080"); err != nil || got != want {
+		t.Errorf("%s: %q, %v; want %q", what, got, err, want)
+	}
+}
+
 func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
 	}
-	netlab.IP(t, "link", "add", "switch", "type", "bridge")
-	netlab.IP(t, "link", "set", "switch", "up")
-	a, b, c := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2"),
-		host(t, "c", "192.0.2.3", "10.202.32.2")
-	do := func(m *netlab.Machine, args ...string) {
-		t.Helper()
-		if _, err := m.Call("tunnel", args...); err != nil && strings.Contains(err.Error(), "not supported") {
-			t.Skip("this kernel has no VXLAN:", err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(a, "10.202.0.0/20", "192.0.2.1", "10.202.16.0/20", "192.0.2.2", "10.202.32.0/20", "192.0.2.3")
-	do(b, "10.202.16.0/20", "192.0.2.2", "10.202.0.0/20", "192.0.2.1")
-	do(c, "10.202.32.0/20", "192.0.2.3", "10.202.0.0/20", "192.0.2.1")
-	for pod, want := range map[string]string{"10.202.16.2": "b saw 10.202.0.1", "10.202.32.2": "c saw 10.202.0.1"} {
-		if got, err := a.Ask("tcp", pod+":8080"); err != nil || got != want {
-			t.Errorf("a asks %s: %q, %v; want %q", pod, got, err, want)
-		}
-	}
+	a, b := lab(t)
+	c := host(t, "c", "192.0.2.3", "10.202.32.2")
+	do(t, a, "tunnel", "10.202.0.0/20", "10.202.16.0/20", "192.0.2.2", "10.202.32.0/20", "192.0.2.3")
+	do(t, b, "tunnel", "10.202.16.0/20", "10.202.0.0/20", "192.0.2.1")
+	do(t, c, "tunnel", "10.202.32.0/20", "10.202.0.0/20", "192.0.2.1")
+	asks(t, a, "a asks b", "10.202.16.2", "b saw 10.202.0.1")
+	asks(t, a, "a asks c", "10.202.32.2", "c saw 10.202.0.1")
 
-	// A peer that has moved is found at its new address.
+	// A peer that has moved is found where it was heard last, and at its new address when that is known.
 	c.IP(t, "addr", "del", "192.0.2.3/24", "dev", "eth0")
 	c.IP(t, "addr", "add", "192.0.2.33/24", "dev", "eth0")
-	c.IP(t, "link", "del", "nltest-x")
-	do(c, "10.202.32.0/20", "192.0.2.33", "10.202.0.0/20", "192.0.2.1")
-	do(a, "10.202.0.0/20", "192.0.2.1", "10.202.32.0/20", "192.0.2.33")
-	if got, err := a.Ask("tcp", "10.202.32.2:8080"); err != nil || got != "c saw 10.202.0.1" {
-		t.Errorf("a asks c, which has moved: %q, %v", got, err)
-	}
+	asks(t, c, "c has moved and asks a", "10.202.0.2", "a saw 10.202.32.1")
+	do(t, a, "tunnel", "10.202.0.0/20", "10.202.32.0/20", "192.0.2.3")
+	asks(t, a, "a asks c, which it has heard elsewhere", "10.202.32.2", "c saw 10.202.0.1")
+	do(t, a, "tunnel", "10.202.0.0/20", "10.202.32.0/20", "192.0.2.33")
+	asks(t, a, "a asks c, which has moved", "10.202.32.2", "c saw 10.202.0.1")
 	// A peer that is gone is removed.
 	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("a asks b, which it has forgotten: %q, %v; want that there is no way", got, err)
 	}
-	left, err := a.Call("ip", "neigh", "show", "dev", "nltest-x")
-	if err != nil || strings.Contains(left, "10.202.16.1") || !strings.Contains(left, "10.202.32.1") {
-		t.Errorf("neighbours: %q, %v", left, err)
+	want := fmt.Sprint([]Key{key(netip.MustParsePrefix("10.202.32.0/20")).PublicKey()})
+	if keys, err := a.Call("keys"); err != nil || keys != want {
+		t.Errorf("a knows the keys %s, %v; want that of c, %s", keys, err, want)
+	}
+}
+
+// What hosts send to each other cannot be read on the way, and a host speaks for its own pods alone.
+func TestPacketsAreEncryptedAndSigned(t *testing.T) {
+	if !netlab.Inside(t) {
+		return
+	}
+	a, b := lab(t)
+	c := host(t, "c", "192.0.2.3", "10.202.32.2")
+	do(t, a, "tunnel", "10.202.0.0/20", "10.202.16.0/20", "192.0.2.2")
+	do(t, b, "tunnel", "10.202.16.0/20", "10.202.0.0/20", "192.0.2.1")
+	seen := tap(t, "to-b")
+	asks(t, a, "a asks b", "10.202.16.2", "b saw 10.202.0.1")
+	if packets := seen(); !strings.Contains(packets, "\x04\x00\x00\x00") { // the type of a packet with data
+		t.Error("no packet of the tunnel was seen on the way")
+	} else if strings.Contains(packets, "b saw") {
+		t.Error("an answer was read on the way")
+	}
+
+	// c, a host like the others, sends to b as a pod of its own and as one of a's.
+	c.IP(t, "addr", "add", "10.202.0.2/32", "dev", "lo")
+	do(t, b, "hear", ":5353")
+	do(t, b, "tunnel", "10.202.16.0/20", "10.202.0.0/20", "192.0.2.1", "10.202.32.0/20", "192.0.2.3")
+	do(t, c, "tunnel", "10.202.32.0/20", "10.202.16.0/20", "192.0.2.2")
+	for _, from := range []string{"10.202.0.2", "10.202.32.2"} {
+		do(t, c, "say", from, "10.202.16.2:5353", "from "+from)
+	}
+	if got, err := b.Call("heard", ":5353"); err != nil || got != "from 10.202.32.2" {
+		t.Errorf("b was told first: %q, %v", got, err)
+	}
+}
+
+// tap begins to read what passes an interface. The function that it returns ends that and returns all packets.
+func tap(t *testing.T, name string) func() string {
+	t.Helper()
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in the network's byte order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() string {
+		defer func() { _ = unix.Close(fd) }()
+		var packets strings.Builder
+		for b := make([]byte, 2048); ; {
+			n, _, err := unix.Recvfrom(fd, b, 0)
+			if err != nil {
+				return packets.String()
+			}
+			packets.Write(b[:n])
+		}
 	}
 }
 
@@ -110,33 +195,29 @@ func TestATunnelIsMadeWhole(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
 	}
-	netlab.IP(t, "link", "add", "switch", "type", "bridge")
-	netlab.IP(t, "link", "set", "switch", "up")
-	a, b := host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2")
-	toB := []string{"10.202.0.0/20", "192.0.2.1", "10.202.16.0/20", "192.0.2.2"}
-	for _, do := range []func() (string, error){
-		func() (string, error) {
-			return b.Call("tunnel", "10.202.16.0/20", "192.0.2.2", "10.202.0.0/20", "192.0.2.1")
-		},
-		func() (string, error) { return a.Call("half a tunnel", toB...) },
-		func() (string, error) { return a.Call("tunnel", toB...) },
-	} {
-		if _, err := do(); err != nil && strings.Contains(err.Error(), "not supported") {
-			t.Skip("this kernel has no VXLAN:", err)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err != nil || got != "b saw 10.202.0.1" {
-		t.Errorf("by a tunnel that was half-made: %q, %v", got, err)
-	}
+	a, b := lab(t)
+	toB := []string{"10.202.0.0/20", "10.202.16.0/20", "192.0.2.2"}
+	do(t, b, "tunnel", "10.202.16.0/20", "10.202.0.0/20", "192.0.2.1")
+	do(t, a, "half a tunnel")
+	do(t, a, "tunnel", toB...)
+	asks(t, a, "by a tunnel that was half-made", "10.202.16.2", "b saw 10.202.0.1")
 	a.IP(t, "link", "set", "nltest-x", "down")
-	if _, err := a.Call("tunnel", toB...); err != nil {
-		t.Fatal(err)
+	do(t, a, "tunnel", toB...)
+	asks(t, a, "by a tunnel that somebody has set down", "10.202.16.2", "b saw 10.202.0.1")
+	a.IP(t, "link", "del", "nltest-x")
+	do(t, a, "tunnel", toB...)
+	asks(t, a, "by a tunnel that somebody has removed", "10.202.16.2", "b saw 10.202.0.1")
+	do(t, a, "leave")
+	if way, err := a.Call("ip", "route", "get", "10.202.16.2"); err != nil || !strings.Contains(way, "nltest-x") {
+		t.Errorf("while no process serves it, the way to b is %q, %v", way, err)
 	}
-	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err != nil || got != "b saw 10.202.0.1" {
-		t.Errorf("by a tunnel that somebody has set down: %q, %v", got, err)
-	}
+	do(t, a, "tunnel", toB...)
+	asks(t, a, "by a tunnel that an earlier process has made", "10.202.16.2", "b saw 10.202.0.1")
+	do(t, a, "leave")
+	a.IP(t, "link", "del", "nltest-x")
+	a.IP(t, "link", "add", "nltest-x", "type", "vxlan", "id", "7", "dstport", "8476")
+	do(t, a, "tunnel", toB...)
+	asks(t, a, "in place of the tunnel of an earlier release", "10.202.16.2", "b saw 10.202.0.1")
 }
 
 // An error of the kernel is explained, and nothing is left behind.
@@ -144,42 +225,41 @@ func TestWhyThereIsNoTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
 	}
-	netlab.IP(t, "link", "add", "switch", "type", "bridge")
-	c := host(t, "c", "192.0.2.3", "10.202.32.2")
-	c.Listen(t, "udp", ":8476")
-	_, err := c.Call("tunnel", "10.202.32.0/20", "192.0.2.3")
-	if err != nil && strings.Contains(err.Error(), "not supported") {
-		t.Skip("this kernel has no VXLAN:", err)
-	}
-	if err == nil || !strings.Contains(err.Error(),
+	a, _ := lab(t)
+	a.Listen(t, "udp", ":8476")
+	if _, err := a.Call("tunnel", "10.202.0.0/20"); err == nil || !strings.Contains(err.Error(),
 		"UDP port 8476 is another program's; choose another one with --overlay-port") {
 		t.Error("a port that is taken:", err)
 	}
-	if left, err := c.Call("ip", "link", "show", "type", "vxlan"); err != nil || left != "" {
-		t.Errorf("left: %q, %v", left, err)
-	}
-	d := host(t, "d", "192.0.2.4", "10.202.48.2")
-	d.IP(t, "link", "add", "other", "type", "vxlan", "id",
-		fmt.Sprint(Identifier(netip.MustParsePrefix("10.202.48.0/20"))), "dstport", "8476")
-	d.IP(t, "link", "set", "other", "up")
-	if _, err := d.Call("tunnel", "10.202.48.0/20", "192.0.2.4"); err == nil ||
-		!strings.Contains(err.Error(), "another VXLAN interface has UDP port 8476 and identifier 11313920") {
-		t.Error("an identifier that is taken:", err)
+	if left, err := a.Call("ip", "link", "show", "nltest-x"); err == nil {
+		t.Errorf("left: %q", left)
 	}
 }
 
-// Both ends use the identifier of the receiver's pods, so that a host with other addresses does not accept the packets.
-func TestIdentifiersFollowFromAddresses(t *testing.T) {
-	seen := map[uint32]netip.Prefix{}
-	for second := range 256 {
-		for third := range 256 {
-			for _, fourth := range []byte{0, 16, 240} {
-				p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(second), byte(third), fourth}), 28)
-				if other, had := seen[Identifier(p)]; had {
-					t.Fatalf("%s and %s have the same identifier", p, other)
-				}
-				seen[Identifier(p)] = p
-			}
-		}
+func TestAHostKeepsItsKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "host")
+	first, err := LoadKey(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := LoadKey(dir); err != nil || again != first || first == (Key{}) {
+		t.Errorf("again: %v, the same: %v", err, again == first)
+	}
+	file := filepath.Join(dir, "overlay.key")
+	if s, err := os.Stat(file); err != nil || s.Mode().Perm() != 0o600 {
+		t.Errorf("who may read it: %v, %v", s, err)
+	}
+	if err := os.WriteFile(file, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadKey(dir); err == nil || !strings.Contains(err.Error(), file) ||
+		!strings.Contains(err.Error(), "remove it, and the host makes a new key") {
+		t.Error("a damaged file:", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := LoadKey(dir); err != nil || other == first {
+		t.Errorf("after its file was removed: %v, the same: %v", err, other == first)
 	}
 }

@@ -33,19 +33,8 @@ func (c Config) masquerade() []string {
 		list = append(list, fmt.Sprintf("ip saddr %s ip daddr %s accept", c.Pods, p))
 	}
 	list = append(list, fmt.Sprintf("ip saddr %s %s masquerade", c.Pods, c.notOut()))
-	if c.Tunnel.Name != "" { // the answer has to return by the tunnel
-		list = append(list, fmt.Sprintf("oifname %q ip saddr != %s masquerade", c.Tunnel.Name, c.Pods))
-	}
-	return list
-}
-
-// overlaySpoofing drops VXLAN packets that others, such as pods, send from this instance's address: other hosts would
-// trust them. The whole header is compared, but not the port, since each host chooses its own.
-func (c Config) overlaySpoofing() []string {
-	var list []string
-	for _, id := range c.Overlay {
-		list = append(list, fmt.Sprintf("%s ct status snat meta l4proto udp @th,64,64 0x%08x%08x drop", c.notOut(), 8<<24,
-			id<<8))
+	if c.Tunnel != "" { // the answer has to return by the tunnel
+		list = append(list, fmt.Sprintf("oifname %q ip saddr != %s masquerade", c.Tunnel, c.Pods))
 	}
 	return list
 }
@@ -53,16 +42,11 @@ func (c Config) overlaySpoofing() []string {
 // input guards the instance itself.
 func (c Config) input() []string {
 	var list []string
-	if t := c.Tunnel; t.Name != "" {
-		for _, peer := range t.Peers { // its packets come from pods, as far as this host can tell
-			list = append(list, fmt.Sprintf("ip saddr %s/32 udp dport %d accept", peer, t.Port))
-		}
-		// The network identifier follows the UDP header and four bytes of VXLAN's (RFC 7348). What leaves the tunnel may
-		// reach pods and the host's address among them, but none of the instance's others, which its own firewall may
-		// guard elsewhere.
-		list = append(list, rules(`udp dport %d @th,96,24 %#x drop
-iifname %q ct state established,related accept
-iifname %q ip daddr != %s reject`, t.Port, t.Identifier, t.Name, t.Name, c.Host)...)
+	if t := c.Tunnel; t != "" {
+		// What leaves the tunnel may reach pods and the host's address among them, but none of the instance's others, which
+		// its own firewall may guard elsewhere.
+		list = rules(`iifname %q ct state established,related accept
+iifname %q ip daddr != %s reject`, t, t, c.Host)
 	}
 	// The cluster DNS and the gateway to the API server listen there, for pods and this instance.
 	return append(list, fmt.Sprintf(`ip daddr %s %s iifname != "lo" reject`, c.Host, c.notIn()))
@@ -71,7 +55,7 @@ iifname %q ip daddr != %s reject`, t.Port, t.Identifier, t.Name, t.Name, c.Host)
 // forward guards what passes this instance.
 func (c Config) forward() []string {
 	list := []string{"ct state established,related accept"}
-	if t := c.Tunnel.Name; t != "" { // packets from other hosts go to pods only
+	if t := c.Tunnel; t != "" { // packets from other hosts go to pods only
 		list = append(list, rules("iifname %q %s reject\niifname %q oifname %q drop", t, c.notOut(), t, t)...)
 	}
 	list = append(list, rules(`%[1]s ip daddr %[2]s meta l4proto tcp reject with tcp reset

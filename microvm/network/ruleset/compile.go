@@ -40,18 +40,7 @@ var statements = []statement{
 	}},
 	{form(`(ip daddr \. )?meta l4proto \. th dport vmap @(\S+)`), lookUp},
 	{form(`ip ([sd])addr (!= )?([\d.]+)(?:/(\d+))?`), inPrefix},
-	{form(`meta l4proto (tcp|udp)`), func(arg []string) []expr.Any { return protocol(protocols[Protocol(arg[0])]) }},
-	{form(`udp dport (\d+)`), func(arg []string) []expr.Any {
-		port := binary.BigEndian.AppendUint16(nil, uint16(number(arg[0])))
-		return append(protocol(unix.IPPROTO_UDP), transport(2, 2, register), is(port...))
-	}},
-	{form(`@th,(\d+),(\d+) (0x[\da-f]+)`), func(arg []string) []expr.Any {
-		value, _ := strconv.ParseUint(arg[2], 0, 64)
-		length := number(arg[1]) / 8
-		return []expr.Any{
-			transport(number(arg[0])/8, length, register), is(binary.BigEndian.AppendUint64(nil, value)[8-length:]...),
-		}
-	}},
+	{form(`meta l4proto tcp`), func([]string) []expr.Any { return protocol(unix.IPPROTO_TCP) }},
 	{form(`icmp type redirect`), func([]string) []expr.Any {
 		const redirect = 5 // RFC 792
 		return append(protocol(unix.IPPROTO_ICMP), transport(0, 1, register), is(redirect))
@@ -59,7 +48,6 @@ var statements = []statement{
 	{form(`ct state established,related`), func([]string) []expr.Any {
 		return anyBit(expr.CtKeySTATE, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
 	}},
-	{form(`ct status snat`), func([]string) []expr.Any { return anyBit(expr.CtKeySTATUS, 1<<4) }}, // IPS_SRC_NAT
 	{form(`ct status dnat`), func([]string) []expr.Any { return anyBit(expr.CtKeySTATUS, 1<<5) }}, // IPS_DST_NAT
 	{form(`fib saddr \. iif oif missing`), func([]string) []expr.Any {
 		return []expr.Any{&expr.Fib{Register: register, FlagSADDR: true, FlagIIF: true, ResultOIF: true}, is(0, 0, 0, 0)}

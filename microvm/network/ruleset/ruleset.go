@@ -27,24 +27,15 @@ type Config struct {
 	Opened []string
 	// Near are the pods of other microVM hosts on this instance, which arrive by interfaces of those hosts.
 	Near []netip.Prefix
-	// Tunnel connects hosts on other instances. Its Name, which begins with Links, is "" if there is none.
-	Tunnel Tunnel
-	// Overlay are the network identifiers (VNI) of the other hosts, which trust packets from this instance's addresses.
-	Overlay []uint32
+	// Tunnel is the interface to hosts on other instances, "" if there is none. Its name begins with Links. What arrives
+	// by it comes from their pods.
+	Tunnel string
 	// Destinations are sorted and distinct.
 	Destinations []Destination
 	// NodePorts are destinations at every address of this instance except loopback; At is a port only. They serve pods
 	// and the instance itself and, if Public is set, everybody.
 	NodePorts []Destination
 	Public    bool
-}
-
-// Tunnel is an interface whose packets arrive at a UDP port of this instance.
-type Tunnel struct {
-	Name       string
-	Port       uint16
-	Identifier uint32       // of this host's network (VNI); other networks may share the port
-	Peers      []netip.Addr // the only permitted senders
 }
 
 // Destination is an address that stands for endpoints.
@@ -115,7 +106,6 @@ func New(c Config) Ruleset {
 			"ip daddr != 127.0.0.0/8 fib daddr type local meta l4proto . th dport vmap @" + nodePorts,
 		}},
 		{"masquerade", "type nat hook postrouting priority 100", c.masquerade()},
-		{"overlay-spoofing", "type filter hook postrouting priority 300", c.overlaySpoofing()},
 		{"forward", "type filter hook forward priority 0", c.forward()},
 		{"input", "type filter hook input priority 0", c.input()},
 		{"output", "type filter hook output priority 0", slices.Concat(

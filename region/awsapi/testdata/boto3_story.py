@@ -196,6 +196,7 @@ def who_and_what():
     assert CLUSTER in eks.list_clusters()["clusters"]
     cluster = eks.describe_cluster(name=CLUSTER)["cluster"]
     assert cluster["endpoint"] and cluster["kubernetesNetworkConfig"]["serviceIpv4Cidr"], cluster
+    assert cluster["createdAt"].year > 2000 and cluster["platformVersion"] == "eks.1", cluster
     fails("ResourceNotFoundException", eks.describe_cluster, name="nobody")
 
 

@@ -16,7 +16,7 @@ import (
 // Instances returns the instances of a region.
 func Instances(r *region.Region) nodesim.Instances { return instances{r} }
 
-// instances has the region's own SetCNI, AssignPodIP and ReleasePodIP.
+// instances has the region's own SetCNI, AssignPodIP, ReleasePodIP and SetBranchCooldown.
 type instances struct{ *region.Region }
 
 // Watch translates the region's events, from the boot of each instance on.
@@ -71,3 +71,20 @@ func (m instances) SetPodNetwork(id, subnet string, groups []string) error {
 
 // PodsWithIP returns the UIDs of the pods that hold an address.
 func (m instances) PodsWithIP() []string { return slices.Collect(maps.Keys(m.PodAddresses())) }
+
+// AttachTrunk gives an instance a trunk interface, unless it has one.
+func (m instances) AttachTrunk(id string) error {
+	_, err := m.Region.AttachTrunk(id)
+	return err
+}
+
+// AssignBranch gives a pod a branch of its instance's trunk.
+func (m instances) AssignBranch(id, podUID string, groups []string) (nodesim.Branch, error) {
+	b, err := m.Region.AssignBranch(id, podUID, groups)
+	if err != nil {
+		return nodesim.Branch{}, err
+	}
+	return nodesim.Branch{
+		ID: b.ID, MAC: b.MAC(), IP: b.PrivateIP, VLAN: b.VLAN, SubnetCIDR: b.SubnetCIDR, AssociationID: b.AssociationID,
+	}, nil
+}

@@ -29,3 +29,18 @@ func TestAnInstanceOfOnesOwnTypeTellsItsPrice(t *testing.T) {
 		t.Errorf("labels %v of a type of AWS", got)
 	}
 }
+
+// What EC2 refuses is an error and nothing else.
+func TestARefusedBranchIsNone(t *testing.T) {
+	r, err := region.Open(region.Config{Name: "us-west-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	if b, err := Instances(r).AssignBranch("i-missing", "pod", nil); err == nil || b.ID != "" {
+		t.Errorf("%+v, %v", b, err)
+	}
+	if err := Instances(r).AttachTrunk("i-missing"); err == nil {
+		t.Error("an instance that is not there gets a trunk")
+	}
+}

@@ -345,7 +345,7 @@ func (p *Packer) toNew(v *variant) Placement {
 // rulesByProgress are the rules in the order in which a pod meets them on its way to a new node.
 var rulesByProgress = []model.Rule{
 	model.RuleNoPool, model.RulePoolNotReady, model.RuleTaint, model.RuleRequirement, model.RuleLimit, model.RuleResource,
-	model.RuleVolumeLimit, model.RuleHostPort, model.RuleCapacity, model.RulePreflight,
+	model.RuleVolumeLimit, model.RuleHostPort, model.RuleZonalShift, model.RuleCapacity, model.RulePreflight,
 	model.RuleAddresses, model.RuleMinValues, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread,
 }
 

@@ -1,10 +1,5 @@
-// The boxes are drawn on canvases that lie one below the other and scroll with the page, so that scrolling draws only what comes
-// into sight, and a change only the boxes that it is about.
-
-import type { Choice } from "./fragment";
-import type { Box, Layout } from "./layout";
-import { mostPaid, paint, repaint, type Palette } from "./paint";
-import type { ClusterState } from "./state";
+// What is drawn lies on canvases one below the other that scroll with the page, so that scrolling draws only what comes into
+// sight, and a change only what it is about.
 
 const tall = 320; // of a band, in pixels
 
@@ -13,20 +8,24 @@ interface Band {
   drawn: string; // what is on it; "" = nothing
 }
 
+/** Painter draws what is between top and top+tall on a canvas, all of it or what changed. */
+export type Painter = (g: CanvasRenderingContext2D, top: number, tall: number) => void;
+
+/** Sight is what is seen of something that is total high: the part between top and top+height. */
+export interface Sight {
+  top: number;
+  height: number;
+  wide: number;
+  total: number; // 0 = there is nothing to draw
+}
+
 export class Bands {
   private bands = new Map<number, Band>();
-  private layout: Layout | null = null;
-  private generation = 0; // of layouts
 
-  /** draw shows what is between top and top+height in a parent. changed are boxes that are to be drawn anew although the layout is the same. */
-  draw(parent: HTMLElement, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, top: number, wide: number, height: number, changed: Box[]): void {
-    if (l !== this.layout) {
-      this.layout = l;
-      this.generation++;
-    }
-    const ratio = window.devicePixelRatio || 1, most = mostPaid(l, c);
-    const key = [this.generation, wide, ratio, c.scale, c.color, chosen, most, p.text].join(" ");
-    const first = Math.max(0, Math.floor(top / tall)), last = Math.max(first, Math.floor((Math.min(top + height, Math.max(l.total, 1)) - 1) / tall));
+  /** draw shows in a parent what paint draws, again only if its key is another one. Otherwise change, if it is given, draws what changed. */
+  draw(parent: HTMLElement, { top, height, wide, total }: Sight, of: string, paint: Painter, change?: Painter): void {
+    const ratio = window.devicePixelRatio || 1, key = [wide, ratio, of].join(" ");
+    const first = Math.max(0, Math.floor(top / tall)), last = total > 0 ? Math.max(first, Math.floor((Math.min(top + height, total) - 1) / tall)) : -2;
     const free: Band[] = [];
     for (const [i, band] of this.bands) {
       if (i >= first - 1 && i <= last + 1) continue; // what is just out of sight stays
@@ -45,12 +44,12 @@ export class Bands {
     for (const band of free) band.canvas.remove();
     for (const [i, band] of this.bands) {
       if (i < first || i > last) {
-        if (band.drawn !== key || changed.length > 0) band.drawn = ""; // it is drawn when it is seen
+        if (band.drawn !== key || change) band.drawn = ""; // it is drawn when it is seen
         continue;
       }
       const g = band.canvas.getContext("2d")!;
       if (band.drawn === key) {
-        if (changed.length > 0) repaint(g, changed, l, w, c, p, chosen, most, i * tall, wide, tall);
+        change?.(g, i * tall, tall);
         continue;
       }
       const width = Math.round(wide * ratio), deep = Math.round(tall * ratio);
@@ -61,7 +60,7 @@ export class Bands {
         band.canvas.style.height = tall + "px";
       }
       g.setTransform(ratio, 0, 0, ratio, 0, 0);
-      paint(g, l, w, c, p, chosen, most, i * tall, wide, tall);
+      paint(g, i * tall, tall);
       band.drawn = key;
     }
   }

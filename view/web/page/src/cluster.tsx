@@ -4,8 +4,10 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { Choice } from "./fragment";
 import { scales } from "./fragment";
 import { Bands } from "./bands";
+import { Copy } from "./copy";
 import { beside, hit, layout, update, type Box, type Found, type Layout } from "./layout";
-import { cellAt, palette, type Palette } from "./paint";
+import { drawFlows, flowsOf, sameFlows } from "./moves";
+import { cellAt, mostPaid, paint, palette, repaint, type Palette } from "./paint";
 import { Tip } from "./tip";
 import { ask } from "./source";
 import { inWords } from "./words";
@@ -30,7 +32,8 @@ interface Pointer {
 export function Cluster({ state, version, choice, found, choose, past }: Props) {
   const outer = useRef<HTMLDivElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
-  const bands = useMemo(() => new Bands(), []);
+  const over = useRef<HTMLDivElement>(null);
+  const bands = useMemo(() => new Bands(), []), lines = useMemo(() => new Bands(), []);
   const changed = useRef<Box[]>([]); // since the last drawing
   const kept = useRef<{ l: Layout; of: unknown[] } | null>(null);
   const [wide, setWide] = useState(0);
@@ -51,15 +54,25 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
     kept.current = { l: layout(state, choice, found, wide, tall), of };
     return kept.current.l;
   }, [state, version, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, wide, tall]);
+  const flows = useMemo(() => flowsOf(l, state.moves), [l, version, state.moves]);
   const at = l.boxes.findIndex((b) => b.m.name === choice.node);
   const chosen = l.boxes[at]?.m.id ?? 0;
 
   const draw = useRef<() => void>(() => {});
   draw.current = () => {
-    const o = outer.current, parent = sheet.current;
-    if (!o || !parent) return;
-    colors.current ??= palette();
-    bands.draw(parent, l, state, choice, colors.current, chosen, o.scrollTop, wide, o.clientHeight, changed.current);
+    const o = outer.current;
+    if (!o || !sheet.current || !over.current) return;
+    const p = (colors.current ??= palette()), most = mostPaid(l, choice), some = changed.current;
+    const sight = { top: o.scrollTop, height: o.clientHeight, wide, total: l.total };
+    bands.draw(
+      sheet.current, sight, [l.id, choice.scale, choice.color, chosen, most, p.text].join(" "),
+      (g, top, tall) => paint(g, l, state, choice, p, chosen, most, top, wide, tall),
+      some.length > 0 ? (g, top, tall) => repaint(g, some, l, state, choice, p, chosen, most, top, wide, tall) : undefined,
+    );
+    lines.draw(
+      over.current, { ...sight, total: flows.length > 0 ? l.total : 0 }, [l.id, p.text, sameFlows(flows)].join(" "),
+      (g, top, tall) => drawFlows(g, flows, p, top, wide, tall),
+    );
     changed.current = [];
   };
   const pending = useRef(0);
@@ -126,6 +139,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
       >
         <div class="tall" style={{ height: l.total + "px" }}>
           <div ref={sheet} aria-hidden="true" />
+          <div ref={over} aria-hidden="true" />
         </div>
       </div>
       {wide > 0 && l.boxes.length === 0 && (l.of > 0 ? <p class="empty">No node matches. Clear the filter to see all.</p> : !past && <Empty />)}
@@ -140,7 +154,6 @@ const first = "kubectl create deployment web --image=nginx --replicas=20";
 /** Empty says what to do where there are no nodes. */
 function Empty() {
   const [pools, setPools] = useState<string[]>([]);
-  const [copied, setCopied] = useState(false);
   useEffect(() => void ask<{ pools: string[] }>("/api/pending").then((m) => setPools(m.pools), () => {}), []);
   return (
     <section class="empty start">
@@ -148,7 +161,7 @@ function Empty() {
       <p>A pod that fits nowhere gets one{pools.length > 0 && `, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${pools.join(", ")}`}. Create some:</p>
       <p class="command">
         <code>{first}</code>{" "}
-        <button type="button" onClick={() => void navigator.clipboard.writeText(first).then(() => setCopied(true))}>{copied ? "Copied" : "Copy"}</button>
+        <Copy text={first} />
       </p>
     </section>
   );

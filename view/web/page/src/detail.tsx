@@ -1,9 +1,10 @@
 // What there is to say of one node or pod, and what the engine answers to why.
 
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { Choice } from "./fragment";
+import { useOnce } from "./news";
 import { usePods } from "./pods";
-import { ask } from "./source";
+import { Raw } from "./raw";
 import { amount } from "./text";
 import { Facts } from "./tip";
 import { lines } from "./words";
@@ -38,6 +39,7 @@ export function Detail({ state, choice, choose, past }: Props) {
         <>
           {choice.node && <p><button type="button" class="link" onClick={() => choose({ pod: "" })}>on {choice.node}</button></p>}
           <Why of={`pod/${name}`} namespace={namespace} past={past} />
+          {!past && <Raw kind="Pod" namespace={namespace} name={name} />}
         </>
       ) : !m ? (
         <p>It {past ? "does not exist at this moment" : "no longer exists"}. <Gone name={choice.node} past={past} /></p>
@@ -60,6 +62,8 @@ export function Detail({ state, choice, choose, past }: Props) {
             <summary>Labels</summary>
             <Facts lines={Object.entries(m.kind.labels).sort()} />
           </details>
+          {!past && m.hasNode && <Raw kind="Node" name={m.name} />}
+          {!past && m.claim && <Raw kind="NodeClaim" name={m.claim} />}
         </>
       )}
     </aside>
@@ -72,16 +76,9 @@ function Gone({ name, past }: { name: string; past: boolean }) {
 
 /** Why asks the engine when somebody wants to know: an answer may take it a while. */
 function Why({ of, namespace, past }: { of: string; namespace?: string; past: boolean }) {
-  const [answer, set] = useState<Answer | string | null>(null);
   const [asked, want] = useState("");
   const path = `/api/why?of=${encodeURIComponent(of)}&namespace=${encodeURIComponent(namespace ?? "")}`;
-  useEffect(() => {
-    set(null);
-    if (asked !== path) return;
-    const stop = new AbortController();
-    ask<Answer>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
-    return () => stop.abort();
-  }, [asked, path]);
+  const answer = useOnce<Answer>(path, asked === path);
   if (past) return <p>Why is answered for the present only.</p>;
   if (asked !== path) return <p><button type="button" onClick={() => want(path)}>Why?</button></p>;
   return (

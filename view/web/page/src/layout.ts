@@ -36,6 +36,7 @@ export interface Layout {
   total: number; // height of all
   of: number; // nodes before the filter
   byID: Map<number, Box>;
+  id: number; // no other layout has it
 }
 
 // A box of the mean area at scale 1, where there are many.
@@ -44,6 +45,8 @@ const boxHeight = 84;
 const growth = 9; // times that area, at most, where few nodes have much room
 const least = 28; // pixels, of the side of a square box of the least area
 const headHeight = 26;
+
+let made = 0; // layouts
 
 /** found are the pods of each Node that the server found for the filter; null while none is asked for. */
 export type Found = Record<string, number[]> | null;
@@ -61,7 +64,7 @@ export function layout(w: ClusterState, c: Choice, found: Found, wide: number, t
   const mean = Math.min(Math.max(room, natural), growth * natural) * c.scale ** 2;
   const space = Math.max(1, 6 * c.scale);
   const out: Layout = {
-    boxes: seen, groups: [], cell: 11 * Math.sqrt(mean / natural), text: c.scale * Math.min(1.4, Math.max(1, Math.sqrt(mean / natural) / c.scale / 1.4)), total: 0, of: w.nodes.size, byID: new Map(seen.map((b) => [b.m.id, b])),
+    boxes: seen, groups: [], cell: 11 * Math.sqrt(mean / natural), text: c.scale * Math.min(1.4, Math.max(1, Math.sqrt(mean / natural) / c.scale / 1.4)), total: 0, of: w.nodes.size, byID: new Map(seen.map((b) => [b.m.id, b])), id: ++made,
   };
   const areas = areasOf(seen, w, c, mean);
   let y = space;

@@ -6,6 +6,8 @@ import { Detail } from "./detail";
 import { parse, steps, write, type Choice } from "./fragment";
 import { Header, useNarrow } from "./header";
 import type { Found } from "./layout";
+import type { Moves } from "./moves";
+import { useNews } from "./news";
 import { Nodes } from "./nodes";
 import { Palette } from "./palette";
 import { Pending } from "./pending";
@@ -71,6 +73,7 @@ function Page() {
   const narrow = useNarrow();
   const state = source.shown;
   const past = source.past !== null;
+  state.moves = useMoves(past ? state.at : 0, source.decided);
   const found = useFound(choice.q, past, source.live.at);
   const open = choice.node !== "" || choice.pod !== "";
   return (
@@ -115,6 +118,12 @@ function useFound(q: string, past: boolean, at: number): Found {
     return () => (clearTimeout(timer), asked.current.q === q || stop.abort());
   }, [q, past, at]);
   return found;
+}
+
+/** useMoves asks which moves of pods are planned, or were at a moment; none where that is not known. */
+function useMoves(at: number, decided: number): Moves {
+  const answer = useNews<Record<string, { to: string; pods: number }[]>>(at ? `/api/moves?t=${at}` : "/api/moves", decided);
+  return useMemo(() => new Map(answer && typeof answer === "object" ? Object.entries(answer) : []), [answer]);
 }
 
 render(<Page />, document.getElementById("page")!);

@@ -40,3 +40,16 @@ export function useAnswer<T>(path: string, every: number): T | string | null {
   }, [path, every]);
   return answer;
 }
+
+/** useOnce asks once, as soon as it is wanted; a text is what went wrong. */
+export function useOnce<T>(path: string, wanted: boolean): T | string | null {
+  const [answer, set] = useState<T | string | null>(null);
+  useEffect(() => {
+    set(null);
+    if (!wanted) return;
+    const stop = new AbortController();
+    ask<T>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
+    return () => stop.abort();
+  }, [path, wanted]);
+  return answer;
+}

@@ -3,7 +3,7 @@
 import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
 import { perHour, plural } from "./text";
-import { share, type ClusterState } from "./state";
+import { goes, share, type ClusterState } from "./state";
 
 /** Palette are the colours of the page's style, as its theme has them. */
 export type Palette = Record<
@@ -18,7 +18,6 @@ export function palette(): Palette {
   return Object.fromEntries(names.map((n) => [n, style.getPropertyValue("--" + n).trim()])) as Palette;
 }
 
-const goes = new Set(["Deleting", "Interrupted", "Disrupted"]);
 const waits = new Set(["Launching", "Launched", "Registered", "NotReady"]);
 
 /** large reports whether a box has room for its utilisation in numbers. */

@@ -1,6 +1,6 @@
 // Ctrl-K: a few letters of a screen, node, pool, namespace or pod, and Enter goes there.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { views, type Choice } from "./fragment";
 import { titles } from "./header";
 import { ask } from "./source";
@@ -34,16 +34,20 @@ export function Palette({ state, choice, choose, close }: Props) {
   const [at, setAt] = useState(0);
   const [pools, setPools] = useState<string[]>([]);
   const [names, setNames] = useState<Names>({ namespaces: [], pods: [] });
-  useEffect(() => {
-    const d = dialog.current!, before = document.activeElement as HTMLElement | null;
-    d.showModal();
+  useLayoutEffect(() => { // open before the browser hands out the next key, so that no letter is lost
+    const before = document.activeElement as HTMLElement | null;
+    dialog.current!.showModal();
     ask<{ name: string }[]>("/api/pools").then((p) => setPools(p.map((x) => x.name).filter(Boolean)), () => {});
     return () => before?.isConnected && before.focus();
   }, []);
   useEffect(() => {
     if (!text.trim()) return setNames({ namespaces: [], pods: [] });
     const stop = new AbortController();
-    const timer = setTimeout(() => void ask<Names>(`/api/names?q=${encodeURIComponent(text)}`, stop.signal).then(setNames, () => {}), 100);
+    let timer = 0;
+    const look = (after: number) => (timer = setTimeout(() => {
+      ask<Names>(`/api/names?q=${encodeURIComponent(text)}`, stop.signal).then(setNames, () => stop.signal.aborted || look(1000));
+    }, after));
+    look(100);
     return () => (clearTimeout(timer), stop.abort());
   }, [text]);
   const places = useMemo(() => find(text, state, choice, pools, names), [text, state, state.version, choice.view, pools, names]);

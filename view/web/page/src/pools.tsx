@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Use } from "./columns";
 import type { Choice } from "./fragment";
 import { useAnswer } from "./news";
+import { Raw } from "./raw";
 import type { ClusterState } from "./state";
 import { age, clock, perHour, plural, span } from "./text";
 
@@ -115,6 +116,7 @@ function Card({ p, offers, state, choice, choose }: { p: Pool; offers: Offers | 
         {p.name && <Fact name="Budgets"><Budgets p={p} now={state.at / 1000} /></Fact>}
         {p.name && <Fact name="May launch"><MayLaunch pool={p.name} offers={offers} now={state.at / 1000} /></Fact>}
       </dl>
+      {p.name && <Raw kind="NodePool" name={p.name} />}
     </article>
   );
 }

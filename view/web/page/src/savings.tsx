@@ -19,6 +19,7 @@ interface Saving {
 interface Answer {
   of: number;
   methods: Record<string, number>;
+  days: { date: string; dollars: number }[] | null; // in UTC, the newest first
   ledger: { since: string; until: string; counterfactual: string; dollars: number; dollarsPerHour: number; unpriced?: number; savings: Saving[] };
 }
 
@@ -50,8 +51,9 @@ function Ledger({ a }: { a: Answer }) {
       <p class="against">{l.counterfactual}</p>
       {l.savings.length > 0 && (
         <>
+          <Days days={a.days ?? []} />
           <p>{a.of > l.savings.length ? `The newest ${l.savings.length} of ${a.of}.` : plural(a.of, "decision")}</p>
-          <div class="scroll">
+          <div class="scroll" tabIndex={0} role="region" aria-label="Saved by decision">
             <table class="list">
               <thead>
                 <tr>
@@ -73,5 +75,23 @@ function Ledger({ a }: { a: Answer }) {
         </>
       )}
     </>
+  );
+}
+
+/** Days are what each day saved, with a bar for its share of the best; a day that cost more has none. */
+function Days({ days }: { days: NonNullable<Answer["days"]> }) {
+  const best = Math.max(...days.map((d) => d.dollars), 1e-9);
+  return (
+    <table class="days">
+      <caption>Saved by day, in UTC</caption>
+      <tbody>
+        {days.map((d) => (
+          <tr key={d.date}>
+            <th scope="row"><time>{d.date}</time></th>
+            <td><span class="use"><span class="bar"><span style={{ width: Math.max(0, (100 * d.dollars) / best) + "%" }} /></span> <span class={d.dollars < 0 ? "bad" : undefined}>{money(d.dollars)}</span></span></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

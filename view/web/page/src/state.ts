@@ -1,4 +1,5 @@
 // What the server tells of a cluster, put together. view/web/record.go and encode.go say the form.
+import type { Moves } from "./moves";
 import { natural } from "./text";
 
 export interface Kind {
@@ -27,6 +28,9 @@ export interface NodeRow {
   since: number; // since when its status holds, if it waits
   hasNode: boolean;
 }
+
+/** goes are the statuses of nodes that are being removed. */
+export const goes = new Set(["Deleting", "Interrupted", "Disrupted"]);
 
 export interface Totals {
   nodes: number;
@@ -69,6 +73,7 @@ export class ClusterState {
   id = ""; // of the last message, as the server knows it
   at = 0; // its time in milliseconds since 1970; 0 = nothing is known yet
   version = 0; // counts changes
+  moves: Moves = new Map(); // that are planned, told apart from the frames
   kinds: Kind[] = []; // also those that no node is of any more
   private changed: Set<number> | null = null; // IDs since the last taken; null = all
 
@@ -103,6 +108,12 @@ export class ClusterState {
     const was = this.changed;
     this.changed = new Set();
     return was;
+  }
+
+  /** nameOf is the name of a node by that of its NodeClaim; any other is given back. */
+  nameOf(claim: string): string {
+    for (const m of this.nodes.values()) if (m.claim === claim) return m.name;
+    return claim;
   }
 
   private node(r: Row): NodeRow {

@@ -1,4 +1,5 @@
 import { age, amount, perHour, plural } from "./text";
+import { planOf } from "./moves";
 import { share, type NodeRow, type ClusterState } from "./state";
 
 /** lines are what there is to say of a node, a name and a text each. */
@@ -6,6 +7,8 @@ export function lines(m: NodeRow, w: ClusterState): [string, string][] {
   const now = w.at / 1000;
   const out: [string, string][] = [["status", m.status + (m.since ? ` for ${age(now, m.since)}` : "")]];
   for (const text of m.why) out.push(["why", text]);
+  const plan = planOf(m, w);
+  if (plan) out.push(["plan", plan]);
   if (m.microVM) out.push(["microVM of", m.microVM]);
   out.push(["type", [m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ") || "-"]);
   out.push(["price", m.price ? `${perHour(m.price)} an hour` : "not known"]);

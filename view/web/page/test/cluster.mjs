@@ -27,6 +27,9 @@ try {
   await details.getByRole("button", { name: "Why?" }).click();
   await details.getByText("no node can take it, and none can be launched for it").first().waitFor();
   await details.getByText("general-purpose").first().waitFor();
+  await details.getByText("Pod: events and YAML").click();
+  await details.getByRole("list", { name: "Events of the Pod" }).getByText("FailedScheduling").first().waitFor();
+  assert.match(await details.getByLabel("YAML of the Pod").textContent(), /^apiVersion: v1\nkind: Pod\n/);
   await picture("real-why");
   assert.match(tab.url(), /#view=pending;pod=default\/huge$/);
 

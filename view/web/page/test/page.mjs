@@ -71,6 +71,11 @@ try {
     assert.match(await tab.locator(".cluster [role=status]").textContent(), /: Ready, 12 pods\./);
     await details.getByRole("button", { name: "Why?" }).click();
     await details.getByText("started without the engine's answers").waitFor();
+    await details.getByText("NodeClaim: events and YAML").click();
+    assert.match(await details.getByLabel("YAML of the NodeClaim").textContent(), /^kind: NodeClaim\nmetadata:\n  name: /);
+    await details.getByRole("list", { name: "Events of the NodeClaim" }).getByText("3 times").waitFor();
+    await details.getByText("EC2NodeClass default: events and YAML").click();
+    await details.getByLabel("YAML of the EC2NodeClass").getByText("name: default").waitFor();
     await picture("details");
     await map.focus();
     await tab.keyboard.press("Escape");
@@ -166,7 +171,8 @@ try {
     await tab.getByRole("link", { name: "Savings" }).click();
     await tab.getByTestId("saved").getByText(/^\$\d+\.\d{4}/).waitFor();
     await shown("Compared with the same cluster in which no node is removed");
-    const cells = await tab.locator(".list tbody tr").first().locator("td").allTextContents();
+    assert.match(await tab.getByRole("table", { name: "Saved by day, in UTC" }).getByRole("row").first().textContent(), /^\d{4}-\d\d-\d\d ?\$\d+\.\d{4}$/);
+    const cells = await tab.locator(".scroll .list tbody tr").first().locator("td").allTextContents();
     assert.deepEqual([cells[0], cells[2] === "$0.0000", cells[7]], ["Empty", false, "c6a.xlarge"]);
     await picture("savings");
   });
@@ -307,7 +313,6 @@ try {
     const go = tab.getByRole("dialog", { name: "Go to" }), box = go.getByRole("combobox");
     const picked = async (text, name) => {
       await tab.keyboard.press("Control+k");
-      await box.waitFor();
       await tab.keyboard.type(text);
       const option = go.getByRole("option", { name });
       await option.waitFor();
@@ -324,6 +329,7 @@ try {
     await picked("bat", "pool batch");
     await tab.locator(".shape.chosen").getByRole("heading", { name: "batch" }).waitFor();
     assert.match(tab.url(), /#view=pools;pool=batch$/);
+    await tab.route("**/api/names*", (r) => r.fulfill({ body: "busy" }), { times: 1 }); // it is asked for again
     await picked("shop web-17-3", /^pod shop\/web-17-3 on ip-10-0-0-17/);
     await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "shop/web-17-3" }).waitFor();
     await picked("shop", "namespace shop");
@@ -331,7 +337,11 @@ try {
     assert.match(tab.url(), /#q=namespace=shop/);
     await tab.goBack();
     await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "shop/web-17-3" }).waitFor();
-    await tab.keyboard.press("Control+k");
+    assert.equal(await tab.evaluate(async () => {
+      document.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));
+      await null; // the browser hands out no other key before this
+      return document.activeElement.getAttribute("role");
+    }), "combobox", "the next letter typed after Ctrl-K is not the field's");
     await tab.keyboard.type("nothing is called so");
     await go.getByText("Nothing has such a name.").waitFor();
     await tab.keyboard.press("Escape");
@@ -339,7 +349,7 @@ try {
     await tab.getByRole("button", { name: "Close details" }).click();
   });
 
-  await story("5,000 nodes are as quick", async () => {
+  await story("5,000 nodes take no more rows than are seen", async () => {
     const made = Array.from({ length: 5000 }, (_, i) => [i + 1, `ip-10-1-${i >> 8}-${i & 255}.us-west-2.compute.internal`, i % 3, "Ready", 1.7e9 + i * 60, 40, 100000 + ((i * 7919) % 5000), [1000 + i % 900, 2 ** 30], [2000, 2 ** 31], "rrrr", [], `c-${i}`, "", 0, true]);
     const kinds = ["a", "b", "c"].map((zone) => ({ pool: "general", type: "c6a.large", capacity: "spot", zone, labels: {} }));
     await tab.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: `event: state\ndata: ${JSON.stringify({
@@ -350,28 +360,51 @@ try {
     await tab.goto(page + "/#view=nodes");
     await shown("5,000 nodes");
     assert.ok((await rows.count()) < 80, "rows that are not seen are not there");
-    const took = await tab.evaluate(async () => {
+    // How long a frame takes depends on what else the machine does; that sorting and scrolling make no more rows than are seen does not.
+    const made5000 = await tab.evaluate(async () => {
       const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
       const head = [...document.querySelectorAll(".rows thead button")].find((b) => b.textContent.startsWith("$")), box = document.querySelector(".rows");
-      const began = performance.now();
+      let rows = 0;
+      new MutationObserver((all) => all.forEach((m) => m.addedNodes.forEach((n) => (rows += n.nodeName === "TR" ? 1 : 0)))).observe(box, { childList: true, subtree: true });
       head.click();
       await frame();
-      const sorted = performance.now() - began, times = [];
+      const sorted = rows, most = [];
       for (let i = 0; i < 40; i++) {
-        const from = performance.now();
+        rows = 0;
         box.scrollTop = (i * 4001) % (box.scrollHeight - box.clientHeight);
         await frame();
-        times.push(performance.now() - from);
+        most.push(rows);
       }
-      return { sorted, frame: times.sort((a, b) => a - b)[20], blank: document.querySelectorAll(".rows tbody th").length };
+      return { sorted, most: Math.max(...most), seen: document.querySelectorAll(".rows tbody th").length };
     });
-    console.log(`   sorted after ${Math.round(took.sorted)} ms, two frames of scrolling after ${Math.round(took.frame)} ms`);
-    assert.ok(took.sorted < 1000 && took.frame < 200 && took.blank > 10, JSON.stringify(took));
+    assert.ok(made5000.sorted < 80 && made5000.most < 80 && made5000.most > 10 && made5000.seen > 10, JSON.stringify(made5000));
     await rows.nth(10).getByRole("button").focus();
     await tab.keyboard.press("End");
     await tab.waitForFunction(() => document.activeElement.closest("tr")?.getAttribute("aria-rowindex") === "5001");
     await picture("nodes-5000");
     await tab.unroute("**/api/stream");
+  });
+
+  await story("planned moves are lines from box to box, and words", async () => {
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#area=nodes");
+    await mapSays("60 of 60 nodes");
+    const without = await drawn(), tip = tab.getByRole("tooltip");
+    await act("plan");
+    await mapSays("61 of 61 nodes");
+    await sums.getByText("1 being removed").waitFor();
+    const box = await map.boundingBox();
+    await tab.mouse.move(box.x + 6 + 60, box.y + 6 + 26 + 10); // the first box
+    await tip.getByText(/^8 pods to ip-10-0-0-4\..*, 4 pods to general-00060$/).waitFor();
+    await picture("moves");
+    await tab.mouse.move(2, 2);
+    const lines = await drawn();
+    await tab.emulateMedia({ colorScheme: "dark" });
+    await picture("dark-moves");
+    await tab.emulateMedia({ colorScheme: "light" });
+    await act("kept");
+    await mapSays("60 of 60 nodes");
+    assert.deepEqual([await drawn() === without, lines === without], [true, false], "the lines are gone");
   });
 
   await story("changes come by themselves", async () => {
@@ -438,7 +471,7 @@ try {
     await tab.goBack();
     await mapSays("59 of 59 nodes");
     await tab.getByRole("link", { name: "Decisions" }).click();
-    await tab.getByText("The newest 5 of 5, of 5 recorded decisions").waitFor();
+    await tab.getByText("The newest 6 of 6, of 6 recorded decisions").waitFor();
     await shown("<img src=x onerror=alert(1)>\\x1b[31m\\u202e");
     assert.equal(await tab.locator("main img").count(), 0);
     for (const [path, text] of [["/lite", "shop/odd"], ["/lite/decisions", "nobody needs it"], ["/lite/savings", "Compared with"]]) {

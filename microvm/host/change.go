@@ -1,0 +1,251 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/podspec"
+	"github.com/nodeless/nodeless/microvm/sandbox"
+	"github.com/nodeless/nodeless/microvm/wire"
+)
+
+// podChanged is called for each change of a pod that may run here.
+func (h *Host) podChanged(was, is *corev1.Pod) {
+	if !maps.Equal(was.Labels, is.Labels) || !maps.Equal(was.Annotations, is.Annotations) {
+		h.changed.Set()
+	}
+	if was.Generation == is.Generation && slices.Equal(podspec.ClosedGates(was), podspec.ClosedGates(is)) {
+		return
+	}
+	if m := h.find(func(m *microVM) bool { return m.record.UID == is.UID }); m != nil {
+		m.poked.Set()
+		h.watchers.Notify(m.record.ID)
+	}
+}
+
+// followChanges gives a running guest what changes in its pod: resources, and ephemeral containers.
+func (m *microVM) followChanges(vm *sandbox.VM) {
+	ctx, cancel := context.WithCancel(m.ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-vm.Ended():
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		pause := time.Hour // nothing is left to do until the pod changes
+		if pod := m.current(); pod != nil && pod.DeletionTimestamp == nil {
+			if !m.resize(ctx, vm, pod) {
+				pause = m.h.o.Pauses.Measure
+			}
+			m.addEphemeral(ctx, vm, pod)
+		}
+		if clock.SleepOr(ctx, clock.Real{}, pause, m.poked) != nil {
+			return
+		}
+	}
+}
+
+// resize gives the containers the resources that their pod says now. It returns false if it has to be tried again.
+func (m *microVM) resize(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) bool {
+	m.mu.Lock()
+	given, failed := maps.Clone(m.record.Resources), m.resizeError
+	m.mu.Unlock()
+	resized := podspec.Resized(pod, given)
+	why := ""
+	if len(resized) > 0 {
+		why = m.infeasible(pod)
+	}
+	var err error
+	if why == "" {
+		for _, c := range resized {
+			if err = m.resizeOne(ctx, vm, pod, c, given[c.Name]); err != nil {
+				break
+			}
+		}
+	}
+	message := ""
+	if err != nil {
+		message = err.Error()
+	}
+	m.mu.Lock()
+	m.resizeError = message
+	m.mu.Unlock()
+	switch {
+	case why != "":
+		m.h.event(pod, "", corev1.EventTypeWarning, "ResizeInfeasible", why)
+	case err != nil && failed == "" && ctx.Err() == nil:
+		m.h.event(pod, "", corev1.EventTypeWarning, "ResizeError", message)
+	case err == nil && len(resized) > 0:
+		m.h.event(pod, "", corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed")
+	}
+	if len(resized) > 0 || message != failed {
+		m.h.watchers.Notify(m.record.ID)
+	}
+	return err == nil
+}
+
+// resizeOne gives one container its new resources.
+func (m *microVM) resizeOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.Container,
+	given corev1.ResourceRequirements,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, pushLimit)
+	defer cancel()
+	if err := vm.Resize(ctx, wire.Resize{
+		Container: c.Name, Limits: podspec.Limits(pod, c, m.record.Size.MemoryBytes), Restart: restartsFor(c, given),
+	}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.record.Resources = cloned(m.record.Resources)
+	m.record.Resources[c.Name] = c.Resources
+	r := m.record
+	m.mu.Unlock()
+	return m.h.records.save(r)
+}
+
+// cloned returns a copy of a map, which others may be reading, to write to.
+func cloned[V any](m map[string]V) map[string]V {
+	out := make(map[string]V, len(m)+1)
+	maps.Copy(out, m)
+	return out
+}
+
+// restartsFor reports whether a container has to be restarted for its new resources, by its resizePolicy.
+func restartsFor(c *corev1.Container, given corev1.ResourceRequirements) bool {
+	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
+		differ := func(now, before corev1.ResourceList) bool {
+			a, b := now[p.ResourceName], before[p.ResourceName]
+			return a.Cmp(b) != 0
+		}
+		return p.RestartPolicy == corev1.RestartContainer &&
+			(differ(c.Resources.Requests, given.Requests) || differ(c.Resources.Limits, given.Limits))
+	})
+}
+
+// infeasible returns why a pod's containers cannot get the resources that it asks for: the microVM has the size that it
+// was started with, in whole CPUs. The words are the kubelet's.
+func (m *microVM) infeasible(pod *corev1.Pod) string {
+	want, size := fargate.Requests(pod), m.record.Size
+	for _, r := range []struct {
+		name      corev1.ResourceName
+		asks, has int64
+	}{
+		{corev1.ResourceCPU, want.MilliCPU, size.WholeCPUs() * 1000},
+		{corev1.ResourceMemory, want.MemoryBytes, size.MemoryBytes},
+	} {
+		if r.asks > r.has {
+			return fmt.Sprintf("Node didn't have enough capacity: %s, requested: %d, capacity: %d", r.name, r.asks, r.has)
+		}
+	}
+	return ""
+}
+
+// resourcesOf returns the resources of a pod's containers, by container.
+func resourcesOf(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
+	out := map[string]corev1.ResourceRequirements{}
+	for c := range containers(pod) {
+		out[c.Name] = c.Resources
+	}
+	return out
+}
+
+// feasible returns the pod with the resources that a new virtual machine of its size can give: those that its
+// containers had, if it asks for more now.
+func (m *microVM) feasible(pod *corev1.Pod) *corev1.Pod {
+	m.mu.Lock()
+	given := m.record.Resources
+	m.mu.Unlock()
+	if resized := podspec.Resized(pod, given); len(resized) == 0 || m.infeasible(pod) == "" {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	for c := range containers(pod) {
+		if has, ok := given[c.Name]; ok {
+			c.Resources = has
+		}
+	}
+	return pod
+}
+
+// addEphemeral begins to add the ephemeral containers that the guest does not have. One that ran in an earlier virtual
+// machine of the pod does not run again.
+func (m *microVM) addEphemeral(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) {
+	s, _ := vm.Status()
+	for i := range pod.Spec.EphemeralContainers {
+		c := &pod.Spec.EphemeralContainers[i]
+		had, _ := podutil.GetContainerStatus(pod.Status.EphemeralContainerStatuses, c.Name)
+		m.mu.Lock()
+		wanted := !m.adding[c.Name] && had.ContainerID == "" && containerOf(s.Pod, c.Name) == nil
+		if wanted {
+			m.adding[c.Name] = true
+		}
+		m.mu.Unlock()
+		if wanted {
+			m.h.work.Go(func() { m.addOne(ctx, vm, pod, c) })
+		}
+	}
+}
+
+// addOne adds an ephemeral container, retrying until it is there or ctx ends.
+func (m *microVM) addOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer) {
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.adding, c.Name)
+	}()
+	i := m.pullOne(pod, (*corev1.Container)(&c.EphemeralContainerCommon))
+	if i == nil {
+		return
+	}
+	m.mu.Lock()
+	m.images = append(m.images, i)
+	m.record.Images = cloned(m.record.Images)
+	m.record.Images[c.Name] = imageRecord{ID: i.ID, Digest: i.Digest}
+	m.mu.Unlock()
+	for {
+		err := m.tryToAdd(ctx, vm, pod, c, i)
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		m.reportError(pod, &podspec.ContainerError{Name: c.Name, Err: err})
+		if !pause(ctx, m.h.o.Pauses.Config) {
+			break
+		}
+	}
+	m.mu.Lock()
+	m.waiting = cloned(m.waiting)
+	delete(m.waiting, c.Name)
+	m.mu.Unlock()
+	m.h.watchers.Notify(m.record.ID)
+}
+
+// tryToAdd records the image of an ephemeral container and gives the container to the guest.
+func (m *microVM) tryToAdd(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer,
+	i *image.Image,
+) error {
+	m.mu.Lock()
+	r := m.record
+	m.mu.Unlock()
+	if err := m.h.records.save(r); err != nil {
+		return err
+	}
+	spec, err := podspec.Ephemeral(ctx, pod, c, m.specOptions(pod, map[string]*image.Image{c.Name: i}))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pushLimit)
+	defer cancel()
+	return vm.Add(ctx, spec, i.Disk)
+}

@@ -1,0 +1,70 @@
+package vmm
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Users of confined VMMs: each VM has one of its own. Nobody else has any between the users of containers and those of
+// foreign disk images (systemd.io/UIDS-GIDS).
+const (
+	firstUser = 0x7000_0000
+	mostUsers = 0x0ffe_0000
+)
+
+// ownNamespaces are those of a confined VMM: it sees no process but itself and no network but the interface that it was
+// given.
+const ownNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+
+// userOf returns the user, and the group, as which the VMM of a VM runs.
+func userOf(id string) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(id)) // it never fails
+	return firstUser + h.Sum32()%mostUsers
+}
+
+// confine returns QEMU's arguments for giving up what root may do. There are none where this process is not root: then
+// QEMU has no more rights than this process.
+func (q *QEMU) confine(id string) []string {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return confinement(q.help, userOf(id))
+}
+
+// confinement returns QEMU's arguments for becoming a user without capabilities once it has opened the VM's files. Its
+// root directory is then its working directory, the VM's state directory, where everything is root's. help is what
+// `qemu -help` says: options have changed their names (QEMU, "Removed features": -chroot and -runas).
+func confinement(help string, user uint32) []string {
+	_, runWith, _ := strings.Cut(help, "\n-run-with ")
+	runWith, _, _ = strings.Cut(runWith, "\n-")
+	var args, with []string
+	if strings.Contains(runWith, "chroot=") {
+		with = append(with, "chroot=.")
+	} else {
+		args = append(args, "-chroot", ".")
+	}
+	if strings.Contains(runWith, "user=") {
+		with = append(with, fmt.Sprintf("user=%d:%[1]d", user))
+	} else {
+		args = append(args, "-runas", fmt.Sprintf("%d:%[1]d", user))
+	}
+	if len(with) > 0 {
+		args = append(args, "-run-with", strings.Join(with, ","))
+	}
+	return args
+}
+
+// sandbox returns the value of QEMU's -sandbox, its filter of system calls. A confined QEMU has to change its user
+// under it; afterwards it has no capability to do so again, and can gain none (no_new_privs, which the filter needs).
+func sandbox(confined bool) string {
+	elevate := "deny"
+	if confined {
+		elevate = "allow"
+	}
+	return "on,obsolete=deny,elevateprivileges=" + elevate + ",spawn=deny,resourcecontrol=deny"
+}

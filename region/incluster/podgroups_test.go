@@ -1,0 +1,137 @@
+package incluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
+	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/plane/planetest"
+)
+
+// New pods that a SecurityGroupPolicy selects ask for a branch interface, and those of Fargate are told their groups.
+// Pods of namespaces without a policy meet no webhook, and when the last policy goes, it does, too.
+func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
+	s := tell(t)
+	p := planetest.Start(t)
+	if err := crds.Apply(t.Context(), p.RESTConfig(), crds.VPCCNI()); err != nil {
+		t.Fatal(err)
+	}
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1beta1.AddToScheme(known)); err != nil {
+		t.Fatal(err)
+	}
+	kubectl, err := client.New(p.RESTConfig(), client.Options{Scheme: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.eks.RunSecurityGroupPolicies(ctx) }()
+	stop := func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+
+	namespace := planetest.Namespace(t, p)
+	policy := func(name string, pod, account *metav1.LabelSelector, groups ...string) *v1beta1.SecurityGroupPolicy {
+		t.Helper()
+		o := &v1beta1.SecurityGroupPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: v1beta1.SecurityGroupPolicySpec{
+				PodSelector: pod, ServiceAccountSelector: account, SecurityGroups: v1beta1.GroupIDs{Groups: groups},
+			},
+		}
+		if err := kubectl.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	by := func(app string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: "payer", Labels: map[string]string{"app": "payer"},
+	}}
+	if err := kubectl.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	all := []*v1beta1.SecurityGroupPolicy{policy("web", by("web"), nil, "sg-web", "sg-all"), policy("pay", nil, by("payer"), "sg-pay")}
+	created := func(change func(*corev1.Pod)) *corev1.Pod {
+		t.Helper()
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-", Namespace: namespace, Labels: map[string]string{}}}
+		pod.Spec.Containers = []corev1.Container{{Name: "a", Image: "i"}, {Name: "b", Image: "i"}}
+		change(pod)
+		if err := kubectl.Create(t.Context(), pod, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		return pod
+	}
+	web := func(p *corev1.Pod) { p.Labels["app"] = "web" }
+	planetest.Eventually(t, "the webhook is registered", func(context.Context) error {
+		if p := created(web); !v1beta1.AsksForBranch(p) {
+			return fmt.Errorf("resources %v", p.Spec.Containers[0].Resources)
+		}
+		return nil
+	})
+	pod := created(web)
+	limit, second := pod.Spec.Containers[0].Resources.Limits[v1beta1.PodENI], pod.Spec.Containers[1].Resources.Limits
+	if limit.Value() != 1 || len(second) > 0 {
+		t.Errorf("limits %s and %v", &limit, second)
+	}
+	for what, c := range map[string]struct {
+		change func(*corev1.Pod)
+		asks   bool
+		groups string
+	}{
+		"another app":        {func(p *corev1.Pod) { p.Labels["app"] = "db" }, false, ""},
+		"a service account":  {func(p *corev1.Pod) { p.Spec.ServiceAccountName = "payer" }, true, ""},
+		"the host's network": {func(p *corev1.Pod) { web(p); p.Spec.HostNetwork = true }, false, ""},
+		"on Fargate":         {func(p *corev1.Pod) { web(p); p.Labels[fargate.ProfileLabel] = "x" }, false, "sg-web,sg-all"},
+		"another namespace":  {func(p *corev1.Pod) { web(p); p.Namespace = "default" }, false, ""},
+	} {
+		pod := created(c.change)
+		if asks, groups := v1beta1.AsksForBranch(pod), pod.Annotations["fargate.amazonaws.com/pod-sg"]; asks != c.asks ||
+			groups != c.groups {
+			t.Errorf("%s: asks %v, groups %q; want %v and %q", what, asks, groups, c.asks, c.groups)
+		}
+	}
+
+	gone := func(context.Context) error {
+		var w admissionv1.MutatingWebhookConfiguration
+		if err := kubectl.Get(t.Context(), client.ObjectKey{Name: "vpc-resource-mutating-webhook"}, &w); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	}
+	for _, o := range all {
+		if err := kubectl.Delete(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	planetest.Eventually(t, "without policies there is no webhook", gone)
+	policy("again", by("web"), nil, "sg-web")
+	planetest.Eventually(t, "it is registered again", func(context.Context) error {
+		if p := created(web); !v1beta1.AsksForBranch(p) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	stop()
+	if err := gone(t.Context()); err != nil {
+		t.Errorf("after the end: %v", err)
+	}
+}
