@@ -63,7 +63,7 @@ func (r *components) buildFargate(ctx context.Context, o Options, kube kubernete
 		return nil, err
 	}
 	f.hosts, err = remote.New(ctx, remote.Options{
-		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Taken: names(o.Fargate.Hosts),
+		Cache: r.cache, Client: api, Kube: kube, Registry: f.scheduler, Own: names(o.Fargate.Hosts),
 		Away: o.Fargate.HostAway, Clock: o.Clock, Log: o.Log,
 	})
 	return f, err

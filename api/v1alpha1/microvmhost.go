@@ -27,6 +27,10 @@ type MicroVMHost struct {
 	Status MicroVMHostStatus `json:"status,omitempty"`
 }
 
+// AnnotationOwnHost is "true" on the MicroVMHost of the instance on which the controller itself runs, as with "nodeless
+// up": nobody joins by its name.
+const AnnotationOwnHost = "nodeless.sh/own-host"
+
 // MicroVMHostList is a list of hosts.
 //
 // +kubebuilder:object:root=true
@@ -74,7 +78,7 @@ type MicroVMHostStatus struct {
 	KernelVersion  string `json:"kernelVersion,omitempty"`
 
 	// Address is where API servers reach the host. It serves the kubelet API of the microVM with the n-th address of
-	// podCIDR at port kubeletPort + n.
+	// podCIDR at port kubeletPort + n, or with kubeletPort 0 where the microVM's Node says.
 	Address     string `json:"address,omitempty"`
 	KubeletPort int32  `json:"kubeletPort,omitempty"`
 	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (WireGuard). 0:

@@ -127,8 +127,11 @@ func (m *machine) clean() {
 	if n := m.vms(); n > 0 {
 		m.c.t.Errorf("%d microVMs of host %s are left", n, m.name)
 	}
+	log, _ := os.ReadFile(filepath.Join(m.dir, "host.log"))
+	if strings.Contains(string(log), "goroutine ") {
+		m.c.t.Errorf("host %s printed the stack of a goroutine", m.name)
+	}
 	if m.c.t.Failed() {
-		log, _ := os.ReadFile(filepath.Join(m.dir, "host.log"))
 		m.c.t.Logf("host %s:\n%s", m.name, log)
 	}
 }

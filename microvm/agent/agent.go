@@ -4,17 +4,11 @@
 package agent
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -25,7 +19,6 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/informer"
-	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 	"github.com/nodeless/nodeless/microvm"
 )
@@ -45,13 +38,11 @@ type Options struct {
 	Log   *slog.Logger // default: slog.Default
 }
 
-// Agent reports for a host.
+// Agent runs what the cluster gives to a host, and reports for it.
 type Agent struct {
-	o      Options
-	client client.Client
-	cache  cache.Cache
-	queue  *workqueue.Queue // IDs of microVMs
-	news   signal.Signal    // the host's description has changed
+	reporter
+	cache cache.Cache
+	queue *workqueue.Queue // IDs of microVMs
 
 	mu      sync.Mutex
 	stopped map[string]int64 // the graces passed to Host.Stop, by ID
@@ -77,13 +68,12 @@ func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.Micr
 
 // New returns an Agent.
 func New(o Options) (*Agent, error) {
-	o.Every, o.Log = cmp.Or(o.Every, 5*time.Second), cmp.Or(o.Log, slog.Default())
-	a := &Agent{
-		o: o, queue: workqueue.New("microVM", clock.Real{}, o.Log), news: signal.New(), stopped: map[string]int64{},
-	}
-	var err error
-	if a.client, err = client.New(o.REST, client.Options{Scheme: scheme}); err != nil {
+	r, err := newReporter(o)
+	if err != nil {
 		return nil, err
+	}
+	a := &Agent{
+		reporter: r, queue: workqueue.New("microVM", clock.Real{}, r.o.Log), stopped: map[string]int64{},
 	}
 	a.cache, err = cache.New(o.REST, cache.Options{
 		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
@@ -123,61 +113,5 @@ func (a *Agent) Run(ctx context.Context) error {
 		})
 	})
 	wg.Go(func() { a.queue.Run(ctx, workers, a.microVM) })
-	return a.beat(ctx)
-}
-
-// beat reports the host again and again and, at the end, that it has stopped.
-func (a *Agent) beat(ctx context.Context) error {
-	tick := time.NewTicker(a.o.Every)
-	defer tick.Stop()
-	for {
-		d := a.o.Host.Describe()
-		err := a.report(ctx, d.Ready, d.Starting, d.Message)
-		switch {
-		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
-			return err // waiting would not help
-		case err != nil && ctx.Err() == nil:
-			a.o.Log.Warn("cannot report this host to the cluster; retrying", "error", err)
-		}
-		select {
-		case <-tick.C:
-		case <-a.news:
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
-			defer cancel()
-			const stopped = "it was stopped; its microVMs go on, and are taken up when it is started again"
-			if err := a.report(last, false, false, stopped); err != nil {
-				a.o.Log.Warn("cannot tell the cluster that this host stops", "error", err)
-			}
-			return nil
-		}
-	}
-}
-
-// report writes the host's status.
-func (a *Agent) report(ctx context.Context, ready, starting bool, message string) error {
-	d := a.o.Host.Describe()
-	now := metav1.NowMicro()
-	host := &v1alpha1.MicroVMHost{ObjectMeta: metav1.ObjectMeta{
-		Namespace: v1alpha1.HostNamespace(a.o.Name), Name: a.o.Name,
-	}}
-	before := host.DeepCopy()
-	// differs in every field, so that false and empty ones are written too
-	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "}
-	host.Status = v1alpha1.MicroVMHostStatus{
-		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch,
-		Region: d.Region, Zone: d.Zone,
-		KubeletVersion: d.Version, KernelVersion: d.Kernel, Address: a.o.Kubelets.Host.String(),
-		KubeletPort: int32(a.o.Kubelets.FirstPort), OverlayPort: int32(a.o.OverlayPort),
-		OverlayPublicKey: a.o.OverlayKey,
-		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(d.Capacity.MilliCPU, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(d.Capacity.MemoryBytes, resource.BinarySI),
-			corev1.ResourcePods:   *resource.NewQuantity(int64(d.MaxPods), resource.DecimalSI),
-		},
-	}
-	if err := a.client.Status().Patch(ctx, host, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write the status of MicroVMHost %s: %w", a.o.Name, err)
-	}
-	return nil
+	return a.beat(ctx, func(v1alpha1.MicroVMHostSpec) {}) // the controller heeds it
 }

@@ -123,6 +123,10 @@ func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix,
 		p, err := netip.ParsePrefix(h.Spec.PodCIDR)
 		switch {
 		case h.Namespace == v1alpha1.HostNamespace(e.Host) && h.Name == e.Host:
+			if h.Annotations[v1alpha1.AnnotationOwnHost] == "true" {
+				return none, fmt.Errorf("%s is the name of the machine on which the controller runs, a host already; "+
+					"choose another", e.Host)
+			}
 			if e.PodCIDR != "" && e.PodCIDR != h.Spec.PodCIDR {
 				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host,
 					h.Spec.PodCIDR, h.Namespace)

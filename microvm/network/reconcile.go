@@ -92,7 +92,7 @@ func (n *Net) warnOfFirewalls() {
 	now := strings.Join(chains, ", ")
 	if now != n.otherDrops && now != "" {
 		more := []any{"chains", now, "interfaces", n.name + "*", "pods", n.pods}
-		if n.o.Peers != nil {
+		if n.o.Peers != nil && !n.o.At.Addr().IsLoopback() {
 			more = append(more, "from other hosts", fmt.Sprintf("udp port %d", n.o.At.Port()))
 		}
 		n.o.Log.Warn("another firewall drops packets that it does not know, perhaps those of pods; accept packets from "+

@@ -38,8 +38,8 @@ type Options struct {
 	Client   client.Client
 	Kube     kubernetes.Interface
 	Registry Registry
-	// Taken are the names of hosts that are registered in another way.
-	Taken []string
+	// Own are the names of hosts of this process, whose MicroVMHosts somebody else heeds.
+	Own []string
 	// Away is the time without a heartbeat after which a host is not ready; default 25 s, five heartbeats.
 	Away  time.Duration
 	Clock clock.Clock  // default: the real one
@@ -87,11 +87,8 @@ func (h *Hosts) hostChanged(_, now client.Object) {
 		h.removeGone()
 		return
 	}
-	if host.Namespace != v1alpha1.HostNamespace(host.Name) {
-		return // a MicroVMHost in another namespace speaks for no host
-	}
-	if slices.Contains(h.o.Taken, host.Name) {
-		h.o.Log.Warn("ignoring a microVM host that has the name of another", "host", host.Name)
+	// A MicroVMHost in another namespace speaks for no host.
+	if host.Namespace != v1alpha1.HostNamespace(host.Name) || slices.Contains(h.o.Own, host.Name) {
 		return
 	}
 	h.mu.Lock()

@@ -2,12 +2,14 @@
 package tui
 
 import (
+	"context"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/objects"
 )
 
 // Screen is one of the tables.
@@ -37,7 +39,12 @@ type Options struct {
 	Style   Style
 	// Prices says where prices come from; "" = none are shown.
 	Prices string
-	Now    func() time.Time
+	// Object reads single objects, and Logs the logs of a pod's containers; nil = they are not shown.
+	Object objects.Read
+	// Contexts are those of the kubeconfig that can be shown instead; nil = none.
+	Contexts func() []string
+	Logs     func(ctx context.Context, namespace, pod string) (string, error)
+	Now      func() time.Time
 }
 
 // App is the terminal's program: a tea.Model.
@@ -52,10 +59,17 @@ type App struct {
 	states        [pods + 1]state
 	typing        bool   // a filter
 	before        string // the filter before it was typed
-	help          bool
-	detail        bool // all of what the chosen row has to say
-	above         int  // lines of it that are above the screen
+	prompt        prompt
+	said          string // what became of the last command
+	next          string // the context to show after this one
+	sheet         sheet
+	reading       reading // what the sheet has of the cluster
+	above         int     // lines of the sheet that are above the screen
 	monthly       bool
+	noMouse       bool
+	rowsAt        int // the line of the screen with the first row
+	tabsAt        int // the line with the tabs
+	tabEnds       [pods]int
 	scrolled      int // columns left out
 }
 
@@ -103,16 +117,22 @@ func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		a.colours = m.Profile > colorprofile.ASCII
 	case tea.KeyPressMsg:
 		return a, a.press(m)
+	case tea.MouseWheelMsg:
+		a.wheel(m.Button)
+	case tea.MouseClickMsg:
+		return a, a.click(m.Mouse())
 	case tea.PasteMsg:
-		if a.typing {
+		if a.typing || a.prompt.open {
 			a.typed(m.Content)
 		}
+	case read:
+		a.take(m)
 	case changed:
 		return a, tea.Tick(rest, func(time.Time) tea.Msg { return rested{} })
 	case rested:
 		return a, a.await
 	case ticked:
-		return a, second()
+		return a, tea.Batch(second(), a.readAgain())
 	}
 	return a, nil
 }
@@ -121,15 +141,17 @@ func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 func (a *App) View() tea.View {
 	v := tea.NewView(a.Frame())
 	v.AltScreen = true
+	if !a.noMouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	v.WindowTitle = "nodeless top " + view.Escape(a.o.Context)
 	return v
 }
 
-func (a *App) state() *state { return &a.states[a.screen] }
+// Next is the context that is to be shown after the program has ended; "" = none.
+func (a *App) Next() string { return a.next }
 
-func (a *App) scene() *scene {
-	return &scene{now: a.o.Now(), monthly: a.monthly, unpriced: a.o.Prices == "", resources: a.o.Model.Resources()}
-}
+func (a *App) state() *state { return &a.states[a.screen] }
 
 func (a *App) query(height int) view.Query {
 	s := a.state()

@@ -89,17 +89,17 @@ func dollarsOr(d float64) string {
 }
 
 // decided is what is shown where there are no decisions.
-func (a *App) undecided(none string) string {
-	if n, why := a.o.Model.Decided(); n == 0 && why != "" {
+func (f *frame) undecided(none string) string {
+	if n, why := f.a.o.Model.Decided(); n == 0 && why != "" {
 		return why
 	}
 	return none
 }
 
 // ledgerLine is what was saved in all.
-func (a *App) ledgerLine(p *painter, s *scene) {
-	p.cell(" "+ledgerText(a.o.Model.Ledger(s.now), s.now), a.width, false, bold)
-	p.WriteByte('\n')
+func (f *frame) ledgerLine() {
+	f.cell(" "+ledgerText(f.a.o.Model.Ledger(f.s.now), f.s.now), f.a.width, false, bold)
+	f.WriteByte('\n')
 }
 
 func ledgerText(l record.Ledger, now time.Time) string {
@@ -193,9 +193,9 @@ func leaving(n int) string {
 }
 
 // aboutSaving is a decision and what it saved.
-func (a *App) aboutSaving(s *scene, id string) []string {
+func (f *frame) aboutSaving(id string) []string {
 	var out []string
-	for _, row := range a.o.Model.Savings(s.now, view.Query{}).Rows {
+	for _, row := range f.a.o.Model.Savings(f.s.now, view.Query{}).Rows {
 		if row.Decision == id {
 			out = []string{
 				"saved    " + record.Money(row.Dollars) + ", " + row.State + ", until " + row.Until.UTC().Format(time.RFC3339),
@@ -206,24 +206,24 @@ func (a *App) aboutSaving(s *scene, id string) []string {
 			}
 		}
 	}
-	if r := a.o.Model.Decision(id); r != nil {
+	if r := f.a.o.Model.Decision(id); r != nil {
 		out = append(append(out, ""), aboutDecision(r)...)
 	}
-	return append(out, "", a.o.Model.Ledger(s.now).Counterfactual)
+	return append(out, "", f.a.o.Model.Ledger(f.s.now).Counterfactual)
 }
 
 // mostLately is how many decisions are told with what they are about.
 const mostLately = 5
 
 // lately are the newest decisions about an object, a line each.
-func (a *App) lately(s *scene, about view.About) []string {
-	page := a.o.Model.Decisions(about, view.Query{Window: view.Window{Height: mostLately}})
+func (f *frame) lately(about view.About) []string {
+	page := f.a.o.Model.Decisions(about, view.Query{Window: view.Window{Height: mostLately}})
 	var out []string
 	for _, r := range page.Rows {
-		out = append(out, "decided "+view.Age(s.now, r.Time)+" ago: "+r.Line())
+		out = append(out, "decided "+view.Age(f.s.now, r.Time)+" ago: "+r.Line())
 	}
 	if page.Shown > len(page.Rows) {
-		out = append(out, fmt.Sprintf("        %d more; d shows them", page.Shown-len(page.Rows)))
+		out = append(out, fmt.Sprintf("        %d more; D shows them", page.Shown-len(page.Rows)))
 	}
 	return out
 }

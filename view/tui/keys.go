@@ -13,29 +13,35 @@ import (
 // k9s'.
 func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	key := k.String()
+	a.said = ""
 	switch {
 	case key == "ctrl+c":
 		return tea.Quit
 	case a.typing:
 		a.edit(key, k.Text)
 		return nil
-	case a.detail && a.read(key):
+	case a.prompt.open:
+		if line := a.prompt.edit(key, k.Text); line != "" {
+			return a.run(line)
+		}
 		return nil
-	case a.help || a.detail:
-		a.help, a.detail, a.above = false, false, 0
+	case a.sheet > keysSheet && a.scroll(key):
+		return nil
+	case a.sheet != noSheet && key != "q":
+		a.sheet = noSheet
+		return nil
 	case key == "esc":
 		return a.back()
-	case !a.move(key):
-		a.command(key)
-	}
-	if key == "q" {
+	case key == "q":
 		return tea.Quit
+	case a.move(key):
+		return nil
 	}
-	return nil
+	return a.command(key)
 }
 
 // command answers the keys that change what is shown.
-func (a *App) command(key string) {
+func (a *App) command(key string) tea.Cmd {
 	switch key {
 	case "1", "2", "3", "4", "5":
 		a.show(Screen(key[0] - '1'))
@@ -43,20 +49,28 @@ func (a *App) command(key string) {
 		a.show((a.tab() + 1) % pods)
 	case "shift+tab":
 		a.show((a.tab() + pods - 1) % pods)
-	case "d":
+	case "D":
 		a.drill()
 	case "enter":
-		a.enter()
-	case "w":
-		_, group := view.GroupOf(a.state().window.Key)
-		a.detail = a.state().window.Key != "" && !group || a.screen == Savings
+		return a.enter()
+	case "d", "w":
+		return a.describe()
+	case "y":
+		return a.open(yamlSheet)
+	case "l":
+		return a.open(logSheet)
 	case "?", "h":
-		a.help = true
+		a.sheet = keysSheet
 	case "/":
 		a.typing, a.before = true, a.state().filter
+	case ":":
+		a.prompt = prompt{open: true, contexts: a.o.Contexts}
+	case "m":
+		a.noMouse = !a.noMouse
 	default:
 		a.arrange(key)
 	}
+	return nil
 }
 
 // move answers the keys that choose a row; false for another key.
@@ -131,13 +145,23 @@ func (a *App) edit(key, text string) {
 	}
 }
 
-// mostFilter is longer than any filter that makes sense.
+// mostFilter is longer than any filter or command that makes sense.
 const mostFilter = 200
 
 func (a *App) typed(text string) {
-	if s := a.state(); len(s.filter)+len(text) <= mostFilter {
-		s.filter += strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !view.Printable(r) }), " ")
+	if a.prompt.open {
+		a.prompt.line = typed(a.prompt.line, text)
+		return
 	}
+	a.state().filter = typed(a.state().filter, text)
+}
+
+// typed is a line and what is typed behind it, as far as it can be seen.
+func typed(line, text string) string {
+	if len(line)+len(text) > mostFilter {
+		return line
+	}
+	return line + strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !view.Printable(r) }), " ")
 }
 
 // show begins a screen; decisions are everybody's then.
@@ -156,8 +180,9 @@ func (a *App) tab() Screen {
 	return a.screen
 }
 
-// read answers the keys that move in a detail; false for another key.
-func (a *App) read(key string) bool {
+// scroll answers the keys that move in a sheet; false for another key.
+func (a *App) scroll(key string) bool {
+	a.reading.tail = false
 	switch key {
 	case "up", "k":
 		a.above--
@@ -170,7 +195,7 @@ func (a *App) read(key string) bool {
 	case "home":
 		a.above = 0
 	case "end", "G":
-		a.above = 1 << 30
+		a.above, a.reading.tail = atEnd, a.sheet == logSheet
 	default:
 		return false
 	}
@@ -179,10 +204,10 @@ func (a *App) read(key string) bool {
 }
 
 // enter goes into the chosen row: the pods of a node, the nodes of a pool or group, all of what is said of a pod.
-func (a *App) enter() {
+func (a *App) enter() tea.Cmd {
 	key := a.state().window.Key
 	if key == "" {
-		return
+		return nil
 	}
 	nodes := &a.states[Nodes]
 	switch a.screen {
@@ -190,7 +215,7 @@ func (a *App) enter() {
 		if group, ok := view.GroupOf(key); ok {
 			nodes.filter, nodes.group = strings.TrimSpace(nodes.filter+" "+nodes.group+"="+group), ""
 			nodes.window = view.Window{}
-			return
+			return nil
 		}
 		a.node, a.states[pods] = key, state{}
 		a.show(pods)
@@ -201,8 +226,9 @@ func (a *App) enter() {
 		nodes.filter, nodes.window = view.FieldPool+"="+key, view.Window{}
 		a.show(Nodes)
 	case Pending, pods, Decisions, Savings:
-		a.detail = true
+		return a.describe()
 	}
+	return nil
 }
 
 // back leaves what was entered last; at the top it leaves the program, as eks-node-viewer does.

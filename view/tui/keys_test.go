@@ -66,7 +66,7 @@ func TestKeysLeadAround(t *testing.T) {
 // From a node, a pool and a pod one comes to what was decided about them, from there to all of a decision, and back.
 func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
 	a := app(t, shop(t), 120, 30, false)
-	press(a, "/ip-10-0-0-1", "enter", "d")
+	press(a, "/ip-10-0-0-1", "enter", "D")
 	sees(t, a, "[4 decisions 4]", "about node/ip-10-0-0-1", "26h Launch", "Replace")
 	if frame := a.Frame(); strings.Contains(frame, "Refuse") || strings.Contains(frame, "Remove") {
 		t.Errorf("what was decided about others is shown:\n%s", frame)
@@ -77,11 +77,11 @@ func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
 	sees(t, a, "[1 nodes 9]", ">ip-10-0-0-1")
 	press(a, "w")
 	sees(t, a, "decided 20s ago: the pods of ip-10-0-0-1 cost less", "decided 26h ago: c5.xlarge for 2 pods")
-	press(a, "esc", "2", "home", "d")
+	press(a, "esc", "2", "home", "D")
 	sees(t, a, "about nodepool/batch", "Remove", "nobody needs ip-10-0-9-9")
 	press(a, "4")
 	sees(t, a, "Refuse", "Launch")
-	press(a, "3", "home", "d")
+	press(a, "3", "home", "D")
 	sees(t, a, "about pod/shop/train-0", ">   42s Refuse")
 	press(a, "esc")
 	sees(t, a, "[3 pending 2]")
@@ -100,7 +100,7 @@ func TestADetailIsLongerThanTheTerminal(t *testing.T) {
 	sees(t, a, "are drift, expiry and interruptions.")
 	press(a, "home", "down", "down")
 	sees(t, a, "what the removed nodes would have cost")
-	if press(a, "esc"); a.detail {
+	if press(a, "esc"); a.sheet != noSheet {
 		t.Error("esc does not leave it")
 	}
 }
@@ -153,7 +153,7 @@ func TestTheProgramLeavesTheTerminalClean(t *testing.T) {
 		}
 		for on, off := range map[string]string{
 			"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h",
-			"\x1b[?2004h": "\x1b[?2004l",
+			"\x1b[?2004h": "\x1b[?2004l", "\x1b[?1002h": "\x1b[?1002l",
 		} {
 			if s := out.String(); strings.LastIndex(s, on) > strings.LastIndex(s, off) {
 				t.Errorf("%q: %q is not taken back in %q", keys, on, s)

@@ -11,28 +11,33 @@ import (
 )
 
 // foot is what there is to know of the data, or the filter that is typed, and the keys.
-func (a *App) foot(p *painter, t *view.Totals) {
-	about, tone := "prices: "+a.o.Prices, dim
-	if a.o.Prices == "" {
+func (f *frame) foot() {
+	about, tone := "prices: "+f.a.o.Prices, dim
+	if f.a.o.Prices == "" {
 		about = "prices are not shown"
 	}
 	switch {
-	case a.typing:
-		about, tone = "/"+a.state().filter+"█   words, !word, key=value, key!=value; enter applies it, esc cancels", plain
-	case len(t.Notes) > 0:
-		about, tone = "! "+strings.Join(t.Notes, " · "), bad
+	case f.a.typing:
+		about, tone = "/"+f.a.state().filter+"█   words, !word, key=value, key!=value; enter applies it, esc cancels", plain
+	case f.a.prompt.open:
+		p := &f.a.prompt
+		about, tone = ":"+p.line+"█"+p.completion()+"   tab completes it, enter goes there, esc cancels", plain
+	case f.a.said != "":
+		about, tone = f.a.said, plain
+	case len(f.t.Notes) > 0:
+		about, tone = "! "+strings.Join(f.t.Notes, " · "), bad
 	}
-	p.cell(about, a.width, false, tone)
-	p.WriteByte('\n')
-	p.cell("enter open · d decisions · / filter · s sort · g group · w why · ? help · q quit", a.width, false, dim)
+	f.cell(about, f.a.width, false, tone)
+	f.WriteByte('\n')
+	f.cell("enter open · d describe · y YAML · l logs · : go to · / filter · ? help · q quit", f.a.width, false, dim)
 }
 
 // helpText is the keys and what is shown.
-func (a *App) helpText(p *painter) {
-	for _, line := range help(a.o.Prices) {
-		for _, l := range wrap(line, a.width) {
-			p.cell(l, a.width, false, plain)
-			p.WriteByte('\n')
+func (f *frame) helpText() {
+	for _, line := range help(f.a.o.Prices) {
+		for _, l := range wrap(line, f.a.width) {
+			f.cell(l, f.a.width, false, plain)
+			f.WriteByte('\n')
 		}
 	}
 }
@@ -43,88 +48,93 @@ func help(prices string) []string {
 	}
 	return []string{
 		"nodeless top: what your cluster's nodes run and cost, and why",
-		"",
-		"1 … 5 tab   nodes, pools, pending pods, decisions, savings",
+		"1 … 5 tab   nodes, pools, pending pods, decisions, savings; also :nodes …",
+		"            and :ctx NAME for another context of the kubeconfig",
 		"↑ ↓ j k     select a row; ← → PgUp PgDn a page; Home End",
 		"enter       pods of a node, nodes of a pool or group, details of a pod",
 		"esc         back, or quit at the top; q, ctrl+c quit",
-		"d           decisions about the selected node, pool or pod",
-		"w           details of the selected row; ↑ ↓ scroll them",
+		"d w         describe the selected row, with events; ↑ ↓ scroll",
+		"y l         YAML of its object; logs of a pod, or of the pod in a microVM",
+		"D           decisions about the selected node, pool or pod",
 		"/           filter: words, !word, key=value, key!=value; keys: node, pool, zone,",
 		"            type, capacity, status and labels",
 		"s S         sort by another column; reverse the order",
 		"g           group by pool, zone, type, capacity, status, --extra-labels",
 		"< >         scroll columns that do not fit",
 		"$           price per hour, or per month of 730 hours",
+		"m           the mouse clicks and scrolls here, or selects text",
 		"Bars: what pods request of what nodes offer.",
 		"CAP: od on-demand, rsv reserved, fg Fargate, vm microVM.",
 		"READY-IN: from the NodeClaim's creation to its initialization.",
-		"BUDGET: nodes that the pool's budgets allow to remove: Empty/Drifted/Underutilized.",
+		"BUDGET: nodes that the pool's budgets let go: Empty/Drifted/Underutilized.",
 		"Prices: " + prices + ".",
 		"Any key closes this.",
 	}
 }
 
 // detailText is all of what there is to say of the chosen row.
-func (a *App) detailText(p *painter, s *scene) {
+func (f *frame) detailText() {
 	lines := []string{""}
-	key := a.state().window.Key
-	switch a.screen {
+	key := f.a.state().window.Key
+	switch f.a.screen {
 	case Nodes:
-		r, ok := a.o.Model.Node(key)
+		r, ok := f.a.o.Model.Node(key)
 		if !ok {
 			lines = append(lines, key+" no longer exists")
 			break
 		}
-		lines = append(lines, aboutNode(s, &r)...)
+		lines = append(lines, aboutNode(f.s, &r)...)
 	case Pools:
-		q := a.query(0)
-		for _, r := range a.o.Model.Pools(s.now, q).Rows {
+		q := f.a.query(0)
+		for _, r := range f.a.o.Model.Pools(f.s.now, q).Rows {
 			if r.Name == key {
 				lines = append(lines, "pool "+r.Name, "status  "+poolStatus(&r), "limits  "+limits(&r),
 					"budgets "+strings.Join(r.Budgets, ", "), "budget  Empty/Drifted/Underutilized "+allowed(&r))
 			}
 		}
 	case Decisions:
-		if r := a.o.Model.Decision(key); r != nil {
+		if r := f.a.o.Model.Decision(key); r != nil {
 			lines = append(lines, aboutDecision(r)...)
 		}
 	case Savings:
-		lines = append(lines, a.aboutSaving(s, key)...)
+		lines = append(lines, f.aboutSaving(key)...)
 	case Pending, pods:
-		page := a.o.Model.Waiting
-		if a.screen == pods {
-			page = func(q view.Query) view.Page[view.PodRow] { return a.o.Model.PodsOf(a.node, q) }
+		page := f.a.o.Model.Waiting
+		if f.a.screen == pods {
+			page = func(q view.Query) view.Page[view.PodRow] { return f.a.o.Model.PodsOf(f.a.node, q) }
 		}
 		gone := key + " is no longer pending"
-		for _, r := range page(a.query(1)).Rows {
+		for _, r := range page(f.a.query(1)).Rows {
 			if r.Key() == key {
 				gone = ""
-				lines = append(lines, aboutPod(s, &r)...)
+				lines = append(lines, aboutPod(f.s, &r)...)
 			}
 		}
 		lines = append(lines, gone)
 	}
-	if about, ok := a.aboutOf(); ok {
-		lines = append(lines, a.lately(s, about)...)
+	if about, ok := f.a.aboutOf(); ok {
+		lines = append(lines, f.lately(about)...)
 	}
-	a.page(p, lines)
+	if f.a.reading.busy {
+		lines = append(lines, "events  reading ...")
+	}
+	f.page(append(lines, f.a.reading.lines...))
 }
 
 // page writes as many lines as there is room for, below those that are above the screen.
-func (a *App) page(p *painter, lines []string) {
+func (f *frame) page(lines []string) {
 	var all []string
 	for _, line := range lines {
-		all = append(all, wrap(line, a.width-1)...)
+		all = append(all, wrap(line, f.a.width-1)...)
 	}
-	room := a.rows()
-	a.above = max(0, min(a.above, len(all)-room))
-	for i, l := range all[a.above:min(len(all), a.above+room)] {
-		if below := len(all) - a.above - room; below > 0 && i == room-1 {
+	room := f.a.rows()
+	f.a.above = max(0, min(f.a.above, len(all)-room))
+	for i, l := range all[f.a.above:min(len(all), f.a.above+room)] {
+		if below := len(all) - f.a.above - room; below > 0 && i == room-1 {
 			l = fmt.Sprintf("↓ %d more lines", below+1)
 		}
-		p.cell(" "+l, a.width, false, plain)
-		p.WriteByte('\n')
+		f.cell(" "+l, f.a.width, false, plain)
+		f.WriteByte('\n')
 	}
 }
 

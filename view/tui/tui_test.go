@@ -185,7 +185,10 @@ func press(a *App, keys ...string) (quit bool) {
 		}
 		for _, m := range messages {
 			if _, cmd := a.Update(m); cmd != nil {
-				_, quit = cmd().(tea.QuitMsg)
+				answer := cmd()
+				if _, quit = answer.(tea.QuitMsg); !quit {
+					a.Update(answer)
+				}
 			}
 			a.Frame() // a key is answered on what is seen
 		}
@@ -217,7 +220,7 @@ func TestFrames(t *testing.T) {
 		"nodes": nil, "groups": {"g"}, "pools": {"2"}, "pending": {"3"}, "pods": {"end", "enter"},
 		"detail": {"3", "enter"}, "help": {"?"}, "month": {"$", "s", "s"},
 		"decisions": {"4"}, "decision": {"4", "enter"}, "savings": {"5"}, "saving": {"5", "enter"},
-		"drilled": {"home", "down", "down", "down", "d"}, "node": {"home", "down", "down", "down", "w"},
+		"drilled": {"home", "down", "down", "down", "D"}, "node": {"home", "down", "down", "down", "w"},
 	} {
 		for _, w := range []int{80, 160} {
 			for _, colours := range []bool{false, true} {

@@ -57,7 +57,7 @@ func (s *Server) routes() http.Handler {
 	for path, answer := range map[string]func(*http.Request) (any, error){
 		"at": s.at, "frames": s.frames, "history": s.points, "pods": s.pods, "find": s.find, "waiting": s.waiting,
 		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings, "who": nobody,
-		"pools": s.pools, "offers": s.offers, "names": s.names, "object": objects{s.o.Object, s.allow, s.lacks}.answer,
+		"pools": s.pools, "offers": s.offers, "names": s.names, "object": objectAPI{s.o.Object, s.allow, s.lacks}.answer,
 		"moves": moves{s}.answer,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })

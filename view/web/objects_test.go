@@ -12,34 +12,35 @@ import (
 
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/access"
+	"github.com/nodeless/nodeless/view/objects"
 )
 
 // told is an object of a made-up cluster.
-func told(_ context.Context, k ObjectKind, namespace, name string) (Object, error) {
+func told(_ context.Context, k objects.Kind, namespace, name string) (objects.Object, error) {
 	if strings.HasPrefix(name, "gone") {
-		return Object{}, apierrors.NewNotFound(k.GroupResource(), name)
+		return objects.Object{}, apierrors.NewNotFound(k.GroupResource(), name)
 	}
-	var refs []ObjectRef
+	var refs []objects.Ref
 	if k.Kind == "NodeClaim" {
-		refs = []ObjectRef{{Kind: "EC2NodeClass", Name: "default"}, {Kind: "Deployment", Namespace: "shop", Name: hostile}}
+		refs = []objects.Ref{{Kind: "EC2NodeClass", Name: "default"}, {Kind: "Deployment", Namespace: "shop", Name: hostile}}
 	}
-	return Object{
+	return objects.Object{
 		Refs:   refs,
 		YAML:   "kind: " + k.Kind + "\nmetadata:\n  name: " + name + "\n  labels: {a: " + hostile + "}\n",
-		Events: []ObjectEvent{{Last: 1, Type: "Warning", Reason: "Odd", Message: hostile, Count: 3}},
+		Events: []objects.Event{{Last: 1, Type: "Warning", Reason: "Odd", Message: hostile, Count: 3}},
 	}, nil
 }
 
 func TestAnObjectsYAMLAndEvents(t *testing.T) {
 	s := open(t, 1, 1)
 	s.o.Object = told
-	ask := func(at *Server, kind, namespace, name string) (Object, error) {
+	ask := func(at *Server, kind, namespace, name string) (objects.Object, error) {
 		q := url.Values{"kind": {kind}, "namespace": {namespace}, "name": {name}}
-		o, err := objects{at.o.Object, at.allow, at.lacks}.answer(&http.Request{URL: &url.URL{RawQuery: q.Encode()}})
+		o, err := objectAPI{at.o.Object, at.allow, at.lacks}.answer(&http.Request{URL: &url.URL{RawQuery: q.Encode()}})
 		if err != nil {
-			return Object{}, err
+			return objects.Object{}, err
 		}
-		return o.(Object), nil
+		return o.(objects.Object), nil
 	}
 	o, err := ask(s.Server, "Pod", "shop", "web")
 	if err != nil || !strings.HasPrefix(o.YAML, "kind: Pod\nmetadata:\n  name: web\n") || len(o.Events) != 1 ||

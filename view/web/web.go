@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/objects"
 )
 
 // Options are what a Server needs.
@@ -33,7 +34,7 @@ type Options struct {
 	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
 	Forecast func(context.Context, WhatIf) (any, error)
 	// Object reads what is shown of single objects; nil = nothing is.
-	Object ReadObject
+	Object objects.Read
 	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
 	// let in.
 	Token string

@@ -20,10 +20,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
 )
 
 // hostOptions are those of `nodeless host`.
@@ -83,7 +85,7 @@ adopted when it is started again, or ended by "nodeless host end".`,
 		"address at which API servers reach this machine (default: the one from which it reaches them)")
 	f.IntVar(&o.kubeletPort, "kubelet-port", 20000,
 		"first port for the microVMs' kubelet APIs, one for each address of the host's pods")
-	f.IntVar(&o.overlayPort, "overlay-port", 8476,
+	f.IntVar(&o.overlayPort, "overlay-port", overlay.Port,
 		"UDP port for packets from other hosts to microVMs (WireGuard)")
 	f.StringVar(&o.serviceCIDR, "service-cidr", "",
 		"addresses of the cluster's Services, such as 10.96.0.0/16 (default: what the cluster says)")
@@ -225,7 +227,7 @@ func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
 
 func (o *hostOptions) run(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	slog.SetDefault(log)
+	program.LogTo(log)
 	id, err := o.identity(ctx)
 	if err != nil {
 		return err

@@ -8,18 +8,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
 // startLog opens the controller's log, and has the libraries of Kubernetes and of Go write to it too.
 func (s *settings) startLog() (*slog.Logger, error) {
 	log, err := s.openLogger()
 	if err == nil {
-		slog.SetDefault(log)
-		klog.SetSlogLogger(log)
-		ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+		program.LogTo(log)
 	}
 	return log, err
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
-	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -78,9 +77,8 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &controller.Fargate{At: at.Named(eksWebhooks).WithSecret(httpguard.NewToken()), Listener: listener}
-	if l.microVMs != nil {
-		f.Hosts = []microvm.Host{l.microVMs}
+	f := &controller.Fargate{
+		Hosts: l.hosts, At: at.Named(eksWebhooks).WithSecret(httpguard.NewToken()), Listener: listener,
 	}
 	return f, nil
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/region"
@@ -56,7 +57,8 @@ type local struct {
 	pageToken, regionToken string
 	client                 client.Client
 	eksLogin               eksLogin
-	microVMs               *host.Host // nil if this machine runs none
+	microVMs               *host.Host     // nil if this machine runs none
+	hosts                  []microvm.Host // microVMs, as the scheduler sees it
 	// dialPod connects to microVMs in user mode; nil where their addresses are this machine's to reach.
 	dialPod func(ctx context.Context, network, address string) (net.Conn, error)
 

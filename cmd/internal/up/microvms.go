@@ -13,19 +13,23 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 	"github.com/nodeless/nodeless/internal/kit/events"
 	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/metricsapi"
 	"github.com/nodeless/nodeless/microvm/network"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
 	"github.com/nodeless/nodeless/plane/extension"
 )
 
@@ -46,7 +50,7 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 	}
 	l.stops = append(l.stops, stopEvents)
 	o.Wanted = wanted
-	network, err := l.connectMicroVMs(&o)
+	routed, err := l.connectMicroVMs(&o)
 	if err != nil {
 		return err
 	}
@@ -54,7 +58,8 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 		return err
 	}
 	l.stops = append(l.stops, l.leaveMicroVMs)
-	if network == nil {
+	l.hosts = []microvm.Host{l.microVMs}
+	if routed == nil {
 		l.dialPod = func(_ context.Context, _, address string) (net.Conn, error) {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil {
@@ -63,8 +68,10 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 			return l.microVMs.Kubelet().DialPod(run, at)
 		}
 	}
-	if network != nil {
-		l.spawn(run, "network of microVMs", func(ctx context.Context) error { return l.runNetwork(ctx, network) })
+	if routed != nil {
+		if err := l.serveNetwork(run, routed, o); err != nil {
+			return err
+		}
 	}
 	l.spawn(run, "microVM host", l.microVMs.Run)
 	l.spawn(run, "metrics of microVMs", func(ctx context.Context) error {
@@ -126,8 +133,18 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 // below those that Linux gives to outgoing connections.
 const kubeletPort = 20000
 
-// connectMicroVMs gives them a network of their own, as root: it is made by runNetwork. Without, they are in user mode.
-func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
+// microVMNetwork connects microVMs with each other, those of hosts that have joined, and Services.
+type microVMNetwork struct {
+	net   *network.Net
+	peers *agent.Peers
+	at    netip.AddrPort // where hosts send packets for pods of this machine; on loopback those on this machine do
+	pods  netip.Prefix
+	key   network.Key // private
+}
+
+// connectMicroVMs gives them a network of their own, as root: it is made by serveNetwork. Without, they are in user
+// mode.
+func (l *local) connectMicroVMs(o *host.Options) (*microVMNetwork, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
@@ -140,9 +157,21 @@ func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 	if err != nil {
 		return nil, fmt.Errorf("range of Services: %w", err)
 	}
+	at, err := netip.ParseAddr(l.o.hostAddress)
+	if err != nil {
+		return nil, err
+	}
+	routed := &microVMNetwork{at: netip.AddrPortFrom(at, overlay.Port), pods: b.Prefix()}
+	if routed.peers, err = agent.NewPeers(l.restConfig("nodeless-microvms"), o.Name); err != nil {
+		return nil, err
+	}
+	if routed.key, err = overlay.LoadKey(o.Dir); err != nil {
+		return nil, err
+	}
 	server := strings.TrimPrefix(l.plane.APIServerURL(), "https://")
 	n := network.New(network.Options{
 		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
+		Peers: routed.peers, At: routed.at, Key: routed.key,
 		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding
 			if l.microVMs.Any() {
 				return nil
@@ -153,16 +182,43 @@ func (l *local) connectMicroVMs(o *host.Options) (*network.Net, error) {
 	o.Links, o.Resolve, o.Services, o.Dial = b, n.Resolve, n.Variables, n.DialContext
 	// At their gateway pods such as metrics-server reach the kubelets too.
 	o.Kubelets = &microvm.KubeletEndpoints{Host: b.Address(), FirstPort: kubeletPort, Pods: b.Prefix()}
-	return n, nil
+	routed.net = n
+	return routed, nil
 }
 
-// runNetwork serves it. Without, microVMs go on nevertheless.
-func (l *local) runNetwork(ctx context.Context, n *network.Net) error {
-	if err := n.Run(ctx); err != nil && ctx.Err() == nil {
-		l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+// serveNetwork serves it and tells other hosts of this one, as soon as there may be microVMs.
+func (l *local) serveNetwork(run context.Context, n *microVMNetwork, o host.Options) error {
+	own, err := agent.NewOwn(agent.Options{
+		REST: l.restConfig("nodeless-microvms"), Name: o.Name, Host: l.microVMs,
+		Kubelets:    microvm.KubeletEndpoints{Host: n.at.Addr(), Pods: n.pods},
+		OverlayPort: n.at.Port(), OverlayKey: n.key.PublicKey().String(), Log: l.log,
+	})
+	if err != nil {
+		return err
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	l.hosts = []microvm.Host{own}
+	l.spawn(run, "network of microVMs", func(ctx context.Context) error {
+		if err := n.net.Run(ctx); err != nil && ctx.Err() == nil {
+			l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	for what, part := range map[string]func(context.Context) error{
+		"other microVM hosts": n.peers.Run, "report of the microVM host": own.Run,
+	} {
+		l.spawn(run, what, func(ctx context.Context) error {
+			if err := o.Wanted(ctx); err != nil {
+				return err
+			}
+			if err := part(ctx); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}
+	return nil
 }
 
 func (l *local) firstZone() string {
@@ -176,13 +232,13 @@ func (l *local) firstZone() string {
 	return zones[0].Name
 }
 
-var notInLabels = regexp.MustCompile(`[^a-z0-9.-]+`)
+var notInLabels = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// hostLabel is this machine's name as a value of a label.
+// hostLabel is this machine's name as that of a microVM host, in the name of whose namespace it is a DNS label.
 func hostLabel() string {
 	name, _ := os.Hostname()
-	name = strings.Trim(notInLabels.ReplaceAllString(strings.ToLower(name), "-"), "-.")
-	name = strings.Trim(name[:min(len(name), 63)], "-.")
+	name = strings.Trim(notInLabels.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	name = strings.Trim(name[:min(len(name), validation.DNS1123LabelMaxLength-len(v1alpha1.HostNamespace("")))], "-")
 	if name == "" {
 		return "localhost"
 	}

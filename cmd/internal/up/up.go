@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 	"github.com/nodeless/nodeless/microvm/host"
 	"github.com/nodeless/nodeless/microvm/image"
+	"github.com/nodeless/nodeless/microvm/network/overlay"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/view/web"
 )
@@ -44,6 +46,7 @@ type upOptions struct {
 	fargate               bool
 	enforceIAM            bool
 	microVMs              bool
+	hostAddress           string
 	guestKernel           string
 	engine                string
 	mirrors               []string
@@ -155,6 +158,9 @@ func (o *upOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.fargate, "fargate", true, "act on FargateProfiles: each pod that one selects gets a microVM of its own")
 	f.BoolVar(&o.microVMs, "microvms", true,
 		"run microVMs on this machine, with QEMU; without, pods of FargateProfiles stay Pending and say so")
+	f.StringVar(&o.hostAddress, "host-address", "127.0.0.1",
+		fmt.Sprintf("this machine's address for microVM hosts that join, at which their pods reach those of this "+
+			"machine over UDP port %d (WireGuard); a loopback address is for hosts on this machine", overlay.Port))
 	f.StringVar(&o.guestKernel, "guest-kernel", "",
 		"directory with the microVMs' kernel, as scripts/guest-kernel makes it (default: nodeless/kernel in "+
 			"your cache directory, /var/cache or the system's own)")
@@ -204,6 +210,9 @@ func (o *upOptions) validate() error {
 	}
 	if o.readyTimeout <= 0 {
 		return fmt.Errorf("--ready-timeout %s: give a time above 0s", o.readyTimeout)
+	}
+	if a, err := netip.ParseAddr(o.hostAddress); err != nil || !a.Is4() || a.IsUnspecified() {
+		return fmt.Errorf("--host-address %q: give an IPv4 address of this machine", o.hostAddress)
 	}
 	if _, err := host.Engine(o.engine); err != nil {
 		return fmt.Errorf("--engine: %w", err)

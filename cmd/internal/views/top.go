@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -22,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/objects"
 	"github.com/nodeless/nodeless/view/tui"
 	"github.com/nodeless/nodeless/view/watcher"
 )
@@ -110,26 +112,59 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	if err != nil {
 		return err
 	}
+	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
+	if f.output != "" || !term.IsTerminal(int(os.Stdout.Fd())) {
+		return f.once(ctx, o, out, errs)
+	}
+	for {
+		next, err := f.live(ctx, o)
+		if err != nil || next == "" {
+			return err
+		}
+		f.context = next
+		if o, err = f.options(args); err != nil {
+			return err
+		}
+	}
+}
+
+// watch begins to fill the model, of which o says what is wanted.
+func (f *topFlags) watch(ctx context.Context, o *tui.Options, decisions bool) (*watcher.Feed, *rest.Config, error) {
 	cfg, name, err := f.find()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	o.Context, o.Now = name, target.ServerClock(cfg).Now
-	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
-	live := f.output == "" && term.IsTerminal(int(os.Stdout.Fd()))
-	decisions := live || o.Screen == tui.Decisions || o.Screen == tui.Savings
-	fd, err := watcher.Start(ctx,
-		watcher.Options{
-			REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions,
-			Model: o.Model,
-		})
+	fd, err := watcher.Start(ctx, watcher.Options{
+		REST: cfg, Context: name, Selector: f.selector, Unpriced: f.disablePricing, Decisions: decisions, Model: o.Model,
+	})
+	return fd, cfg, err
+}
+
+// live shows a cluster until somebody leaves it, for the context that is returned if there is one.
+func (f *topFlags) live(ctx context.Context, o tui.Options) (next string, err error) {
+	fd, cfg, err := f.watch(ctx, &o, true)
+	if err != nil {
+		return "", err
+	}
+	defer fd.Stop()
+	if o.Object, err = objects.Reader(cfg); err != nil {
+		return "", err
+	}
+	if o.Logs, err = objects.Logs(cfg); err != nil {
+		return "", err
+	}
+	o.Contexts = f.contexts
+	return show(ctx, o)
+}
+
+// once prints what there is.
+func (f *topFlags) once(ctx context.Context, o tui.Options, out, errs io.Writer) error {
+	fd, _, err := f.watch(ctx, &o, o.Screen == tui.Decisions || o.Screen == tui.Savings)
 	if err != nil {
 		return err
 	}
 	defer fd.Stop()
-	if live {
-		return show(ctx, o)
-	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	if err := fd.Wait(ctx); err != nil {
@@ -175,16 +210,17 @@ func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// show runs the terminal's program until somebody leaves it.
-func show(ctx context.Context, o tui.Options) error {
-	_, err := tea.NewProgram(tui.New(o), tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
+// show runs the terminal's program until somebody leaves it, for the context that is returned if there is one.
+func show(ctx context.Context, o tui.Options) (next string, err error) {
+	app := tui.New(o)
+	_, err = tea.NewProgram(app, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
-		return ctx.Err() // a signal: the terminal is as it was
+		return "", ctx.Err() // a signal: the terminal is as it was
 	}
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
-		return fmt.Errorf("show the cluster on this terminal: %w; print it with: nodeless top -o wide", err)
+		return "", fmt.Errorf("show the cluster on this terminal: %w; print it with: nodeless top -o wide", err)
 	}
-	return nil
+	return app.Next(), nil
 }
 
 // Commands are the live views of a cluster.

@@ -14,6 +14,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 	"github.com/nodeless/nodeless/explain/why"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/objects"
 	"github.com/nodeless/nodeless/view/watcher"
 	"github.com/nodeless/nodeless/view/web"
 )
@@ -56,7 +57,7 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 		return err
 	}
 	o.Decisions = log
-	if o.Object, err = objects(p.Cluster.REST); err != nil {
+	if o.Object, err = objects.Reader(p.Cluster.REST); err != nil {
 		return err
 	}
 	if p.Model == nil {

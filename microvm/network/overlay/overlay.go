@@ -26,6 +26,9 @@ import (
 // and its authentication tag.
 const Overhead = 20 + 8 + 16 + 16
 
+// Port is the UDP port on which hosts usually receive each other's packets.
+const Port = 8476
+
 // Config of the interface.
 type Config struct {
 	Name string

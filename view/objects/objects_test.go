@@ -1,4 +1,4 @@
-package webpage
+package objects
 
 import (
 	"reflect"
@@ -10,13 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/controller/rbac"
-	"github.com/nodeless/nodeless/view/web"
 )
 
 // What may be looked at by whoever has the role for it is all that is shown: a kind that nobody is asked about would
 // be shown to everybody.
 func TestShownKindsAreThoseOfTheViewRole(t *testing.T) {
-	for _, k := range web.ObjectKinds {
+	for _, k := range Kinds {
 		if !slices.ContainsFunc(rbac.ViewRules(), func(r rbacv1.PolicyRule) bool {
 			return slices.Contains(r.APIGroups, k.Group) && slices.Contains(r.Resources, k.Resource)
 		}) {
@@ -29,7 +28,7 @@ func TestShownKindsAreThoseOfTheViewRole(t *testing.T) {
 }
 
 func TestAnObjectLeadsToWhatItIsMadeFrom(t *testing.T) {
-	for text, want := range map[string][]web.ObjectRef{
+	for text, want := range map[string][]Ref{
 		`{metadata: {namespace: shop, labels: {eks.amazonaws.com/fargate-profile: small},
 		  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1}]}}`: {
 			{Kind: "ReplicaSet", Namespace: "shop", Name: "web-1"}, {Kind: "FargateProfile", Name: "small"},
