@@ -115,6 +115,32 @@ func ReadCNI(env map[string]string) (c CNI, problems []string) {
 	return c, problems
 }
 
+// Targets returns the variables, with their values, that determine what nodes take from subnets: WARM_IP_TARGET and
+// MINIMUM_IP_TARGET replace the other targets.
+func (c CNI) Targets() (out []string) {
+	number := func(name string, n int) {
+		out = append(out, name+"="+strconv.Itoa(n))
+	}
+	for _, w := range cniSwitches {
+		if *w.field(&c) {
+			out = append(out, w.name+"=true")
+		}
+	}
+	switch {
+	case c.WarmIP > 0 || c.MinimumIP > 0:
+		number("WARM_IP_TARGET", c.WarmIP)
+		number("MINIMUM_IP_TARGET", c.MinimumIP)
+	case c.PrefixDelegation:
+		number("WARM_PREFIX_TARGET", c.WarmPrefix)
+	default:
+		number("WARM_ENI_TARGET", c.WarmENI)
+	}
+	if c.MaxENI > 0 {
+		number("MAX_ENI", c.MaxENI)
+	}
+	return out
+}
+
 // CNIContainer is the name of the VPC CNI's DaemonSet, and of the container whose environment configures it.
 const CNIContainer = "aws-node"
 

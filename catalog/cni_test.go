@@ -86,6 +86,19 @@ func TestATypeOfOnesOwnTakesAnAddressForEachPod(t *testing.T) {
 	}
 }
 
+func TestTheTargetsThatCount(t *testing.T) {
+	for want, c := range map[string]catalog.CNI{
+		"WARM_ENI_TARGET=1": catalog.DefaultCNI(),
+		"WARM_IP_TARGET=2 MINIMUM_IP_TARGET=0 MAX_ENI=3":            {WarmENI: 1, WarmIP: 2, MaxENI: 3},
+		"ENABLE_PREFIX_DELEGATION=true WARM_PREFIX_TARGET=1":        {PrefixDelegation: true, WarmENI: 1, WarmPrefix: 1},
+		"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG=true WARM_ENI_TARGET=0": {CustomNetwork: true},
+	} {
+		if got := strings.Join(c.Targets(), " "); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+}
+
 func TestTheStepsOfAType(t *testing.T) {
 	typ, _ := catalog.Lookup("t3.medium") // 3 interfaces of 6 addresses
 	want := []catalog.AddressStep{{Pods: 0, Total: 6}, {Pods: 5, Total: 12}, {Pods: 15, Total: 18}}

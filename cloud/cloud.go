@@ -233,6 +233,7 @@ type PodNetworker interface {
 // Subnet is a subnet and the number of its addresses that were free at a time.
 type Subnet struct {
 	ID, Zone string
+	CIDR     string // its range of IPv4 addresses; "" if unknown
 	Free     int64
 	At       time.Time
 }

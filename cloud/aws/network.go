@@ -131,7 +131,8 @@ type subnetTracker struct {
 
 type subnetState struct {
 	free   int64
-	public bool // mapPublicIpOnLaunch
+	cidr   string // of IPv4
+	public bool   // mapPublicIpOnLaunch
 	at     time.Time
 	taken  []taking
 }
@@ -173,11 +174,11 @@ func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
 }
 
-// learn records whether a known subnet gives public addresses, and the name of its zone.
+// learn records the range of a known subnet, whether it gives public addresses, and the name of its zone.
 func (b *subnetTracker) learn(id string, s *ec2types.Subnet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.known[id].public = awssdk.ToBool(s.MapPublicIpOnLaunch)
+	b.known[id].cidr, b.known[id].public = awssdk.ToString(s.CidrBlock), awssdk.ToBool(s.MapPublicIpOnLaunch)
 	b.zones[awssdk.ToString(s.AvailabilityZoneId)] = awssdk.ToString(s.AvailabilityZone)
 }
 
@@ -230,7 +231,7 @@ func (b *subnetTracker) observed(subnets []ec2v1.Subnet) []cloud.Subnet {
 		if k == nil {
 			return nil
 		}
-		out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, Free: k.free, At: k.at})
+		out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, CIDR: k.cidr, Free: k.free, At: k.at})
 	}
 	slices.SortFunc(out, func(a, b cloud.Subnet) int { return cmp.Compare(a.ID, b.ID) })
 	return out

@@ -149,7 +149,7 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 	var out []model.Subnet
 	oldest := seen[slices.Sorted(maps.Keys(seen))[0]].At
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, model.Subnet{ID: id, Zone: seen[id].Zone, Free: seen[id].Free})
+		out = append(out, model.Subnet{ID: id, Zone: seen[id].Zone, CIDR: seen[id].CIDR, Free: seen[id].Free})
 		if seen[id].At.Before(oldest) {
 			oldest = seen[id].At
 		}

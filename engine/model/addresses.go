@@ -5,6 +5,8 @@ package model
 type Subnet struct {
 	ID, Zone string
 	Free     int64 // addresses that no node has and none in flight is about to take
+	// CIDR is its range of IPv4 addresses, for people; "" if it is not known. Nothing is decided by it.
+	CIDR string `json:",omitempty"`
 }
 
 // AddressStep says what nodes with up to so many pods take from their subnet.

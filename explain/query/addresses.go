@@ -1,0 +1,52 @@
+package query
+
+import (
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
+)
+
+// ZoneAddresses is where the next node of a pool in a zone takes its addresses.
+type ZoneAddresses struct {
+	Zone, Subnet string
+	Free         int64  // addresses of the subnet
+	Type         string // the type that the pool allows in the zone whose node takes the fewest for one pod
+	Least        int64  // how many these are; 0 if nothing is known of the types
+}
+
+// AddressesOf says for each zone in which a pool of the snapshot may launch where its next node takes its addresses:
+// none if addresses limit nothing, and none in a zone without an allowed type.
+func AddressesOf(s *model.Snapshot, policy model.Policy, p *model.Pool) (out []ZoneAddresses) {
+	if p.Subnets == nil {
+		return nil
+	}
+	v := poolView(s, &policy, p)
+	for z, zone := range v.Zones {
+		i := rules.MostFree(p, zone, s.Subnets)
+		if i < 0 {
+			continue
+		}
+		a := ZoneAddresses{Zone: zone, Subnet: s.Subnets[i].ID, Free: s.Subnets[i].Free}
+		for t := range p.Types {
+			if least := v.LeastAddresses(t); least > 0 && (a.Least == 0 || least < a.Least) && offersIn(v, t, z) {
+				a.Type, a.Least = p.Types[t].Name, least
+			}
+		}
+		if a.Least > 0 {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// offersIn reports whether the pool allows a type in a zone, whether there is capacity or not.
+func offersIn(v *rules.View, t, zone int) bool {
+	if !v.Eligible.Has(t) {
+		return false
+	}
+	for i := range v.Offers[t] {
+		if v.Offers[t][i].Zone == zone {
+			return true
+		}
+	}
+	return false
+}
