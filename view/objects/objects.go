@@ -74,6 +74,10 @@ var Kinds = []Kind{
 		schema.GroupVersionResource{Group: "nodeless.sh", Version: "v1alpha1", Resource: "fargateprofiles"},
 		"FargateProfile", false,
 	},
+	{
+		schema.GroupVersionResource{Group: "nodeless.sh", Version: "v1alpha1", Resource: "microvmhosts"},
+		"MicroVMHost", true,
+	},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, "DaemonSet", true},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "Deployment", true},
 	{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}, "ReplicaSet", true},

@@ -18,6 +18,8 @@ type Engine interface {
 	Waiting(context.Context) (any, error)
 	// Offers returns what each pool may launch, and at which prices.
 	Offers(context.Context) (any, error)
+	// Addresses returns where nodes and pods get IP addresses, and how many are left.
+	Addresses(context.Context) (any, error)
 	// Why returns what there is to say of an object: of is pod/NAME or another kind, namespace a pod's. A question that
 	// cannot be understood is a Malformed.
 	Why(ctx context.Context, namespace, of string) (any, error)
@@ -73,6 +75,11 @@ func (s *Server) pending(r *http.Request) (any, error) { return s.asked(r, Engin
 
 // offers are what each pool may launch.
 func (s *Server) offers(r *http.Request) (any, error) { return s.asked(r, Engine.Offers) }
+
+// addresses answers where nodes and pods get IP addresses.
+type addresses struct{ *Server }
+
+func (x addresses) answer(r *http.Request) (any, error) { return x.asked(r, Engine.Addresses) }
 
 // asked is what the engine answers to a question about the whole cluster.
 func (s *Server) asked(r *http.Request, question func(Engine, context.Context) (any, error)) (any, error) {

@@ -58,7 +58,7 @@ func (s *Server) routes() http.Handler {
 		"at": s.at, "frames": s.frames, "history": s.points, "pods": s.pods, "find": s.find, "waiting": s.waiting,
 		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings, "who": nobody,
 		"pools": s.pools, "offers": s.offers, "names": s.names, "object": objectAPI{s.o.Object, s.allow, s.lacks}.answer,
-		"moves": moves{s}.answer,
+		"moves": moves{s}.answer, "hosts": hostList{s.o.Hosts, s.allow, s.lacks}.answer, "addresses": addresses{s}.answer,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}

@@ -35,6 +35,8 @@ type Options struct {
 	Forecast func(context.Context, WhatIf) (any, error)
 	// Object reads what is shown of single objects; nil = nothing is.
 	Object objects.Read
+	// Hosts reads the hosts of microVMs; nil = none are shown.
+	Hosts ReadHosts
 	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
 	// let in.
 	Token string

@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record/store"
 	"github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/objects"
 	"github.com/nodeless/nodeless/view/watcher"
@@ -58,6 +59,9 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	}
 	o.Decisions = log
 	if o.Object, err = objects.Reader(p.Cluster.REST); err != nil {
+		return err
+	}
+	if o.Hosts, err = hosts(p.Cluster.REST, clock.Real{}); err != nil {
 		return err
 	}
 	if p.Model == nil {
@@ -107,6 +111,10 @@ func (a *answers) Waiting(context.Context) (any, error) {
 
 func (a *answers) Offers(context.Context) (any, error) {
 	return why.AllOffers(a.cluster, a.policy, a.controller.last.Load()), nil
+}
+
+func (a *answers) Addresses(context.Context) (any, error) {
+	return why.AllAddresses(a.cluster, a.policy, a.controller.last.Load()), nil
 }
 
 func (a *answers) Why(ctx context.Context, namespace, of string) (any, error) {

@@ -1,0 +1,180 @@
+package webpage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+// How long an answer about hosts is given again, and after how long without a heartbeat a host is not ready: as for the
+// controller (microvm/remote).
+const (
+	hostsKept = 2 * time.Second
+	hostAway  = 25 * time.Second
+)
+
+// hostReader reads the hosts of microVMs as the page's own user, for all who look at once.
+type hostReader struct {
+	cfg   *rest.Config
+	clock clock.Clock
+
+	mu     sync.Mutex
+	client client.Reader // nil before the first question
+	last   *web.Hosts
+	at     time.Time
+	heard  map[string]beat // by host
+}
+
+// beat is a heartbeat by a host's own clock, and when it was first seen.
+type beat struct{ says, seen time.Time }
+
+func hosts(cfg *rest.Config, c clock.Clock) web.ReadHosts {
+	return (&hostReader{cfg: cfg, clock: c, heard: map[string]beat{}}).read
+}
+
+func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil && r.clock.Now().Sub(r.at) < hostsKept {
+		return r.last, nil
+	}
+	if r.client == nil {
+		c, err := client.New(r.cfg, client.Options{Scheme: scheme.Scheme})
+		if err != nil {
+			return nil, fmt.Errorf("client of hosts: %w", err)
+		}
+		r.client = c
+	}
+	var list v1alpha1.MicroVMHostList
+	err := r.client.List(ctx, &list)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return r.keep(&web.Hosts{}), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list hosts of microVMs: %w", err)
+	}
+	var vms v1alpha1.MicroVMList
+	noVMs := ""
+	if err := r.client.List(ctx, &vms); err != nil {
+		noVMs = "the page itself may not list microvms.nodeless.sh: " + err.Error()
+	}
+	out := r.join(list.Items, vms.Items)
+	out.NoMicroVMs = noVMs
+	return r.keep(out), nil
+}
+
+func (r *hostReader) keep(out *web.Hosts) *web.Hosts {
+	r.last, r.at = out, r.clock.Now()
+	return out
+}
+
+// join puts microVMs to their hosts. A host in another namespace than its own speaks for none.
+func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms []v1alpha1.MicroVM) *web.Hosts {
+	byNamespace := map[string][]*v1alpha1.MicroVM{}
+	for i := range vms {
+		byNamespace[vms[i].Namespace] = append(byNamespace[vms[i].Namespace], &vms[i])
+	}
+	out := &web.Hosts{Served: true, Hosts: []web.Host{}}
+	known := map[string]beat{}
+	for i := range list {
+		h := &list[i]
+		if h.Namespace != v1alpha1.HostNamespace(h.Name) {
+			continue
+		}
+		b := r.hear(h)
+		known[h.Name] = b
+		one := hostOf(h, byNamespace[h.Namespace])
+		one.Status, one.Message = hostStatus(h, b, r.clock.Now())
+		if !b.seen.IsZero() {
+			one.Heard = b.seen.Unix()
+		}
+		out.Hosts = append(out.Hosts, one)
+	}
+	r.heard = known
+	slices.SortFunc(out.Hosts, func(a, b web.Host) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// hear says when a heartbeat was seen: only its changes matter, since a host's clock may be wrong. Of the first one
+// that is seen nothing is known but what it says.
+func (r *hostReader) hear(h *v1alpha1.MicroVMHost) beat {
+	if h.Status.Heartbeat == nil {
+		return beat{}
+	}
+	now, says := r.clock.Now(), h.Status.Heartbeat.Time
+	was, known := r.heard[h.Name]
+	switch {
+	case !known || was.says.IsZero():
+		if says.After(now) {
+			return beat{says, now}
+		}
+		return beat{says, says}
+	case was.says.Equal(says):
+		return was
+	}
+	return beat{says, now}
+}
+
+// hostStatus is what a host is, and why it is not ready.
+func hostStatus(h *v1alpha1.MicroVMHost, b beat, now time.Time) (status, message string) {
+	s := &h.Status
+	switch {
+	case b.seen.IsZero():
+		return "NotReady", "it has not joined yet"
+	case now.Sub(b.seen) > hostAway:
+		return "NotReady", "nothing has been heard of it since " + b.seen.UTC().Format(time.RFC3339)
+	case s.Starting:
+		return "Starting", s.Message
+	case !s.Ready:
+		return "NotReady", s.Message
+	case h.Spec.Unschedulable:
+		return "Unschedulable", s.Message
+	}
+	return "Ready", s.Message
+}
+
+// hostOf is a host with what runs on it.
+func hostOf(h *v1alpha1.MicroVMHost, vms []*v1alpha1.MicroVM) web.Host {
+	s := &h.Status
+	out := web.Host{
+		Name: h.Name, Namespace: h.Namespace, Engine: s.Engine, Arch: s.Architecture, Zone: s.Zone, Kubelet: s.KubeletVersion,
+		Kernel: s.KernelVersion, Created: h.CreationTimestamp.Unix(),
+		Capacity: web.HostUse{
+			CPU: s.Capacity.Cpu().MilliValue(), Memory: s.Capacity.Memory().Value(), Pods: s.Capacity.Pods().Value(),
+		},
+		Network: web.Network{
+			PodCIDR: h.Spec.PodCIDR, Address: s.Address, OverlayPort: s.OverlayPort, OverlayKey: s.OverlayPublicKey != "",
+		},
+		MicroVMs: []web.MicroVM{},
+	}
+	for _, vm := range vms {
+		v := web.MicroVM{
+			Namespace: vm.Spec.Pod.Namespace, Pod: vm.Spec.Pod.Name, Profile: vm.Spec.Profile, Problem: vm.Status.Error,
+			CPU: vm.Spec.Size.Cpu().MilliValue(), Memory: vm.Spec.Size.Memory().Value(),
+		}
+		if vm.Status.Pod != nil {
+			v.Phase = string(vm.Status.Pod.Phase)
+		}
+		out.Used.CPU += v.CPU
+		out.Used.Memory += v.Memory
+		out.Used.Pods++
+		out.MicroVMs = append(out.MicroVMs, v)
+	}
+	slices.SortFunc(out.MicroVMs, func(a, b web.MicroVM) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	return out
+}

@@ -1,0 +1,91 @@
+package webpage
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/view/web"
+)
+
+func hostNamed(name string, heartbeat time.Time) v1alpha1.MicroVMHost {
+	return v1alpha1.MicroVMHost{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.HostNamespace(name)},
+		Spec:       v1alpha1.MicroVMHostSpec{PodCIDR: "10.90.0.0/24"},
+		Status: v1alpha1.MicroVMHostStatus{
+			Ready: true, Heartbeat: &metav1.MicroTime{Time: heartbeat}, OverlayPort: 8476, OverlayPublicKey: "key",
+			Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+		},
+	}
+}
+
+// A host has what its namespace's microVMs have; one in another namespace than its own is none.
+func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
+	c := clock.NewVirtual(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	r := &hostReader{clock: c}
+	stray := hostNamed("stray", c.Now())
+	stray.Namespace = "default"
+	vm := v1alpha1.MicroVM{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "nodeless-host-shelf"}}
+	vm.Spec.Pod.Namespace, vm.Spec.Pod.Name = "shop", "web-0"
+	vm.Spec.Size = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}
+	other := vm
+	other.Namespace = "nodeless-host-other"
+	out := r.join([]v1alpha1.MicroVMHost{stray, hostNamed("shelf", c.Now())}, []v1alpha1.MicroVM{vm, other})
+	if len(out.Hosts) != 1 || !out.Served {
+		t.Fatalf("%+v", out)
+	}
+	h := out.Hosts[0]
+	if h.Name != "shelf" || h.Status != "Ready" || h.Used != (web.HostUse{CPU: 500, Memory: 1 << 30, Pods: 1}) ||
+		h.Capacity.CPU != 4000 || len(h.MicroVMs) != 1 || h.MicroVMs[0].Pod != "web-0" || !h.OverlayKey ||
+		h.Heard != c.Now().Unix() {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A host whose heartbeat does not change is not ready, whatever its clock says, and one whose heartbeat does is.
+func TestAHostIsHeardOfByTheChangesOfItsHeartbeat(t *testing.T) {
+	c := clock.NewVirtual(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
+	r := &hostReader{clock: c}
+	status := func(hosts ...v1alpha1.MicroVMHost) (out []string) {
+		for _, h := range r.join(hosts, nil).Hosts {
+			out = append(out, h.Status+" "+h.Message)
+		}
+		return out
+	}
+	behind, ahead := c.Now().Add(-time.Hour), c.Now().Add(time.Hour)
+	const silent = "NotReady nothing has been heard of it since"
+	if got := status(hostNamed("late", behind), hostNamed("soon", ahead)); !strings.HasPrefix(got[0], silent) ||
+		got[1] != "Ready " {
+		t.Errorf("at first: %q", got)
+	}
+	c.Advance(20 * time.Second)
+	late := hostNamed("late", behind.Add(20*time.Second))
+	if got := status(late, hostNamed("soon", ahead)); got[0] != "Ready " || got[1] != "Ready " {
+		t.Errorf("when the slow clock moves on: %q", got)
+	}
+	c.Advance(20 * time.Second)
+	late = hostNamed("late", behind.Add(40*time.Second))
+	if got := status(late, hostNamed("soon", ahead)); got[0] != "Ready " || !strings.HasPrefix(got[1], silent) {
+		t.Errorf("when the fast clock stands still: %q", got)
+	}
+	full := hostNamed("full", c.Now())
+	full.Spec.Unschedulable = true
+	broken := hostNamed("broken", c.Now())
+	broken.Status.Ready, broken.Status.Message = false, "no QEMU"
+	booting := hostNamed("booting", c.Now())
+	booting.Status.Ready, booting.Status.Starting = false, true
+	expected := hostNamed("expected", c.Now())
+	expected.Status.Heartbeat = nil
+	want := "Starting |NotReady no QEMU|NotReady it has not joined yet|Unschedulable "
+	if got := strings.Join(status(full, broken, booting, expected), "|"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
