@@ -3,13 +3,11 @@
 import type { ComponentChildren } from "preact";
 import type { ClusterState, NodeRow } from "./state";
 import { share } from "./state";
+import type { Titled } from "./table";
 import { age, amount, perHour } from "./text";
 
-export interface Column {
-  key: string; // also what the table is ordered by
-  title: string;
+export interface Column extends Titled {
   width: number; // rem
-  number?: boolean; // is set at the right
   show: (m: NodeRow, w: ClusterState) => ComponentChildren;
   heads?: string[]; // of the file; the key if there is one of it
   values: (m: NodeRow, w: ClusterState) => (string | number)[];
@@ -68,6 +66,7 @@ export function Use({ resource, used, of, part, label }: { resource: string; use
 
 const shapes: Record<string, [string, string]> = {
   Ready: ["●", "good"], Drifted: ["◇", ""], Cordoned: ["■", ""], NotReady: ["▲", "waits"], Launching: ["▲", "waits"], Launched: ["▲", "waits"], Registered: ["▲", "waits"],
+  Starting: ["▲", "waits"], Unschedulable: ["■", ""],
   Deleting: ["✕", "bad"], Interrupted: ["✕", "bad"], Disrupted: ["✕", "bad"],
 };
 

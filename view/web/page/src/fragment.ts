@@ -1,7 +1,7 @@
 // All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
 // semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
 
-export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"] as const;
+export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts"] as const;
 export type View = (typeof views)[number];
 
 export interface Choice {
@@ -15,6 +15,7 @@ export interface Choice {
   scale: number;
   columns: string; // of the table of nodes, with commas between; "" = those that this browser remembers
   pool: string; // the NodePool that is looked at among the others
+  host: string; // the host of microVMs that is
   node: string; // whose details are open
   pod: string; // namespace/name
   at: number; // milliseconds since 1970; 0 = live
@@ -23,7 +24,7 @@ export interface Choice {
 }
 
 export const usual: Choice = {
-  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, columns: "", pool: "", node: "", pod: "", at: 0, dashboard: false, reload: 0,
+  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, columns: "", pool: "", host: "", node: "", pod: "", at: 0, dashboard: false, reload: 0,
 };
 
 export const scales = { least: 0.2, most: 4 };
@@ -47,7 +48,7 @@ export function parse(hash: string): Choice {
       case "view":
         c.view = views.find((v) => v === value) ?? "cluster";
         break;
-      case "q": case "about": case "group": case "sort": case "color": case "area": case "columns": case "pool": case "node": case "pod":
+      case "q": case "about": case "group": case "sort": case "color": case "area": case "columns": case "pool": case "host": case "node": case "pod":
         c[key] = value;
         break;
       case "scale":

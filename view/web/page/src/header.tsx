@@ -27,8 +27,8 @@ export function useNarrow(): boolean {
   return is;
 }
 
-export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if" };
-const rare = new Set<View>(["savings", "whatif"]); // a phone's bar has them behind More
+export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if", addresses: "Addresses", hosts: "Hosts" };
+const rare = new Set<View>(["savings", "whatif", "addresses", "hosts"]); // a phone's bar has them behind More
 const filtered = new Set<View>(["cluster", "nodes"]);
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];

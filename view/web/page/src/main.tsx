@@ -1,10 +1,12 @@
 import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Addresses } from "./addresses";
 import { Cluster } from "./cluster";
 import { Decisions } from "./decisions";
 import { Detail } from "./detail";
 import { parse, steps, write, type Choice } from "./fragment";
 import { Header, useNarrow } from "./header";
+import { Hosts } from "./hosts";
 import type { Found } from "./layout";
 import type { Moves } from "./moves";
 import { useNews } from "./news";
@@ -91,6 +93,8 @@ function Page() {
           : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
           : choice.view === "savings" ? <Savings version={source.decided} />
           : choice.view === "whatif" ? <WhatIf />
+          : choice.view === "addresses" ? <Addresses choice={choice} choose={choose} past={past} narrow={narrow} />
+          : choice.view === "hosts" ? <Hosts state={state} choice={choice} choose={choose} past={past} />
           : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} choose={choose} past={past} /></main>}
         {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>

@@ -8,6 +8,7 @@ import type { Choice } from "./fragment";
 import type { Found } from "./layout";
 import { ordered } from "./order";
 import { share, type ClusterState, type NodeRow } from "./state";
+import { Head, Order } from "./table";
 import { age, perHour, plural } from "./text";
 import { useRows } from "./virtual";
 
@@ -51,7 +52,7 @@ export function Nodes({ state, version, choice, found, choose, narrow }: Props) 
       <div class="tablebar">
         <h2>Nodes</h2>
         <span role="status" class="faint">{nodes.length === state.nodes.size ? plural(nodes.length, "node") : `${nodes.length} of ${plural(state.nodes.size, "node")}`}</span>
-        {narrow ? <Order columns={all} choice={choice} choose={choose} /> : (
+        {narrow ? <Order columns={all} sort={choice.sort} choose={choose} /> : (
           <Menu title="Columns">
             {all.slice(1).map((c) => (
               <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {c.title}</label>
@@ -89,19 +90,6 @@ function Menu({ title, children }: { title: string; children: preact.ComponentCh
         {children}
       </fieldset>
     </details>
-  );
-}
-
-/** Order is what the heads of columns are where there are none. */
-function Order({ columns, choice, choose }: { columns: Column[]; choice: Choice; choose: Props["choose"] }) {
-  const options = columns.flatMap((c) => [[c.key, c.title], ["-" + c.key, c.title + ", largest first"]] as const);
-  return (
-    <label>
-      <span class="unseen">Order</span>
-      <select value={choice.sort} onChange={(e) => choose({ sort: e.currentTarget.value })}>
-        {options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
-      </select>
-    </label>
   );
 }
 
@@ -181,16 +169,6 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
         </tbody>
       </table>
     </div>
-  );
-}
-
-/** Head is a column's, which orders the table: up at first, down when it is pressed again. */
-function Head({ c, sort, choose }: { c: Column; sort: string; choose: Props["choose"] }) {
-  const up = sort === c.key, down = sort === "-" + c.key;
-  return (
-    <th scope="col" aria-sort={up ? "ascending" : down ? "descending" : "none"} class={c.number ? "number" : undefined}>
-      <button type="button" onClick={() => choose({ sort: up ? "-" + c.key : c.key })}>{c.title}<span aria-hidden="true">{up ? " ▲" : down ? " ▼" : ""}</span></button>
-    </th>
   );
 }
 

@@ -1,7 +1,7 @@
 // Ctrl-K: a few letters of a screen, node, pool, namespace or pod, and Enter goes there.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { views, type Choice } from "./fragment";
+import { views, type Choice, type View } from "./fragment";
 import { titles } from "./header";
 import { ask } from "./source";
 import type { ClusterState } from "./state";
@@ -15,7 +15,7 @@ interface Names {
 interface Place {
   kind: string;
   name: string;
-  about?: string;
+  about?: string | undefined;
   to: Partial<Choice>;
 }
 
@@ -27,6 +27,7 @@ interface Props {
 }
 
 const most = 8; // of a kind
+const about: Partial<Record<View, string>> = { addresses: "subnets, warm pools", hosts: "microVM hosts" }; // a screen is found by these words, too
 
 export function Palette({ state, choice, choose, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -97,7 +98,7 @@ function find(text: string, state: ClusterState, choice: Choice, pools: string[]
     const some = all.filter(has).sort((a, b) => Number(b.toLowerCase().startsWith(words[0] ?? "")) - Number(a.toLowerCase().startsWith(words[0] ?? "")));
     return some.slice(0, most).map((name) => ({ kind, name, to: to(name) }));
   };
-  const screens = views.filter((v) => has(titles[v])).map((v): Place => ({ kind: "screen", name: titles[v], to: { view: v, node: "", pod: "" } }));
+  const screens = views.filter((v) => has(`${titles[v]} ${about[v] ?? ""}`)).map((v): Place => ({ kind: "screen", name: titles[v], about: about[v], to: { view: v, node: "", pod: "" } }));
   const details = choice.view === "cluster" || choice.view === "nodes" ? choice.view : "nodes"; // where a node is seen beside its details
   if (words.length === 0) return [...screens, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" }))];
   const pods = names.pods.slice(0, most).map((p): Place => ({
