@@ -46,7 +46,10 @@ func (s *stage) serve() error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		o := Options{Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told}
+		o := Options{
+			Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told,
+			Hosts: shelves,
+		}
 		if s.diary != nil {
 			o.Decisions = s.diary
 		}
@@ -197,7 +200,7 @@ func TestAPersonGoesThroughThePage(t *testing.T) {
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken),
 		fmt.Sprintf("http://%s", control.Addr()), pictures)

@@ -13,6 +13,7 @@ import (
 
 // Hosts are those that run pods in microVMs.
 type Hosts struct {
+	At int64 `json:"at"` // when they were read, in seconds since 1970
 	// Served is whether the cluster has such a kind.
 	Served bool   `json:"served"`
 	Hosts  []Host `json:"hosts"` // by name

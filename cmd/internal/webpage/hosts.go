@@ -78,6 +78,7 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 
 func (r *hostReader) keep(out *web.Hosts) *web.Hosts {
 	r.last, r.at = out, r.clock.Now()
+	out.At = r.at.Unix()
 	return out
 }
 

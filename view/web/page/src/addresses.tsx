@@ -101,7 +101,7 @@ function Known({ a, choice, choose, narrow }: { a: Answer } & Omit<Props, "past"
       <h3>Warm pools of nodes</h3>
       {!a.targets ? <p role="status">What nodes hold is not known: no DaemonSet aws-node of the VPC CNI with IPv4 runs on all nodes.</p> : (
         <>
-          <p class="faint">The VPC CNI keeps {a.targets.variables.join(", ")}. What nodes hold is computed from that, their types and their pods; which interfaces they really have, only EC2 knows.</p>
+          <p class="faint">The VPC CNI is set to {a.targets.variables.join(", ")}. What nodes hold is computed from that, their types and their pods; which interfaces they really have, only EC2 knows.</p>
           {of(a.warm).length === 0 ? <p role="status">No node has interfaces of EC2{pool && ` in NodePool ${pool}`}.</p> : <Short title="Warm pools of nodes" rows={of(a.warm)} columns={warm} {...shared} />}
         </>
       )}
@@ -117,16 +117,22 @@ function Alarms({ a, pool, choose }: { a: Answer; pool: string; choose: Props["c
     return a.at && a.targets ? <p class="good">✓ No NodePool and no node lacks addresses.</p> : null;
   }
   return (
-    <ul class="plain" aria-label="Lacking addresses">
-      {starved.map((l) => <li key={l.pool + l.zone} class="bad">✗ NodePool {l.pool} can launch no node in {l.zone}: {l.subnet} has {plural(l.free, "free address", "free addresses")}, and {l.type}, which takes the fewest, takes {l.least}.</li>)}
-      {zones.map((z) => <li key={z.zone} class="waits">▲ {z.zone}: when its nodes are full of pods they take {z.growth.toLocaleString("en-US")} more addresses, and its subnets have {z.free.toLocaleString("en-US")}.</li>)}
-      {a.shortOf > 0 && (
-        <li class="waits">▲ {plural(a.shortOf, "node")} may get more pods than {a.shortOf === 1 ? "it has" : "they have"} addresses for:{" "}
-          {a.short.map((n, i) => <span key={n.name}>{i > 0 && ", "}<NodeLink name={n.name} choose={choose} /> (lacks {n.short} of {n.pods})</span>)}
-          {a.shortOf > a.short.length && `, and ${a.shortOf - a.short.length} more`}
-        </li>
-      )}
-    </ul>
+    <div class="shape">
+      <ul aria-label="Lacking addresses">
+        {starved.map((l) => (
+          <li key={l.pool + l.zone} class="bad"><span>✗</span> <div>NodePool {l.pool} can launch no node in {l.zone}: {l.subnet} has {plural(l.free, "free address", "free addresses")}, and {l.type}, which takes the fewest, takes {l.least}.</div></li>
+        ))}
+        {zones.map((z) => (
+          <li key={z.zone} class="waits"><span>▲</span> <div>{z.zone}: when its nodes are full of pods they take {count(z.growth)} more addresses, and its subnets have {count(z.free)}.</div></li>
+        ))}
+        {a.shortOf > 0 && (
+          <li class="waits"><span>▲</span> <div>{plural(a.shortOf, "node")} may get more pods than {a.shortOf === 1 ? "it has" : "they have"} addresses for:{" "}
+            {a.short.map((n, i) => <span key={n.name}>{i > 0 && ", "}<NodeLink name={n.name} choose={choose} /> (lacks {n.short} of {n.pods})</span>)}
+            {a.shortOf > a.short.length && `, and ${a.shortOf - a.short.length} more`}
+          </div></li>
+        )}
+      </ul>
+    </div>
   );
 }
 
@@ -143,7 +149,12 @@ function PoolLinks({ names, choose, none }: { names: string[]; choose: Props["ch
 /** Share is so much of a total, as a bar and in numbers. */
 function Share({ used, of }: { used: number; of: number }) {
   const part = of > 0 ? used / of : 0;
-  return <span class="use"><span class="bar"><span class={part >= 0.9 ? "near" : undefined} style={{ width: Math.min(100, 100 * part) + "%" }} /></span> <span>{count(used)} / {count(of)}</span></span>;
+  return (
+    <span class="use">
+      <span class="bar"><span class={part >= 0.9 ? "near" : undefined} style={{ width: Math.min(100, 100 * part) + "%" }} /></span>
+      <span>{count(used)} / {count(of)}</span>
+    </span>
+  );
 }
 
 const count = (n: number): string => n.toLocaleString("en-US");

@@ -48,6 +48,7 @@ interface Host {
 }
 
 interface Answer {
+  at: number; // when they were read
   served: boolean;
   hosts: Host[] | null;
   noMicroVMs?: string;
@@ -80,7 +81,7 @@ function Live(props: Omit<Props, "past">) {
   const hosts = a.hosts ?? [];
   return (
     <>
-      {hosts.length === 0 ? <None served={a.served} /> : <Cards a={a} hosts={hosts} {...props} />}
+      {hosts.length === 0 ? <None served={a.served} /> : <Cards a={a} hosts={hosts} choice={props.choice} choose={props.choose} />}
       <Others state={props.state} hosts={hosts} known={!a.noMicroVMs} choose={props.choose} />
     </>
   );
@@ -125,15 +126,15 @@ const orders: Field<Host>[] = [
   { key: "age", title: "Last heard", width: 0, show: () => null, by: (h) => -h.heard },
 ];
 
-function Cards({ a, hosts, state, choice, choose }: { a: Answer; hosts: Host[] } & Omit<Props, "past">) {
+function Cards({ a, hosts, choice, choose }: { a: Answer; hosts: Host[]; choice: Choice; choose: Props["choose"] }) {
   const list = sorted(hosts, orders, choice.sort), ready = hosts.filter((h) => h.status === "Ready").length;
   const some = list.filter((h, i) => i < mostCards || h.name === choice.host);
   return (
     <>
-      <p class="sums"><span role="status">{plural(hosts.length, "host")}, {ready} ready</span> <Order columns={orders} sort={orders.some((o) => o.key === choice.sort.replace(/^-/, "")) ? choice.sort : "name"} choose={choose} /></p>
+      <p><span role="status">{plural(hosts.length, "host")}, {ready} ready</span> <Order columns={orders} sort={choice.sort} choose={choose} /></p>
       {a.noMicroVMs && <p class="bad">What runs on them is not shown: {a.noMicroVMs}</p>}
       {(a.left ?? 0) > 0 && <p class="faint">{plural(a.left!, "microVM")} of namespaces whose pods you may not list {a.left === 1 ? "is" : "are"} counted, and not named.</p>}
-      <div class="cards">{some.map((h) => <Card key={h.name} h={h} known={!a.noMicroVMs} now={state.at / 1000} chosen={choice.host === h.name} choose={choose} />)}</div>
+      <div class="cards">{some.map((h) => <Card key={h.name} h={h} known={!a.noMicroVMs} now={a.at} chosen={choice.host === h.name} choose={choose} />)}</div>
       {list.length > some.length && <p class="faint">The first {some.length} of {list.length} in this order.</p>}
       <p class="faint">Which images and templates a host has it does not report.</p>
     </>

@@ -38,6 +38,7 @@ export function Order({ columns, sort, choose }: { columns: Titled[]; sort: stri
     <label>
       <span class="unseen">Order</span>
       <select value={sort} onChange={(e) => choose({ sort: e.currentTarget.value })}>
+        {!options.some(([value]) => value === sort) && <option value={sort}>Usual order</option>}
         {options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
       </select>
     </label>

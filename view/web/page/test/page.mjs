@@ -17,6 +17,31 @@ const map = tab.getByRole("application");
 const shown = (text) => tab.getByText(text).first().waitFor();
 const mapSays = (text) => tab.locator(`[role=application][aria-label^="${text}"]`).waitFor();
 
+const screens = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts"];
+const longest = "very-long-".repeat(25) + "abc"; // 253 characters, as many as a name may have
+/** known is what the engine answers about addresses; the page of these stories has no engine. */
+const known = {
+  at: new Date().toISOString(), targets: { variables: ["ENABLE_PREFIX_DELEGATION=true", "WARM_PREFIX_TARGET=1"], prefixes: true, customNetwork: false },
+  subnets: [
+    { id: "subnet-0a1b2c3d4e5f60718", zone: "us-west-2a", cidr: "10.0.0.0/24", total: 251, free: 9, pools: ["batch", "general"] },
+    { id: "subnet-1", zone: "us-west-2b", cidr: "10.0.16.0/20", total: 4091, free: 3120, pools: ["general", longest] },
+    { id: "subnet-2", zone: "us-west-2c", free: 40, pools: [] },
+  ],
+  launches: [
+    { pool: "batch", zone: "us-west-2a", subnet: "subnet-0a1b2c3d4e5f60718", free: 9, type: "c6a.large", least: 17, nodes: 0 },
+    { pool: "general", zone: "us-west-2b", subnet: "subnet-1", free: 3120, type: "t3.small", least: 17, nodes: 183 },
+    { pool: longest, zone: "us-west-2b", subnet: "subnet-1", free: 3120, type: "t3.small", least: 17, nodes: 183 },
+  ],
+  warm: [
+    { pool: "batch", type: "c6a.4xlarge", zone: "us-west-2a", nodes: 7, pods: 84, enis: 7, maxEnis: 56, prefixes: 14, held: 224, room: 23296, growth: 1456 },
+    { pool: "general", type: "r6i.xlarge", zone: "us-west-2b", nodes: 12, pods: 130, enis: 12, maxEnis: 48, prefixes: 24, held: 384, room: 10752, growth: 300 },
+    { pool: "", type: "m5.large", zone: "us-west-2b", nodes: 1, pods: 3, enis: 1, maxEnis: 3, prefixes: 2, held: 32, room: 432, growth: 0 },
+  ],
+  short: [{ name: "ip-10-0-0-4.us-west-2.compute.internal", pods: 110, short: 81 }, { name: longest, pods: 110, short: 3 }], shortOf: 3,
+  growth: [{ zone: "us-west-2a", growth: 1456, free: 9 }, { zone: "us-west-2b", growth: 300, free: 3120 }],
+};
+const answered = (answer, status = 200) => tab.route("**/api/addresses", (r) => r.fulfill({ status, json: answer }));
+
 async function story(name, tell) {
   const began = Date.now();
   await tell();
@@ -309,6 +334,101 @@ try {
     await tab.unroute("**/api/offers");
   });
 
+  await story("addresses say what is free, what nodes take, and who lacks some", async () => {
+    await answered(known);
+    await tab.getByRole("link", { name: "Addresses" }).click();
+    const lacking = tab.getByRole("list", { name: "Lacking addresses" });
+    await lacking.getByText("✗ NodePool batch can launch no node in us-west-2a: subnet-0a1b2c3d4e5f60718 has 9 free addresses, and c6a.large, which takes the fewest, takes 17.").waitFor();
+    await lacking.getByText("▲ us-west-2a: when its nodes are full of pods they take 1,456 more addresses, and its subnets have 9.").waitFor();
+    assert.match(await lacking.textContent(), /3 nodes may get more pods than they have addresses for: ip-10-0-0-4\.[^ ]+ \(lacks 81 of 110\), very-.*, and 1 more$/);
+    const subnets = tab.getByRole("table", { name: "Subnets" }), first = (table) => table.locator("tbody tr").first();
+    assert.equal(await first(subnets).textContent(), "subnet-0a1b2c3d4e5f60718us-west-2a10.0.0.0/249242 / 2510batch, general");
+    assert.match(await subnets.getByRole("row").last().textContent(), /^subnet-2us-west-2cnot known40not known2none$/);
+    assert.match(await tab.getByRole("table", { name: "The next nodes" }).textContent(), /c6a\.large✗ none.*t3\.small183/);
+    assert.match(await tab.getByRole("table", { name: "Warm pools of nodes" }).textContent(), /batchc6a\.4xlargeus-west-2a77 \/ 56142248414[01]1,456/);
+    await shown("The VPC CNI is set to ENABLE_PREFIX_DELEGATION=true, WARM_PREFIX_TARGET=1.");
+    await shown("a subnet with free addresses may have no free block");
+    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "names of 253 characters fit");
+    await picture("addresses");
+    const head = subnets.getByRole("columnheader", { name: "Free", exact: true });
+    await head.getByRole("button").focus();
+    await tab.keyboard.press("Enter");
+    await tab.keyboard.press("Enter");
+    assert.equal(await head.getAttribute("aria-sort"), "descending");
+    assert.match(await first(subnets).textContent(), /^subnet-1/);
+    assert.match(tab.url(), /#view=addresses;sort=-free$/);
+    await subnets.getByRole("button", { name: "batch" }).click();
+    await shown("Only NodePool batch.");
+    assert.equal(await subnets.getByRole("row").count(), 2);
+    assert.match(tab.url(), /#view=addresses;sort=-free;pool=batch$/);
+    await tab.reload();
+    await shown("Only NodePool batch.");
+    await tab.getByRole("button", { name: "Show all" }).click();
+    await lacking.getByRole("button", { name: /^ip-10-0-0-4/ }).click();
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "ip-10-0-0-4" }).waitFor();
+    await tab.goBack();
+  });
+
+  await story("addresses of a cluster of which little is known, or may be", async () => {
+    const again = async (answer, status) => {
+      await tab.unroute("**/api/addresses");
+      await answered(answer, status);
+      await tab.goto("about:blank");
+      await tab.goto(page + "/#view=addresses");
+    };
+    await again({ ...known, at: null, launches: [], growth: [], short: [], shortOf: 0, subnets: known.subnets.map(({ id, zone, pools }) => ({ id, zone, pools, free: null })) });
+    await shown("Not known here: how many addresses are free, and for how many nodes they suffice. The controller's own page tells");
+    assert.match(await tab.getByRole("table", { name: "Subnets" }).textContent(), /us-west-2anot knownnot knownnot known/);
+    assert.equal(await tab.getByRole("heading", { name: "The next nodes" }).count(), 0);
+    await picture("addresses-elsewhere");
+    await again({ at: null, subnets: [], launches: [], warm: [], short: [], shortOf: 0, growth: [] });
+    await shown("No subnets are known: no NodePool's node class is resolved yet");
+    await shown("What nodes hold is not known: no DaemonSet aws-node");
+    await picture("addresses-none");
+    await again({ error: "the engine's answers are for those who may list persistentvolumes of the whole cluster" }, 422);
+    await tab.getByRole("alert").getByText("for those who may list persistentvolumes").waitFor();
+    await again(known);
+    await tab.getByRole("table", { name: "Subnets" }).waitFor();
+  });
+
+  await story("a host of microVMs says what it runs and how it is reached", async () => {
+    await tab.getByRole("link", { name: "Hosts" }).click();
+    const shelf = tab.getByRole("article", { name: "shelf" }), gone = tab.getByRole("article", { name: /^long-/ });
+    assert.match(await shelf.textContent(), /^shelf● Readyamd64 · KVM · rack-1 · kubelet v1\.36\.2 · kernel 6\.1Usedcpu0\.5 \/ 8memory1Gi \/ 16Gipods2 \/ 50Networkpods 10\.90\.0\.0\/24, host 192\.0\.2\.7encrypted by WireGuard, UDP port 8476Heard\d+s ago, joined 12d ago/);
+    assert.match(await gone.textContent(), /▲ NotReady✗ nothing has been heard of it since .*<img.*user mode: its pods reach out.*Heardnever/);
+    assert.equal(await tab.locator("main img").count(), 0);
+    assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "a name of 253 characters fits");
+    await shown("2 hosts, 1 ready");
+    await picture("hosts");
+    await tab.getByLabel("Order").selectOption("-pods");
+    assert.equal(await tab.locator("article h3").first().textContent(), "shelf");
+    await shelf.getByRole("link", { name: "shelf" }).focus();
+    await tab.keyboard.press("Enter");
+    assert.match(tab.url(), /#view=hosts;sort=-pods;host=shelf$/);
+    await tab.reload();
+    await tab.locator("article.chosen h3").getByText("shelf").waitFor();
+    await shelf.getByText("2 pods", { exact: true }).click();
+    await shelf.getByText("Running, cpu 0.3, 512Mi, profile web").first().waitFor();
+    await shelf.getByRole("button", { name: "shop/web-0" }).click();
+    await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "shop/web-0" }).waitFor();
+    await tab.getByRole("button", { name: "Close details" }).click();
+    await shelf.getByText("MicroVMHost: events and YAML").click();
+    await shelf.getByLabel("YAML of the MicroVMHost").getByText("name: shelf").waitFor();
+    await tab.route("**/api/hosts", (r) => r.fulfill({ json: { served: false, hosts: [] } }));
+    await tab.reload();
+    await shown("No host has joined this cluster.");
+    await tab.getByText("nodeless host token NAME > join.kubeconfig").waitFor();
+    await tab.getByText("nodeless crds | kubectl apply --server-side -f -").waitFor();
+    await picture("hosts-none");
+    await tab.unroute("**/api/hosts");
+    await tab.route("**/api/hosts", (r) => r.fulfill({ status: 422, json: { error: "hosts of microVMs are for those who may list microvmhosts.nodeless.sh of the whole cluster" } }));
+    await tab.reload();
+    await tab.getByRole("alert").getByText("may list microvmhosts.nodeless.sh").waitFor();
+    await tab.unroute("**/api/hosts");
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=pools");
+  });
+
   await story("Ctrl-K and a few letters go anywhere", async () => {
     const go = tab.getByRole("dialog", { name: "Go to" }), box = go.getByRole("combobox");
     const picked = async (text, name) => {
@@ -322,6 +442,10 @@ try {
       await tab.keyboard.press("Enter");
       await go.waitFor({ state: "detached" });
     };
+    await picked("microvm", "screen Hosts microVM hosts");
+    await tab.getByRole("heading", { name: "MicroVM hosts" }).waitFor();
+    await picked("warm", /^screen Addresses/);
+    await tab.getByRole("table", { name: "Subnets" }).waitFor();
     await picked("nod", "screen Nodes");
     await shown("60 nodes");
     await picked("0-0-41.", /^node ip-10-0-0-41\./);
@@ -491,7 +615,7 @@ try {
     await tab.goto("about:blank");
     for (const [wide, tall] of [[640, 800], [390, 844]]) {
       await tab.setViewportSize({ width: wide, height: tall });
-      for (const view of ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"]) {
+      for (const view of screens) {
         await tab.goto(page + "/#view=" + view);
         await tab.reload(); // as a phone would open it
         await (view === "cluster" ? mapSays("59 of 59 nodes") : tab.getByRole("heading", { level: 2 }).first().waitFor());
@@ -522,7 +646,7 @@ try {
     for (const [scheme, wide] of [["light", 1440], ["dark", 1440], ["light", 390]]) {
       await tab.emulateMedia({ colorScheme: scheme });
       await tab.setViewportSize({ width: wide, height: 900 });
-      for (const view of ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif"]) {
+      for (const view of screens) {
         await tab.goto("about:blank");
         await tab.goto(`${page}/#view=${view};node=ip-10-0-0-4.us-west-2.compute.internal`);
         await tab.getByRole("complementary", { name: "Details" }).getByRole("button", { name: /^shop/ }).first().waitFor();
