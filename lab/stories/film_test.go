@@ -31,7 +31,7 @@ spec:
       requirements:
       - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
       - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m]}
-      - {key: karpenter.k8s.aws/instance-cpu, operator: In, values: ["2", "4", "8"]}
+      - {key: karpenter.k8s.aws/instance-cpu, operator: In, values: ["4", "8", "16"]}
 ---
 apiVersion: v1
 kind: Namespace
@@ -64,9 +64,10 @@ func TestTheReadmesFilm(t *testing.T) {
 	}
 	needBrowser(t)
 	c := up(t, "--boot-time", "8s", "--page", "127.0.0.1:0")
-	c.apply(filmed + filmedDeployment("web", "450m", 26) + filmedDeployment("batch", "900m", 20))
-	c.wantPods(2*time.Minute, "shop", "web", 26)
-	c.wantPods(2*time.Minute, "shop", "batch", 20)
+	c.apply(filmed + filmedDeployment("batch", "14", 6))
+	c.wantPods(2*time.Minute, "shop", "batch", 6)
+	c.apply(filmedDeployment("web", "430m", 16)) // beside them
+	c.wantPods(2*time.Minute, "shop", "web", 16)
 	folder := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -98,7 +99,7 @@ func TestTheReadmesFilm(t *testing.T) {
 // developed are the pictures of a folder. Nobody waits long while nothing happens, and none is too short to be seen.
 func developed(t *testing.T, folder string) (out []apng.Frame) {
 	t.Helper()
-	const shortest, longest, end = 120 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second
+	const shortest, longest, end = 120 * time.Millisecond, 1200 * time.Millisecond, 4 * time.Second
 	names, err := filepath.Glob(filepath.Join(folder, "*.png"))
 	if err != nil || len(names) < 2 {
 		t.Fatalf("%v: there are %d pictures", err, len(names))
@@ -118,7 +119,7 @@ func developed(t *testing.T, folder string) (out []apng.Frame) {
 				continue
 			}
 		}
-		out = append(out, apng.Frame{Image: pictureOf(t, name), Shown: min(shown, max(longest, shown/8))})
+		out = append(out, apng.Frame{Image: pictureOf(t, name), Shown: min(shown, longest)})
 	}
 	out[len(out)-1].Shown = end
 	return out

@@ -48,7 +48,7 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	o := web.Options{
 		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Token: p.Token,
 		Engine:   p.engine,
-		Forecast: p.forecast(),
+		Forecast: p.forecast(), Clock: clock.Real{},
 	}
 	if p.Cluster.Clock != nil {
 		o.Clock = p.Cluster.Clock
@@ -61,9 +61,7 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	if o.Object, err = objects.Reader(p.Cluster.REST); err != nil {
 		return err
 	}
-	if o.Hosts, err = hosts(p.Cluster.REST, clock.Real{}); err != nil {
-		return err
-	}
+	o.Hosts = hosts(p.Cluster.REST, o.Clock)
 	if p.Model == nil {
 		m, err := view.New([]string{"cpu", "memory"})
 		if err != nil {

@@ -118,6 +118,7 @@ function Alarms({ a, pool, choose }: { a: Answer; pool: string; choose: Props["c
   }
   return (
     <div class="shape">
+      <h3>Who lacks addresses</h3>
       <ul aria-label="Lacking addresses">
         {starved.map((l) => (
           <li key={l.pool + l.zone} class="bad"><span>✗</span> <div>NodePool {l.pool} can launch no node in {l.zone}: {l.subnet} has {plural(l.free, "free address", "free addresses")}, and {l.type}, which takes the fewest, takes {l.least}.</div></li>
@@ -174,7 +175,7 @@ function subnetFields(a: Answer, choose: Props["choose"]): Field<Subnet>[] {
     text("cidr", "CIDR", 9, (s) => s.cidr ?? ""),
     number("free", "Free", 6, (s) => s.free ?? -1, (n) => (n < 0 ? notKnown : count(n))),
     { key: "used", title: "Used", width: 11, by: (s) => used(s) / (s.total || 1), show: (s) => (used(s) < 0 ? notKnown : <Share used={used(s)} of={s.total!} />) },
-    ...(a.targets?.prefixes ? [number<Subnet>("blocks", "Free /28, at most", 8, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown : count(n)))] : []),
+    ...(a.targets?.prefixes ? [number<Subnet>("blocks", "Free /28 at most", 9.5, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown : count(n)))] : []),
     {
       key: "pools", title: "NodePools", width: 14, by: (s) => s.pools.join(),
       show: (s) => <PoolLinks names={s.pools} choose={choose} none={a.targets?.customNetwork ? "the nodes' own addresses" : "none"} />,
@@ -188,9 +189,9 @@ function launchFields(choose: Props["choose"]): Field<Launch>[] {
     text("zone", "Zone", 7, (l) => l.zone),
     text("subnet", "Subnet", 15, (l) => l.subnet),
     number("free", "Free", 6, (l) => l.free),
-    number("least", "A node takes at least", 9, (l) => l.least),
+    number("least", "A node takes at least", 11, (l) => l.least),
     text("type", "such as", 8, (l) => l.type),
-    number("fit", "Such nodes that fit", 9, (l) => l.nodes, (n) => (n === 0 ? <span class="bad">✗ none</span> : count(n))),
+    number("fit", "Nodes that fit", 8, (l) => l.nodes, (n) => (n === 0 ? <span class="bad">✗ none</span> : count(n))),
   ];
 }
 
@@ -203,8 +204,8 @@ function warmFields(a: Answer, choose: Props["choose"]): Field<Warm>[] {
     { key: "enis", title: "ENIs", width: 8, by: (w) => w.enis, show: (w) => <Share used={w.enis} of={w.maxEnis} /> },
     ...(a.targets?.prefixes ? [number<Warm>("prefixes", "Prefixes", 6, (w) => w.prefixes)] : []),
     number("held", "Held", 6, (w) => w.held),
-    number("pods", "Used by pods", 7, (w) => w.pods),
+    number("pods", "Pods use", 6, (w) => w.pods),
     number("spare", "To spare", 6, (w) => w.held - w.pods),
-    number("growth", "Take when full", 8, (w) => w.growth),
+    number("growth", "More when full", 9, (w) => w.growth),
   ];
 }

@@ -28,7 +28,7 @@ export class Bands {
     const first = Math.max(0, Math.floor(top / tall)), last = total > 0 ? Math.max(first, Math.floor((Math.min(top + height, total) - 1) / tall)) : -2;
     const free: Band[] = [];
     for (const [i, band] of this.bands) {
-      if (i >= first - 1 && i <= last + 1) continue; // what is just out of sight stays
+      if (i >= first - 1 && i <= last + 1 && i * tall < total) continue; // what is just out of sight stays
       this.bands.delete(i);
       free.push(band);
     }

@@ -10,11 +10,11 @@ const rest = 8000; // milliseconds without a change after which it is over
 const { browser, tab } = await open();
 try {
   tab.setDefaultTimeout(120_000);
-  await tab.setViewportSize({ width: 1080, height: 600 });
-  await enter(tab, link);
+  await tab.setViewportSize({ width: 1180, height: 600 });
+  const page = await enter(tab, link);
+  await tab.goto(page + "/#scale=0.8");
   const sums = tab.getByTestId("sums");
   await sums.getByText(/[1-9]\d* nodes · \d+ pods running, 0 pending/).waitFor();
-  await tab.getByRole("button", { name: "Chart of the timeline" }).click();
   const tools = await tab.context().newCDPSession(tab);
   tools.on("Page.screencastFrame", ({ data, metadata, sessionId }) => {
     writeFileSync(join(folder, `${String(Math.round(metadata.timestamp * 1000)).padStart(16, "0")}.png`), Buffer.from(data, "base64"));

@@ -509,6 +509,28 @@ try {
     await tab.unroute("**/api/stream");
   });
 
+  await story("what is gone leaves nothing behind it", async () => {
+    const kinds = [{ pool: "general", type: "c6a.large", capacity: "spot", zone: "a", labels: {} }];
+    const made = (n) => Array.from({ length: n }, (_, i) => [i + 1, `node-${i}`, 0, "Ready", 1.7e9, 40, 100000, [1000, 2 ** 30], [2000, 2 ** 31], "rrrr", [], `c-${i}`, "", 0, true]);
+    let nodes = 9;
+    await tab.route("**/api/stream", (r) => r.fulfill({ contentType: "text/event-stream", body: `retry: 100\nevent: state\ndata: ${JSON.stringify({
+      e: "x", s: 1, t: Date.now(), k: kinds, m: made(nodes), g: [], h: ["cpu", "memory"],
+      o: { nodes, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 1e5 * nodes, bound: 4 * nodes, running: 4 * nodes, waiting: 0, requests: [1, 1], allocatable: [2, 2] },
+    })}\n\n` }));
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await mapSays("9 of 9 nodes");
+    await drawn();
+    const canvases = () => tab.locator(".boxes canvas").evaluateAll((all) => all.map((c) => parseFloat(c.style.top)));
+    assert.ok((await canvases()).length > 1, "nine nodes take more than one canvas");
+    nodes = 1;
+    await mapSays("1 of 1 nodes");
+    await drawn();
+    const high = await tab.locator(".boxes .tall").evaluate((e) => parseFloat(e.style.height));
+    assert.ok((await canvases()).every((top) => top < high), `canvases at ${await canvases()} of ${high} pixels`);
+    await tab.unroute("**/api/stream");
+  });
+
   await story("planned moves are lines from box to box, and words", async () => {
     await tab.goto("about:blank");
     await tab.goto(page + "/#area=nodes");
