@@ -17,17 +17,19 @@ import (
 
 // Addresses is where nodes and their pods get IP addresses, how many are left, and who gets none.
 type Addresses struct {
-	// At is when the controller decided last, which is what Free and Launches are of. Only its process knows these: null
-	// elsewhere.
-	At       *time.Time      `json:"at"`
-	Targets  *CNITargets     `json:"targets,omitempty"` // of the VPC CNI; null if the cluster has no DaemonSet aws-node
-	Subnets  []Subnet        `json:"subnets"`           // by ID
-	Launches []LaunchAddress `json:"launches"`          // by pool, zone
-	Warm     []WarmPool      `json:"warm"`              // by pool, type, zone
-	Short    []ShortNode     `json:"short"`             // at most maxShort of ShortOf, those that lack most first
-	ShortOf  int             `json:"shortOf"`
-	Growth   []ZoneOfSubnets `json:"growth"` // by zone
-	Gaps     []string        `json:"notKnown,omitempty"`
+	// Controller is whether this is the controller's process: no other one knows how many addresses are free. At is when
+	// it decided last, which is what Free, Launches and Growth are of; null if they are not known, such as without the
+	// VPC CNI.
+	Controller bool            `json:"controller"`
+	At         *time.Time      `json:"at"`
+	Targets    *CNITargets     `json:"targets,omitempty"` // of the VPC CNI; null if the cluster has no DaemonSet aws-node
+	Subnets    []Subnet        `json:"subnets"`           // by ID
+	Launches   []LaunchAddress `json:"launches"`          // by pool, zone
+	Warm       []WarmPool      `json:"warm"`              // by pool, type, zone
+	Short      []ShortNode     `json:"short"`             // at most maxShort of ShortOf, those that lack most first
+	ShortOf    int             `json:"shortOf"`
+	Growth     []ZoneOfSubnets `json:"growth"` // by zone
+	Gaps       []string        `json:"notKnown,omitempty"`
 }
 
 // CNITargets is what the VPC CNI is told to keep to spare on each node.
@@ -100,7 +102,8 @@ const reservedBySubnet = 5
 // that is in another process.
 func AllAddresses(c *capture.Cluster, policy model.Policy, decided *model.Snapshot) *Addresses {
 	out := &Addresses{Launches: []LaunchAddress{}, Warm: []WarmPool{}, Short: []ShortNode{}, Growth: []ZoneOfSubnets{}}
-	if decided != nil && decided.Subnets != nil {
+	out.Controller = decided != nil
+	if out.Controller && decided.Subnets != nil {
 		out.At = &decided.Now
 		out.launches(decided, policy)
 		out.Subnets = knownSubnets(decided)

@@ -51,7 +51,7 @@ func elsewhere(*model.Snapshot) *model.Snapshot { return nil }
 func TestAddressesOfAClusterWhoseControllerIsElsewhere(t *testing.T) {
 	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+vpcCNI+
 		strings.TrimRight(ofShop("a", "nodeName: n1"), "\n")+"\nstatus: {phase: Running}\n", elsewhere)
-	if a.At != nil || len(a.Launches) != 0 || len(a.Growth) != 0 || len(a.Subnets) != 2 {
+	if a.Controller || a.At != nil || len(a.Launches) != 0 || len(a.Growth) != 0 || len(a.Subnets) != 2 {
 		t.Fatalf("%+v", a)
 	}
 	if s := a.Subnets[0]; s.ID != "subnet-a" || s.Zone != "us-west-2a" || s.Free != nil ||
@@ -75,8 +75,9 @@ func TestAddressesOfAClusterWhoseControllerIsElsewhere(t *testing.T) {
 
 // Of a cluster without the VPC CNI nothing is made up.
 func TestAddressesWithoutTheVPCCNI(t *testing.T) {
-	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1), elsewhere)
-	if a.Targets != nil || len(a.Warm) != 0 || a.ShortOf != 0 || len(a.Subnets) != 2 {
+	here := func(s *model.Snapshot) *model.Snapshot { return s }
+	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1), here)
+	if !a.Controller || a.At != nil || a.Targets != nil || len(a.Warm) != 0 || a.ShortOf != 0 || len(a.Subnets) != 2 {
 		t.Errorf("%+v", a)
 	}
 }

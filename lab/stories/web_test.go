@@ -53,7 +53,7 @@ func (c *cluster) ask(ctx context.Context, url string) (*http.Response, error) {
 
 // Somebody opens the page that up names: it follows the cluster, says why a pod waits, and can be asked without script.
 func TestThePageShowsTheCluster(t *testing.T) {
-	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0")
+	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0", "--addons") // the VPC CNI is one
 	c.apply(wants)
 	c.wantPods(2*time.Minute, "default", "web", 12)
 	link := c.Session.Page

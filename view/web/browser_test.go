@@ -26,6 +26,7 @@ type stage struct {
 	pods    []*view.Pod
 	address string
 	diary   *diary
+	engine  func(context.Context) (Engine, error)
 
 	mu   sync.Mutex
 	stop func()
@@ -48,7 +49,7 @@ func (s *stage) serve() error {
 		defer close(done)
 		o := Options{
 			Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told,
-			Hosts: shelves,
+			Hosts: shelves, Engine: s.engine,
 		}
 		if s.diary != nil {
 			o.Decisions = s.diary

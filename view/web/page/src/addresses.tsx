@@ -41,7 +41,8 @@ interface Warm {
 }
 
 interface Answer {
-  at: string | null; // null: the controller is another process
+  controller: boolean; // whether the answer is that of the controller's process
+  at: string | null; // null: it is not known what is free
   targets?: { variables: string[]; prefixes: boolean; customNetwork: boolean };
   subnets: Subnet[];
   launches: Launch[];
@@ -92,6 +93,7 @@ function Known({ a, choice, choose, narrow }: { a: Answer } & Omit<Props, "past"
       {ours.length === 0 ? <p role="status">No subnets are known: {pool ? "those of this NodePool's node class" : "no NodePool's node class"} {pool ? "are" : "is"} resolved yet, or {pool ? "it has" : "they have"} no subnets in AWS.</p>
         : <Short title="Subnets" rows={ours} columns={subnets} {...shared} />}
       <p class="faint">{a.at ? `Free addresses are those that EC2 counted last, less what nodes in flight are about to take (${clock(Date.parse(a.at))}).`
+        : a.controller ? "Not known: how many addresses are free, and for how many nodes they suffice. Only the VPC CNI says what nodes take."
         : "Not known here: how many addresses are free, and for how many nodes they suffice. The controller's own page tells, that of nodeless up or of nodeless run --page."}
       {" "}How fragmented a subnet is EC2 does not say{a.targets?.prefixes ? `: nodes take blocks of ${block} addresses (/28), and a subnet with free addresses may have no free block` : ""}.</p>
       {a.at && <>

@@ -26,6 +26,14 @@ const fromZero: uPlot.Scale = { range: (_u, _min, max) => [0, max > 0 ? max * 1.
 // A line of one point is none.
 const few = (u: uPlot): boolean => (u.data[0]?.length ?? 0) < 3;
 
+const short = new Intl.NumberFormat("en-US", { notation: "compact" });
+
+/** label is a time of the axis, as exact as its steps in seconds need it. */
+function label(t: number, step: number): string {
+  const d = new Date(t * 1000);
+  return step < 60 ? d.toLocaleTimeString("en-GB") : step < 86_400 ? d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : d.toLocaleDateString("en-CA");
+}
+
 const tall = 130;
 const speeds = [1, 10, 60];
 
@@ -61,7 +69,11 @@ export function Timeline({ source, version, view, choose }: Props) {
       hooks: { setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))] }, // seconds, for tests
       cursor: { drag: { x: false, y: false } },
       scales: { x: { time: true, range: lastMinute }, n: fromZero, $: fromZero },
-      axes: [axis, { ...axis, scale: "n", size: 50 }, { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + x) }],
+      axes: [
+        { ...axis, space: 80, size: 30, values: (_u, times, _axis, _space, step) => times.map((t) => label(t, step)) },
+        { ...axis, scale: "n", size: 50, values: (_u, v) => v.map((x) => short.format(x)) },
+        { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + short.format(x)) },
+      ],
       series: [
         { value: (_u, v) => (v ? clock(v * 1000) : "") },
         { label: "pods", scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },

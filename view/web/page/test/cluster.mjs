@@ -49,6 +49,17 @@ try {
   await pool.getByText("The cloud has refused none of them lately.").waitFor();
   await pool.getByText(/^Allowed at once now: \d+ Drifted/).waitFor();
   await picture("real-pools");
+  await tab.getByRole("link", { name: "Addresses" }).click();
+  const subnets = tab.getByRole("table", { name: "Subnets" });
+  await subnets.getByText("general-purpose").first().waitFor();
+  assert.match(await subnets.textContent(), /subnet-\w+us-west-2a10\.\d+\.\d+\.0\/\d+[\d,]+[\d,]+ \/ [\d,]+general-purpose/);
+  assert.doesNotMatch(await tab.getByRole("main").textContent(), /not known/i);
+  assert.match(await tab.getByRole("table", { name: "The next nodes" }).textContent(), /general-purposeus-west-2asubnet-\w+?[\d,]+\d[\w.]+[\d,]+/);
+  assert.match(await tab.getByRole("table", { name: "Warm pools of nodes" }).textContent(), /general-purpose[\w.-]+us-west-2[a-d]\d+ ?\d+ \/ \d+/);
+  await tab.getByText("The VPC CNI is set to WARM_ENI_TARGET=1.").waitFor();
+  await picture("real-addresses");
+  await tab.getByRole("link", { name: "Hosts" }).click();
+  await tab.getByText("No host has joined this cluster.").waitFor();
   await tab.keyboard.press("Control+k");
   await tab.keyboard.type("huge");
   await tab.getByRole("option", { name: "pod default/huge pending" }).click();

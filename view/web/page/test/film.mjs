@@ -10,7 +10,7 @@ const rest = 8000; // milliseconds without a change after which it is over
 const { browser, tab } = await open();
 try {
   tab.setDefaultTimeout(120_000);
-  await tab.setViewportSize({ width: 1180, height: 600 });
+  await tab.setViewportSize({ width: 1180, height: 430 });
   const page = await enter(tab, link);
   await tab.goto(page + "/#scale=0.8");
   const sums = tab.getByTestId("sums");

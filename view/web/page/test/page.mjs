@@ -21,7 +21,7 @@ const screens = ["cluster", "nodes", "pools", "pending", "decisions", "savings",
 const longest = "very-long-".repeat(25) + "abc"; // 253 characters, as many as a name may have
 /** known is what the engine answers about addresses; the page of these stories has no engine. */
 const known = {
-  at: new Date().toISOString(), targets: { variables: ["ENABLE_PREFIX_DELEGATION=true", "WARM_PREFIX_TARGET=1"], prefixes: true, customNetwork: false },
+  controller: true, at: new Date().toISOString(), targets: { variables: ["ENABLE_PREFIX_DELEGATION=true", "WARM_PREFIX_TARGET=1"], prefixes: true, customNetwork: false },
   subnets: [
     { id: "subnet-0a1b2c3d4e5f60718", zone: "us-west-2a", cidr: "10.0.0.0/24", total: 251, free: 9, pools: ["batch", "general"] },
     { id: "subnet-1", zone: "us-west-2b", cidr: "10.0.16.0/20", total: 4091, free: 3120, pools: ["general", longest] },
@@ -376,14 +376,15 @@ try {
       await tab.goto("about:blank");
       await tab.goto(page + "/#view=addresses");
     };
-    await again({ ...known, at: null, launches: [], growth: [], short: [], shortOf: 0, subnets: known.subnets.map(({ id, zone, pools }) => ({ id, zone, pools, free: null })) });
+    await again({ ...known, controller: false, at: null, launches: [], growth: [], short: [], shortOf: 0, subnets: known.subnets.map(({ id, zone, pools }) => ({ id, zone, pools, free: null })) });
     await shown("Not known here: how many addresses are free, and for how many nodes they suffice. The controller's own page tells");
     assert.match(await tab.getByRole("table", { name: "Subnets" }).textContent(), /us-west-2anot knownnot knownnot known/);
     assert.equal(await tab.getByRole("heading", { name: "The next nodes" }).count(), 0);
     await picture("addresses-elsewhere");
-    await again({ at: null, subnets: [], launches: [], warm: [], short: [], shortOf: 0, growth: [] });
+    await again({ controller: true, at: null, subnets: [], launches: [], warm: [], short: [], shortOf: 0, growth: [] });
     await shown("No subnets are known: no NodePool's node class is resolved yet");
     await shown("What nodes hold is not known: no DaemonSet aws-node");
+    await shown("Only the VPC CNI says what nodes take.");
     await picture("addresses-none");
     await again({ error: "the engine's answers are for those who may list persistentvolumes of the whole cluster" }, 422);
     await tab.getByRole("alert").getByText("for those who may list persistentvolumes").waitFor();

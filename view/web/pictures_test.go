@@ -1,0 +1,46 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nodeless/nodeless/view/viewtest"
+)
+
+// idle answers about a cluster in which no pod waits.
+type idle struct{ Engine }
+
+func (idle) Waiting(context.Context) (any, error) {
+	return map[string]any{"pools": []string{"general-purpose"}, "shapes": []any{}}, nil
+}
+
+// What the page of small and large clusters looks like: test/sizes.mjs. SCREENSHOTS names the folder for pictures.
+func TestPicturesOfAllSizes(t *testing.T) {
+	pictures := os.Getenv("SCREENSHOTS")
+	if pictures == "" {
+		t.Skip("made by make screenshots")
+	}
+	needBrowser(t)
+	args := []string{"test/sizes.mjs", pictures}
+	for _, nodes := range []int{0, 20, 500, 5000} {
+		s := &stage{t: t, diary: &diary{}, engine: func(context.Context) (Engine, error) { return idle{}, nil }}
+		s.model, s.pods = viewtest.Cluster(nodes, 30)
+		if err := s.serve(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { s.stop() }()
+		args = append(args, fmt.Sprintf("%d=%s", nodes, Link(s.address, storyToken)))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	script := exec.CommandContext(ctx, "node", args...)
+	script.Dir = filepath.Join("page")
+	if out, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
