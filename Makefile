@@ -26,10 +26,12 @@ $(PAGE): $(shell find view/web/page/src -type f) view/web/page/package-lock.json
 	@scripts/page
 
 # Pictures of a made-up cluster and of a real one, for the documents.
-screenshots: test-deps build ## make the pictures in docs/pictures again
-	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./view/web -count=1 -run TestAPerson
-	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./lab/stories -count=1 -run TestThePageShows
-	@mkdir -p docs/pictures && cp bin/pictures/{cluster,nodes,pools,real-pending,real-whatif}.png docs/pictures/
+screenshots: test-deps build ## make the pictures in docs/pictures again, and the README's animation
+	@mkdir -p bin/pictures docs/pictures
+	@SCREENSHOTS=$(CURDIR)/bin/pictures $(GO) test ./view/web -count=1 -run 'TestAPerson|TestPictures'
+	@SCREENSHOTS=$(CURDIR)/bin/pictures NODELESS_BINARY=$(CURDIR)/bin/nodeless $(GO) test ./lab/stories -count=1 -timeout 20m -run 'TestThePageShows|TestTheReadmesFilm'
+	@$(GO) run ./lab/apng/small docs/pictures bin/pictures/{cluster,nodes,pools,real-pending,real-whatif,real-addresses,sizes-desk,sizes-phone}.png
+	@cp bin/pictures/consolidation.png docs/pictures/
 
 lint-page: $(PAGE) ## check the page's types
 	@cd view/web/page && npm ci --ignore-scripts --no-audit --no-fund >/dev/null 2>&1 && node_modules/.bin/tsc -p .

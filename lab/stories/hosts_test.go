@@ -2,8 +2,10 @@ package stories
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -176,12 +178,44 @@ func (c *cluster) onHosts(pods []corev1.Pod) map[string]int {
 	return out
 }
 
+// wantHostsOnThePage waits until the page shows these hosts with these statuses, and so many pods at least on them.
+func (c *cluster) wantHostsOnThePage(want map[string]string, pods int) {
+	c.t.Helper()
+	page, _, _ := strings.Cut(c.Session.Page, "?")
+	c.eventually(patience, func() error {
+		_, _, text, err := c.fetch(page + "api/hosts")
+		if err != nil {
+			return err
+		}
+		var shown struct {
+			Hosts []struct {
+				Name, Status, PodCIDR string
+				Capacity, Used        struct{ CPU, Pods int }
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			return fmt.Errorf("%w: %s", err, text)
+		}
+		got, used := map[string]string{}, 0
+		for _, h := range shown.Hosts {
+			got[h.Name], used = h.Status, used+h.Used.Pods
+			if h.Capacity.CPU != 1000 || h.PodCIDR == "" {
+				return fmt.Errorf("host %s: %s", h.Name, text)
+			}
+		}
+		if !maps.Equal(got, want) || used < pods {
+			return fmt.Errorf("the page shows hosts %v with %d pods, want %v with %d: %s", got, used, want, pods, text)
+		}
+		return nil
+	})
+}
+
 // A controller that is not of `nodeless up` runs pods on two machines that have joined with tokens. kubectl works as
 // ever; a host process that is started again takes its microVMs up; one that is killed and does not come back loses
 // its pods to the other, and when it comes back it takes away what was left.
 func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	needMicroVMs(t)
-	c := up(t, "--controller=false")
+	c := up(t, "--controller=false", "--page", "127.0.0.1:0")
 	port := freePort(t)
 	c.replica("only", "--fargate-webhook", "https://127.0.0.1:"+port, "--fargate-webhook-port", port)
 	var on *cable
@@ -216,6 +250,7 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 		}
 	}
 
+	c.wantHostsOnThePage(map[string]string{"one": "Ready", "two": "Ready"}, 3)
 	var network *between
 	if on != nil {
 		network = c.between(one, two, pods)
@@ -244,6 +279,7 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 		return nil
 	})
 	c.wantEvents("reason=NodeLost", "host two is lost: nothing has been heard of it")
+	c.wantHostsOnThePage(map[string]string{"one": "Ready", "two": "NotReady"}, 3)
 	two.start()
 	c.eventually(patience, func() error {
 		if n := two.vms(); n > 0 {

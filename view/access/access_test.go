@@ -279,6 +279,7 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	for path, lacks := range map[string]string{
 		"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster",
 		"/api/pending":                          "pods of", "/api/decisions": "decisionlogs.nodeless.sh",
+		"/api/addresses": "pods of", "/api/hosts": "microvmhosts.nodeless.sh",
 		"/lite/savings": "decisionlogs.nodeless.sh",
 	} {
 		if status, text := s.get(path, token); status != http.StatusForbidden || !strings.Contains(text, lacks) {

@@ -86,10 +86,10 @@ type hostList struct {
 func (x hostList) answer(r *http.Request) (any, error) {
 	const hosts, vms = "microvmhosts.nodeless.sh", "microvms.nodeless.sh"
 	switch {
-	case x.read == nil:
-		return nil, failure{http.StatusNotImplemented, errors.New("this page was started without the cluster's hosts")}
 	case slices.Contains(x.lacks, hosts):
 		return nil, lacking("hosts of microVMs", hosts)
+	case x.read == nil:
+		return nil, failure{http.StatusNotImplemented, errors.New("this page was started without the cluster's hosts")}
 	}
 	all, err := x.read(r.Context())
 	switch {

@@ -186,12 +186,12 @@ function subnetFields(a: Answer, choose: Props["choose"]): Field<Subnet>[] {
 }
 
 function launchFields(choose: Props["choose"]): Field<Launch>[] {
-  return [
+  return [ // of the type that takes the fewest
     { key: "pool", title: "NodePool", width: 14, by: (l) => l.pool, show: (l) => <PoolLinks names={[l.pool]} choose={choose} none="" /> },
     text("zone", "Zone", 7, (l) => l.zone),
     text("subnet", "Subnet", 15, (l) => l.subnet),
     number("free", "Free", 6, (l) => l.free),
-    number("least", "A node takes at least", 11, (l) => l.least),
+    number("least", "A node takes", 8, (l) => l.least),
     text("type", "such as", 8, (l) => l.type),
     number("fit", "Nodes that fit", 8, (l) => l.nodes, (n) => (n === 0 ? <span class="bad">✗ none</span> : count(n))),
   ];

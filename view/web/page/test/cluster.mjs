@@ -57,6 +57,7 @@ try {
   assert.match(await tab.getByRole("table", { name: "The next nodes" }).textContent(), /general-purposeus-west-2asubnet-\w+?[\d,]+\d[\w.]+[\d,]+/);
   assert.match(await tab.getByRole("table", { name: "Warm pools of nodes" }).textContent(), /general-purpose[\w.-]+us-west-2[a-d]\d+ ?\d+ \/ \d+/);
   await tab.getByText("The VPC CNI is set to WARM_ENI_TARGET=1.").waitFor();
+  await details.getByRole("button", { name: "Close details" }).click();
   await picture("real-addresses");
   await tab.getByRole("link", { name: "Hosts" }).click();
   await tab.getByText("No host has joined this cluster.").waitFor();

@@ -27,15 +27,14 @@ try {
     }
   }
   for (const [screen, columns, by] of [["desk", 2, 0.5], ["phone", 4, 0.7]]) {
-    const webp = await sheet(pictures[screen], columns, by);
-    writeFileSync(join(folder, `sizes-${screen}.webp`), Buffer.from(webp, "base64"));
+    writeFileSync(join(folder, `sizes-${screen}.png`), Buffer.from(await sheet(pictures[screen], columns, by), "base64"));
   }
   if (wrong.length > 0) throw new Error("the browser saw " + wrong.join("; "));
 } finally {
   await browser.close();
 }
 
-/** sheet is one picture, as WebP in base64, of pictures side by side, each as large as by says. */
+/** sheet is one picture, in base64, of pictures side by side, each as large as by says. */
 async function sheet(list, columns, by) {
   await tab.goto("about:blank");
   return tab.evaluate(async ([list, columns, by]) => {
@@ -53,6 +52,6 @@ async function sheet(list, columns, by) {
       g.fillText(list[i].title, x, y + 15);
       g.drawImage(image, x, y + line, wide, tall);
     });
-    return canvas.toDataURL("image/webp", 0.75).split(",")[1];
+    return canvas.toDataURL("image/png").split(",")[1];
   }, [list, columns, by]);
 }
