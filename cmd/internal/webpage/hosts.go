@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/view/web"
 )
 
@@ -25,6 +29,9 @@ const (
 	hostsKept = 2 * time.Second
 	hostAway  = 25 * time.Second
 )
+
+// annotationPod is on the Node of a microVM (microvm/scheduler writes it): namespace/name of its pod.
+const annotationPod = "nodeless.sh/pod"
 
 // hostReader reads the hosts of microVMs as the page's own user, for all who look at once.
 type hostReader struct {
@@ -66,14 +73,58 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list hosts of microVMs: %w", err)
 	}
-	var vms v1alpha1.MicroVMList
-	noVMs := ""
-	if err := r.client.List(ctx, &vms); err != nil {
-		noVMs = "the page itself may not list microvms.nodeless.sh: " + err.Error()
+	vms, err := r.microVMs(ctx, list.Items)
+	out := r.join(list.Items, vms)
+	if err != nil {
+		out.NoMicroVMs = err.Error()
 	}
-	out := r.join(list.Items, vms.Items)
-	out.NoMicroVMs = noVMs
 	return r.keep(out), nil
+}
+
+// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods' Nodes say
+// what runs there.
+func (r *hostReader) microVMs(ctx context.Context, of []v1alpha1.MicroVMHost) (map[string][]web.MicroVM, error) {
+	var list v1alpha1.MicroVMList
+	if err := r.client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list microVMs: %w", err)
+	}
+	out := map[string][]web.MicroVM{}
+	for i := range list.Items {
+		out[list.Items[i].Namespace] = append(out[list.Items[i].Namespace], microVMOf(&list.Items[i]))
+	}
+	for i := range of {
+		if of[i].Annotations[v1alpha1.AnnotationOwnHost] != "true" {
+			continue
+		}
+		var nodes corev1.NodeList
+		if err := r.client.List(ctx, &nodes, client.MatchingLabels{microvm.HostLabel: of[i].Name}); err != nil {
+			return nil, fmt.Errorf("list the nodes of host %s: %w", of[i].Name, err)
+		}
+		for k := range nodes.Items {
+			out[of[i].Namespace] = append(out[of[i].Namespace], podOf(&nodes.Items[k]))
+		}
+	}
+	return out, nil
+}
+
+func microVMOf(vm *v1alpha1.MicroVM) web.MicroVM {
+	out := web.MicroVM{
+		Namespace: vm.Spec.Pod.Namespace, Pod: vm.Spec.Pod.Name, Profile: vm.Spec.Profile, Problem: vm.Status.Error,
+		CPU: vm.Spec.Size.Cpu().MilliValue(), Memory: vm.Spec.Size.Memory().Value(),
+	}
+	if vm.Status.Pod != nil {
+		out.Phase = string(vm.Status.Pod.Phase)
+	}
+	return out
+}
+
+// podOf is the microVM that a Node is.
+func podOf(n *corev1.Node) web.MicroVM {
+	namespace, pod, _ := strings.Cut(n.Annotations[annotationPod], "/")
+	return web.MicroVM{
+		Namespace: namespace, Pod: pod, Profile: n.Labels[fargate.ProfileLabel], CPU: n.Status.Capacity.Cpu().MilliValue(),
+		Memory: n.Status.Capacity.Memory().Value(),
+	}
 }
 
 func (r *hostReader) keep(out *web.Hosts) *web.Hosts {
@@ -83,11 +134,7 @@ func (r *hostReader) keep(out *web.Hosts) *web.Hosts {
 }
 
 // join puts microVMs to their hosts. A host in another namespace than its own speaks for none.
-func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms []v1alpha1.MicroVM) *web.Hosts {
-	byNamespace := map[string][]*v1alpha1.MicroVM{}
-	for i := range vms {
-		byNamespace[vms[i].Namespace] = append(byNamespace[vms[i].Namespace], &vms[i])
-	}
+func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms map[string][]web.MicroVM) *web.Hosts {
 	out := &web.Hosts{Served: true, Hosts: []web.Host{}}
 	known := map[string]beat{}
 	for i := range list {
@@ -97,7 +144,7 @@ func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms []v1alpha1.MicroVM) *
 		}
 		b := r.hear(h)
 		known[h.Name] = b
-		one := hostOf(h, byNamespace[h.Namespace])
+		one := hostOf(h, vms[h.Namespace])
 		one.Status, one.Message = hostStatus(h, b, r.clock.Now())
 		if !b.seen.IsZero() {
 			one.Heard = b.seen.Unix()
@@ -148,7 +195,7 @@ func hostStatus(h *v1alpha1.MicroVMHost, b beat, now time.Time) (status, message
 }
 
 // hostOf is a host with what runs on it.
-func hostOf(h *v1alpha1.MicroVMHost, vms []*v1alpha1.MicroVM) web.Host {
+func hostOf(h *v1alpha1.MicroVMHost, vms []web.MicroVM) web.Host {
 	s := &h.Status
 	out := web.Host{
 		Name: h.Name, Namespace: h.Namespace, Engine: s.Engine, Arch: s.Architecture, Zone: s.Zone, Kubelet: s.KubeletVersion,
@@ -161,14 +208,7 @@ func hostOf(h *v1alpha1.MicroVMHost, vms []*v1alpha1.MicroVM) web.Host {
 		},
 		MicroVMs: []web.MicroVM{},
 	}
-	for _, vm := range vms {
-		v := web.MicroVM{
-			Namespace: vm.Spec.Pod.Namespace, Pod: vm.Spec.Pod.Name, Profile: vm.Spec.Profile, Problem: vm.Status.Error,
-			CPU: vm.Spec.Size.Cpu().MilliValue(), Memory: vm.Spec.Size.Memory().Value(),
-		}
-		if vm.Status.Pod != nil {
-			v.Phase = string(vm.Status.Pod.Phase)
-		}
+	for _, v := range vms {
 		out.Used.CPU += v.CPU
 		out.Used.Memory += v.Memory
 		out.Used.Pods++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/view/web"
 )
 
@@ -36,9 +37,9 @@ func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 	vm.Spec.Size = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi"),
 	}
-	other := vm
-	other.Namespace = "nodeless-host-other"
-	out := r.join([]v1alpha1.MicroVMHost{stray, hostNamed("shelf", c.Now())}, []v1alpha1.MicroVM{vm, other})
+	out := r.join([]v1alpha1.MicroVMHost{stray, hostNamed("shelf", c.Now())}, map[string][]web.MicroVM{
+		"nodeless-host-shelf": {microVMOf(&vm)}, "nodeless-host-other": {microVMOf(&vm)}, "default": {microVMOf(&vm)},
+	})
 	if len(out.Hosts) != 1 || !out.Served {
 		t.Fatalf("%+v", out)
 	}
@@ -47,6 +48,20 @@ func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 		h.Capacity.CPU != 4000 || len(h.MicroVMs) != 1 || h.MicroVMs[0].Pod != "web-0" || !h.OverlayKey ||
 		h.Heard != c.Now().Unix() {
 		t.Errorf("%+v", h)
+	}
+}
+
+// What runs on the controller's own host its pods' Nodes say.
+func TestANodeIsAMicroVMOfTheOwnHost(t *testing.T) {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Annotations: map[string]string{annotationPod: "shop/web-0"},
+			Labels:      map[string]string{fargate.ProfileLabel: "small"},
+		},
+		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}},
+	}
+	if got := podOf(n); got != (web.MicroVM{Namespace: "shop", Pod: "web-0", Profile: "small", CPU: 250}) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -6,7 +6,6 @@ import { Copy } from "./copy";
 import type { Choice } from "./fragment";
 import { useAnswer } from "./news";
 import { Raw } from "./raw";
-import type { ClusterState } from "./state";
 import { Order, sorted, type Field } from "./table";
 import { age, amount, plural } from "./text";
 
@@ -56,7 +55,6 @@ interface Answer {
 }
 
 interface Props {
-  state: ClusterState;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
   past: boolean;
@@ -79,12 +77,7 @@ function Live(props: Omit<Props, "past">) {
   if (a === null) return <p role="status">Reading the hosts…</p>;
   if (typeof a === "string") return <p class="bad" role="alert">{a}</p>;
   const hosts = a.hosts ?? [];
-  return (
-    <>
-      {hosts.length === 0 ? <None served={a.served} /> : <Cards a={a} hosts={hosts} choice={props.choice} choose={props.choose} />}
-      <Others state={props.state} hosts={hosts} known={!a.noMicroVMs} choose={props.choose} />
-    </>
-  );
+  return hosts.length === 0 ? <None served={a.served} /> : <Cards a={a} hosts={hosts} {...props} />;
 }
 
 const join = ["nodeless host token NAME > join.kubeconfig", "nodeless host --join join.kubeconfig"];
@@ -105,17 +98,6 @@ function Command({ text }: { text: string }) {
   return <span class="command"><code>{text}</code> <Copy text={text} /></span>;
 }
 
-/** Others counts the microVMs that no host of the list runs, as those of the machine of nodeless up. */
-function Others({ state, hosts, known, choose }: { state: ClusterState; hosts: Host[]; known: boolean; choose: Props["choose"] }) {
-  const all = [...state.nodes.values()].filter((m) => m.microVM).length, theirs = hosts.reduce((n, h) => n + h.used.pods, 0);
-  if (!known || all <= theirs) return null;
-  return (
-    <p>{plural(all - theirs, "microVM")} {all - theirs === 1 ? "runs" : "run"} on no MicroVMHost, as on the machine of nodeless up:{" "}
-      <button type="button" class="link" onClick={() => choose({ view: "nodes", q: "capacity=fargate", node: "", pod: "" })}>their nodes</button>
-    </p>
-  );
-}
-
 const part = (used: number, of: number): number => (of > 0 ? used / of : 0);
 const orders: Field<Host>[] = [
   { key: "name", title: "Name", width: 0, show: () => null, by: (h) => h.name },
@@ -126,7 +108,7 @@ const orders: Field<Host>[] = [
   { key: "age", title: "Last heard", width: 0, show: () => null, by: (h) => -h.heard },
 ];
 
-function Cards({ a, hosts, choice, choose }: { a: Answer; hosts: Host[]; choice: Choice; choose: Props["choose"] }) {
+function Cards({ a, hosts, choice, choose }: { a: Answer; hosts: Host[] } & Omit<Props, "past">) {
   const list = sorted(hosts, orders, choice.sort), ready = hosts.filter((h) => h.status === "Ready").length;
   const some = list.filter((h, i) => i < mostCards || h.name === choice.host);
   return (

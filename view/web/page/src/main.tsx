@@ -94,7 +94,7 @@ function Page() {
           : choice.view === "savings" ? <Savings version={source.decided} />
           : choice.view === "whatif" ? <WhatIf />
           : choice.view === "addresses" ? <Addresses choice={choice} choose={choose} past={past} narrow={narrow} />
-          : choice.view === "hosts" ? <Hosts state={state} choice={choice} choose={choose} past={past} />
+          : choice.view === "hosts" ? <Hosts choice={choice} choose={choose} past={past} />
           : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} choose={choose} past={past} /></main>}
         {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>
