@@ -113,7 +113,7 @@ func AllAddresses(c *capture.Cluster, policy model.Policy, decided *model.Snapsh
 	if cni := c.State.CNI(); cni != nil {
 		out.Targets = &CNITargets{cni.Targets(), cni.PrefixDelegation, cni.CustomNetwork}
 		out.warm(c, cni)
-		out.growth(decided)
+		out.growth()
 	}
 	for _, gap := range c.Gaps() {
 		out.Gaps = append(out.Gaps, gap.Error())
@@ -244,7 +244,7 @@ func (w *WarmPool) add(cni *catalog.CNI, t *catalog.Type, pods, full, takes int)
 }
 
 // growth adds up by zone what nodes may still take and, if it is known, what the subnets have that pools use.
-func (a *Addresses) growth(decided *model.Snapshot) {
+func (a *Addresses) growth() {
 	if a.At == nil {
 		return
 	}

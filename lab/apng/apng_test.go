@@ -33,7 +33,8 @@ func picture(reds ...image.Point) *image.RGBA {
 // A reader who knows nothing of animations sees the first frame; others see each frame as it was, for as long.
 func TestFramesAreShownAsTheyWere(t *testing.T) {
 	frames := []apng.Frame{
-		{picture(), time.Second}, {picture(), time.Second},
+		{picture(), time.Second},
+		{picture(), time.Second},
 		{picture(image.Pt(2, 1), image.Pt(4, 3)), 250 * time.Millisecond},
 		{picture(image.Pt(4, 3)), 100 * time.Second},
 	}

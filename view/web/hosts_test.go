@@ -76,7 +76,8 @@ func TestHostsAreShownAsFarAsTheirReaderMaySee(t *testing.T) {
 	}{
 		{hostList{}, http.StatusNotImplemented, "without the cluster's hosts"},
 		{
-			hostList{shelves, &view.Allow{}, []string{"microvmhosts.nodeless.sh"}}, http.StatusForbidden,
+			hostList{shelves, &view.Allow{}, []string{"microvmhosts.nodeless.sh"}},
+			http.StatusForbidden,
 			"may list microvmhosts.nodeless.sh",
 		},
 		{hostList{read: forbidden}, http.StatusForbidden, "the page itself may not list"},

@@ -81,8 +81,8 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 	return r.keep(out), nil
 }
 
-// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods' Nodes say
-// what runs there.
+// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods' Nodes
+// say what runs there.
 func (r *hostReader) microVMs(ctx context.Context, of []v1alpha1.MicroVMHost) (map[string][]web.MicroVM, error) {
 	var list v1alpha1.MicroVMList
 	if err := r.client.List(ctx, &list); err != nil {
