@@ -20,7 +20,7 @@ func TestPodsOfUpAndOfJoinedHostsReachEachOther(t *testing.T) {
 		t.Skip("without root, no pods reach each other")
 	}
 	on := newCable(t)
-	c := podHost(t, "--host-address", on.subnet+".1")
+	c := podHost(t, "--host-address", on.subnet+".1", "--page", "127.0.0.1:0")
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.kubectl("scale", "deployment", "hello", "--replicas=1")
 	c.readyPods("hello", 1)
@@ -51,6 +51,7 @@ func TestPodsOfUpAndOfJoinedHostsReachEachOther(t *testing.T) {
 	if spread := c.onHosts(pods); spread[own] != 1 || spread[near.name] != 1 || spread[far.name] != 1 {
 		t.Fatalf("pods by hosts, of which %s accepts no more: %v", own, spread)
 	}
+	c.wantHostsOnThePage(map[string]string{own: "Unschedulable", near.name: "Ready", far.name: "Ready"}, 3)
 	c.reachesAll(own, pods)
 
 	// The tunnel and the routes are there again after a restart, and the pods are the same.
