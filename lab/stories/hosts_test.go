@@ -199,7 +199,7 @@ func (c *cluster) wantHostsOnThePage(want map[string]string, pods int) {
 		got, used := map[string]string{}, 0
 		for _, h := range shown.Hosts {
 			got[h.Name], used = h.Status, used+h.Used.Pods
-			if h.Capacity.CPU < 1000 || h.PodCIDR == "" {
+			if h.Capacity.CPU < 1000 || h.Used.CPU >= 1000 || h.PodCIDR == "" {
 				return fmt.Errorf("host %s: %s", h.Name, text)
 			}
 		}

@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -30,7 +30,7 @@ const (
 	hostAway  = 25 * time.Second
 )
 
-// annotationPod is on the Node of a microVM (microvm/scheduler writes it): namespace/name of its pod.
+// annotationPod is on the NodeClaim of a microVM (microvm/scheduler writes it): namespace/name of its pod.
 const annotationPod = "nodeless.sh/pod"
 
 // hostReader reads the hosts of microVMs as the page's own user, for all who look at once.
@@ -81,8 +81,8 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 	return r.keep(out), nil
 }
 
-// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods' Nodes
-// say what runs there.
+// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods'
+// NodeClaims say what runs there.
 func (r *hostReader) microVMs(ctx context.Context, of []v1alpha1.MicroVMHost) (map[string][]web.MicroVM, error) {
 	var list v1alpha1.MicroVMList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -96,12 +96,12 @@ func (r *hostReader) microVMs(ctx context.Context, of []v1alpha1.MicroVMHost) (m
 		if of[i].Annotations[v1alpha1.AnnotationOwnHost] != "true" {
 			continue
 		}
-		var nodes corev1.NodeList
-		if err := r.client.List(ctx, &nodes, client.MatchingLabels{microvm.HostLabel: of[i].Name}); err != nil {
-			return nil, fmt.Errorf("list the nodes of host %s: %w", of[i].Name, err)
+		var claims karpv1.NodeClaimList
+		if err := r.client.List(ctx, &claims, client.MatchingLabels{microvm.HostLabel: of[i].Name}); err != nil {
+			return nil, fmt.Errorf("list the NodeClaims of host %s: %w", of[i].Name, err)
 		}
-		for k := range nodes.Items {
-			out[of[i].Namespace] = append(out[of[i].Namespace], podOf(&nodes.Items[k]))
+		for k := range claims.Items {
+			out[of[i].Namespace] = append(out[of[i].Namespace], podOf(&claims.Items[k]))
 		}
 	}
 	return out, nil
@@ -118,12 +118,13 @@ func microVMOf(vm *v1alpha1.MicroVM) web.MicroVM {
 	return out
 }
 
-// podOf is the microVM that a Node is.
-func podOf(n *corev1.Node) web.MicroVM {
-	namespace, pod, _ := strings.Cut(n.Annotations[annotationPod], "/")
+// podOf is the microVM of a NodeClaim. What it requests is the microVM's size; its Node has whole CPUs.
+func podOf(c *karpv1.NodeClaim) web.MicroVM {
+	namespace, pod, _ := strings.Cut(c.Annotations[annotationPod], "/")
+	size := c.Spec.Resources.Requests
 	return web.MicroVM{
-		Namespace: namespace, Pod: pod, Profile: n.Labels[fargate.ProfileLabel], CPU: n.Status.Capacity.Cpu().MilliValue(),
-		Memory: n.Status.Capacity.Memory().Value(),
+		Namespace: namespace, Pod: pod, Profile: c.Labels[fargate.ProfileLabel], CPU: size.Cpu().MilliValue(),
+		Memory: size.Memory().Value(),
 	}
 }
 

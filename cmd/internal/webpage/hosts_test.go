@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -51,14 +52,16 @@ func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// What runs on the controller's own host its pods' Nodes say.
-func TestANodeIsAMicroVMOfTheOwnHost(t *testing.T) {
-	n := &corev1.Node{
+// What runs on the controller's own host its pods' NodeClaims say.
+func TestANodeClaimIsAMicroVMOfTheOwnHost(t *testing.T) {
+	n := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Annotations: map[string]string{annotationPod: "shop/web-0"},
 			Labels:      map[string]string{fargate.ProfileLabel: "small"},
 		},
-		Status: corev1.NodeStatus{Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}},
+		Spec: karpv1.NodeClaimSpec{Resources: karpv1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")},
+		}},
 	}
 	if got := podOf(n); got != (web.MicroVM{Namespace: "shop", Pod: "web-0", Profile: "small", CPU: 250}) {
 		t.Errorf("%+v", got)
