@@ -31,7 +31,7 @@ var written = []struct {
 	{"images", []string{"local"}},
 	{"microvms", []string{
 		"lock", "network", "network.json", "network.json.new", "kubelet-port", "images", "pods", "machines", "qemu",
-		"namespaces", "log-router",
+		"namespaces", "log-router", "overlay.key", "overlay.key.new",
 	}},
 	{"tokens", []string{"page", "page.tmp", "region", "region.tmp"}},
 	{"bad-plans", []string{"????????????.json"}},
