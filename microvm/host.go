@@ -127,6 +127,9 @@ func (w *Watchers) Notify(id string) {
 // HostLabel names the host of a microVM on its NodeClaim and Node.
 const HostLabel = "nodeless.sh/host"
 
+// PodAnnotation is on the NodeClaim and Node of a microVM: namespace/name of its pod.
+const PodAnnotation = "nodeless.sh/pod"
+
 // NodeName returns the name of the Node of a microVM with an address, as Fargate names it.
 func NodeName(ip netip.Addr, region string) string {
 	name := fargate.NodePrefix + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())

@@ -32,6 +32,9 @@ type Registry interface {
 	RemoveHost(name string)
 }
 
+// Away is the time without a heartbeat after which a host is usually not ready: five heartbeats.
+const Away = 25 * time.Second
+
 // Options configure Hosts. Fields without a default are required.
 type Options struct {
 	Cache    cache.Cache
@@ -40,7 +43,7 @@ type Options struct {
 	Registry Registry
 	// Own are the names of hosts of this process, whose MicroVMHosts somebody else heeds.
 	Own []string
-	// Away is the time without a heartbeat after which a host is not ready; default 25 s, five heartbeats.
+	// Away is the time without a heartbeat after which a host is not ready; default Away.
 	Away  time.Duration
 	Clock clock.Clock  // default: the real one
 	Log   *slog.Logger // default: slog.Default
@@ -60,7 +63,7 @@ type Hosts struct {
 
 // New starts to watch for hosts. It must be called before the cache is started.
 func New(ctx context.Context, o Options) (*Hosts, error) {
-	o.Away, o.Log = cmp.Or(o.Away, 25*time.Second), cmp.Or(o.Log, slog.Default())
+	o.Away, o.Log = cmp.Or(o.Away, Away), cmp.Or(o.Log, slog.Default())
 	o.Clock = cmp.Or[clock.Clock](o.Clock, clock.Real{})
 	h := &Hosts{
 		o: o, orphans: workqueue.New("MicroVM", o.Clock, o.Log), joined: make(chan struct{}), known: map[string]*Host{},

@@ -25,7 +25,7 @@ const (
 	labelPod      = "nodeless.sh/pod-uid" // the pod's UID, by which its NodeClaim, Node and microVM are found
 	labelHost     = microvm.HostLabel
 	labelEngine   = "nodeless.sh/engine"
-	annotationPod = "nodeless.sh/pod" // namespace/name
+	annotationPod = microvm.PodAnnotation
 	annotationIP  = "nodeless.sh/pod-ip"
 )
 

@@ -12,18 +12,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/view"
 )
-
-// annotationPod is on the NodeClaim and Node of a microVM (microvm/scheduler writes it): namespace/name of its pod.
-const annotationPod = "nodeless.sh/pod"
 
 func (f *Feed) node(o *corev1.Node) *view.Node {
 	n := &view.Node{
 		Name: o.Name, ProviderID: o.Spec.ProviderID, Labels: o.Labels, Created: o.CreationTimestamp.Time,
 		Cordoned: o.Spec.Unschedulable,
 		Deleting: o.DeletionTimestamp != nil, DoNotDisrupt: o.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
-		Pod: o.Annotations[annotationPod], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
+		Pod: o.Annotations[microvm.PodAnnotation], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
 	}
 	for _, t := range o.Spec.Taints {
 		n.Disrupted = n.Disrupted || t.Key == karpv1.DisruptedTaintKey
@@ -41,7 +39,7 @@ func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
 		Name: o.Name, Node: o.Status.NodeName, ProviderID: o.Status.ProviderID, Labels: o.Labels,
 		Created:  o.CreationTimestamp.Time,
 		Deleting: o.DeletionTimestamp != nil, DoNotDisrupt: o.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true",
-		Pod: o.Annotations[annotationPod], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
+		Pod: o.Annotations[microvm.PodAnnotation], Allocatable: f.amounts(o.Status.Allocatable), Price: f.price(o.Labels),
 	}
 	for _, s := range o.Status.Conditions {
 		at, is := s.LastTransitionTime.Time, s.Status == metav1.ConditionTrue

@@ -20,18 +20,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/remote"
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// How long an answer about hosts is given again, and after how long without a heartbeat a host is not ready: as for the
-// controller (microvm/remote).
-const (
-	hostsKept = 2 * time.Second
-	hostAway  = 25 * time.Second
-)
-
-// annotationPod is on the NodeClaim of a microVM (microvm/scheduler writes it): namespace/name of its pod.
-const annotationPod = "nodeless.sh/pod"
+// hostsKept is how long an answer about hosts is given again.
+const hostsKept = 2 * time.Second
 
 // hostReader reads the hosts of microVMs as the page's own user, for all who look at once.
 type hostReader struct {
@@ -120,7 +114,7 @@ func microVMOf(vm *v1alpha1.MicroVM) web.MicroVM {
 
 // podOf is the microVM of a NodeClaim. What it requests is the microVM's size; its Node has whole CPUs.
 func podOf(c *karpv1.NodeClaim) web.MicroVM {
-	namespace, pod, _ := strings.Cut(c.Annotations[annotationPod], "/")
+	namespace, pod, _ := strings.Cut(c.Annotations[microvm.PodAnnotation], "/")
 	size := c.Spec.Resources.Requests
 	return web.MicroVM{
 		Namespace: namespace, Pod: pod, Profile: c.Labels[fargate.ProfileLabel], CPU: size.Cpu().MilliValue(),
@@ -183,7 +177,7 @@ func hostStatus(h *v1alpha1.MicroVMHost, b beat, now time.Time) (status, message
 	switch {
 	case b.seen.IsZero():
 		return "NotReady", "it has not joined yet"
-	case now.Sub(b.seen) > hostAway:
+	case now.Sub(b.seen) > remote.Away:
 		return "NotReady", "nothing has been heard of it since " + b.seen.UTC().Format(time.RFC3339)
 	case s.Starting:
 		return "Starting", s.Message

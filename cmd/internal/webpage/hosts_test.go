@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/view/web"
 )
@@ -56,7 +57,7 @@ func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 func TestANodeClaimIsAMicroVMOfTheOwnHost(t *testing.T) {
 	n := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Annotations: map[string]string{annotationPod: "shop/web-0"},
+			Annotations: map[string]string{microvm.PodAnnotation: "shop/web-0"},
 			Labels:      map[string]string{fargate.ProfileLabel: "small"},
 		},
 		Spec: karpv1.NodeClaimSpec{Resources: karpv1.ResourceRequirements{
