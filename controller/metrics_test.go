@@ -269,7 +269,7 @@ func tracesOf(now map[string]*dto.MetricFamily, namespace string) (err error) {
 // startup keeps pods off a new node until letIn.
 var startup = corev1.Taint{Key: "example.com/starts", Effect: corev1.TaintEffectNoSchedule}
 
-// letIn takes the startup taint off the node.
+// letIn takes the startup taint off the node once it is registered: until then its claim's taints are put on it.
 func letIn(t *testing.T, s *stacktest.Stack) {
 	t.Helper()
 	planetest.Eventually(t, "the node has no startup taint", func(ctx context.Context) error {
@@ -281,6 +281,9 @@ func letIn(t *testing.T, s *stacktest.Stack) {
 			return fmt.Errorf("%d nodes", len(nodes.Items))
 		}
 		n := &nodes.Items[0]
+		if n.Labels[karpv1.NodeRegisteredLabelKey] != "true" {
+			return fmt.Errorf("node %s is not registered", n.Name)
+		}
 		i := slices.IndexFunc(n.Spec.Taints, func(of corev1.Taint) bool { return of.MatchTaint(&startup) })
 		if i < 0 {
 			return fmt.Errorf("node %s has no such taint yet", n.Name)

@@ -75,6 +75,13 @@ func (c *cluster) everLaunched() int {
 // ofTheirOwn is the cluster with a namespace and a pool for its pods alone; both have the name.
 func (c *cluster) ofTheirOwn(t testing.TB, name string) *cluster {
 	c = c.in(t, name)
+	c.applyPool(name)
+	return c
+}
+
+// applyPool makes the pool of pods that ask for a team of this name.
+func (c *cluster) applyPool(name string) {
+	c.t.Helper()
 	c.apply(strings.ReplaceAll(`
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -92,7 +99,6 @@ spec:
       - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a, us-west-2b, us-west-2c]}
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 1s}
 `, "NAME", name))
-	return c
 }
 
 // deployment is a Deployment for its own pool, in the namespace of the same name; constraints are lines of the pod's
@@ -117,14 +123,14 @@ spec:
 // wantMachines: so many machines of the pool are there, or on their way.
 func (c *cluster) wantMachines(pool string, want int) {
 	c.t.Helper()
-	n := 0
+	var machines []string
 	for _, claim := range c.claims() {
 		if claim.Labels[karpv1.NodePoolLabelKey] == pool {
-			n++
+			machines = append(machines, fmt.Sprintf("%s (%s)", claim.Status.NodeName, claim.CreationTimestamp))
 		}
 	}
-	if n != want {
-		c.t.Errorf("pool %s has %d machines, want %d", pool, n, want)
+	if len(machines) != want {
+		c.t.Errorf("pool %s has %d machines, want %d: %v", pool, len(machines), want, machines)
 	}
 }
 
@@ -198,13 +204,23 @@ func (c *cluster) portsStory(t *testing.T) {
 }
 
 // Six replicas over three zones, each on a machine of its own, and workers beside them that want to be in the cache's
-// zone.
+// zone. The pool comes when all of them wait: a machine that was launched for cache and workers alone has no room for
+// a replica, and there would be seven.
 func (c *cluster) mixedStory(t *testing.T) {
-	c = c.ofTheirOwn(t, "mixed")
+	c = c.in(t, "mixed")
 	c.apply(deployment("mixed", "web", 6, "500m", overZones+"\n      affinity: {"+awayFromWeb+"}",
 		"{containerPort: 80, hostPort: 8081}") +
 		deployment("mixed", "cache", 1, "200m", "", "") + deployment("mixed", "worker", 2, "100m",
 		"affinity: {"+nearCache+"}", ""))
+	c.eventually(time.Minute, func() error {
+		var pods corev1.PodList
+		err := c.List(context.Background(), &pods, client.InNamespace("mixed"))
+		if err == nil && len(pods.Items) != 9 {
+			err = fmt.Errorf("%d pods wait, want 9", len(pods.Items))
+		}
+		return err
+	})
+	c.applyPool("mixed")
 	c.wantPods(2*time.Minute, "mixed", "web", 6)
 	c.wantPods(time.Minute, "mixed", "cache", 1)
 	c.wantPods(time.Minute, "mixed", "worker", 2)
