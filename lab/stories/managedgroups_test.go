@@ -22,7 +22,7 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 	c := newCluster(t, "--boot-time", "1s", "--addons=false", "--controller=false", "--microvms=false", "--page", "")
 	c.start()
 	ctx, groups := context.Background(), eks.NewFromConfig(c.aws)
-	name := c.createGroup(ctx, groups)
+	name := c.createGroup(ctx, groups, 3)
 	c.wantGroupNodes(3)
 
 	c.apply(`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: 4,
@@ -67,15 +67,15 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 	})
 }
 
-// createGroup creates the node group web of three m5.large and returns the name of its Auto Scaling group.
-func (c *cluster) createGroup(ctx context.Context, groups *eks.Client) string {
+// createGroup creates the node group web of m5.large and returns the name of its Auto Scaling group.
+func (c *cluster) createGroup(ctx context.Context, groups *eks.Client, nodes int32) string {
 	c.t.Helper()
 	ids := c.subnets(ctx)
 	made, err := groups.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
 		ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web"), Subnets: ids,
 		NodeRole: aws.String("arn:aws:iam::123456789012:role/nodes"), InstanceTypes: []string{"m5.large"},
 		ScalingConfig: &types.NodegroupScalingConfig{
-			MinSize: aws.Int32(0), MaxSize: aws.Int32(4), DesiredSize: aws.Int32(3),
+			MinSize: aws.Int32(0), MaxSize: aws.Int32(4), DesiredSize: &nodes,
 		},
 		Labels: map[string]string{"tier": "web"},
 		Taints: []types.Taint{{Key: aws.String("web"), Value: aws.String("only"), Effect: types.TaintEffectNoSchedule}},

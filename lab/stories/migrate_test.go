@@ -245,7 +245,7 @@ func TestNodeGroupsOfAWSAreMigrated(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--addons=false")
 	c.start()
-	c.createGroup(context.Background(), eks.NewFromConfig(c.aws))
+	c.createGroup(context.Background(), eks.NewFromConfig(c.aws), 3)
 	c.createAutoScalingGroup("workers")
 	c.wantGroupNodes(3)
 	c.apply(strings.Replace(deploymentIn("x", "web", 4, "900m"), "{karpenter.sh/nodepool: x}",

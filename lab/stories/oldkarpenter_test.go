@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
 // Manifests of two articles about Karpenter before v1, but for the name of the cluster.
@@ -164,8 +165,8 @@ spec:
 `
 )
 
-// agentThatDoesNotFit asks for more CPU than its nodes have left, and keeps off Fargate as the article has it.
-const agentThatDoesNotFit = `
+// fluentBit asks for more CPU than the nodes of the Provisioner have left, and tolerates every taint.
+const fluentBit = `
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: {name: fluent-bit}
@@ -174,21 +175,55 @@ spec:
   template:
     metadata: {labels: {app: fluent-bit}}
     spec:
+      terminationGracePeriodSeconds: 0
+      tolerations: [{operator: Exists, effect: NoSchedule}, {operator: Exists, effect: NoExecute}]
+      containers: [{name: agent, image: fluent/fluent-bit, resources: {requests: {cpu: 500m}}}]
+`
+
+// notOnFargate is the article's patch of the DaemonSet.
+const notOnFargate = `
+spec:
+  template:
+    spec:
       affinity:
         nodeAffinity:
           requiredDuringSchedulingIgnoredDuringExecution:
             nodeSelectorTerms:
-              - matchExpressions: [{key: eks.amazonaws.com/compute-type, operator: NotIn, values: [fargate]}]
-      nodeSelector: {environment: nodeless}
-      containers: [{name: agent, image: fluent/fluent-bit, resources: {requests: {cpu: 500m}}}]
+            - matchExpressions:
+              - key: eks.amazonaws.com/compute-type
+                operator: NotIn
+                values:
+                - fargate
+`
+
+// onFargate are two pods in microVMs of their own.
+const onFargate = `
+apiVersion: nodeless.sh/v1alpha1
+kind: FargateProfile
+metadata: {name: dashboard}
+spec: {engine: Namespace, sizing: Exact, selectors: [{namespace: default, labels: {app: dashboard}}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: dashboard}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: dashboard}}
+  template:
+    metadata: {labels: {app: dashboard}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{name: web, image: "example.local/hello:1", resources: {requests: {cpu: 100m, memory: 64Mi}}}]
 `
 
 // The manifests of two articles about Karpenter before v1 work after `nodeless migrate`, and what the articles show of
 // their clusters is what is seen here.
 func TestTheArticlesAboutKarpenter(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces need root")
+	}
 	t.Parallel()
-	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s", "--addons=false")
-	c.start()
+	c := podHost(t, "--region", "ap-northeast-2", "--engine", "namespace")
 	c.tagAsTerraform()
 	c.migrated(terraformProvisioner, "amiFamily", "expireAfter", "capacityType")
 	c.migrated(productionProvisioner, "the key occurs twice", "containerRuntime")
@@ -202,7 +237,7 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	if want := strings.Repeat("t4g.medium karpenter.sh/termination NodeClaim 17\n", 2); got != want {
 		t.Errorf("nodes of the Provisioner are\n%s\nwant\n%s", got, want)
 	}
-	c.crowded()
+	c.daemonSetForSixNodes()
 	c.kubectl("delete", "deployment", "web")
 	c.eventually(2*time.Minute, func() error { // 30 seconds after they are empty
 		if out := c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name"); out != "" {
@@ -286,23 +321,98 @@ cat %[1]s.report`, file))
 	}
 }
 
-// crowded deploys a DaemonSet whose pods do not fit on the nodes of the Provisioner, which plan and why foretell.
-func (c *cluster) crowded() {
+// daemonSetForSixNodes deploys a DaemonSet to two nodes of a managed node group, two full ones of the Provisioner and
+// two of Fargate. As in the article four of its pods do not run, then two, and none once larger nodes replace the full
+// ones. plan and why say so, and what helps.
+func (c *cluster) daemonSetForSixNodes() {
 	c.t.Helper()
-	out, err := c.runIn(agentThatDoesNotFit, "plan", "-f", "-")
+	c.createGroup(context.Background(), eks.NewFromConfig(c.aws), 2)
+	c.wantGroupNodes(2)
+	c.apply(onFargate)
+	c.wantPods(2*time.Minute, "default", "dashboard", 2)
+	c.nodesAreAsThen()
+
+	out, err := c.runIn(fluentBit, "plan", "-f", "-")
 	if err != nil || !strings.Contains(out, "fluent-bit") {
 		c.t.Errorf("plan of a DaemonSet without room: %v\n%s", err, out)
 	}
-	c.apply(agentThatDoesNotFit)
-	c.eventually(time.Minute, func() error {
-		if n := c.phases("default", "fluent-bit")["Pending"]; n != 2 {
-			return fmt.Errorf("%d pods of the DaemonSet are Pending, want 2", n)
+	c.apply(fluentBit)
+	c.fluentBits(2, 4)
+	why := c.whyFluentBitsWait()
+	if strings.Count(why, "a microVM runs no pod but its own") != 2 || !strings.Contains(why, "operator: NotIn") ||
+		strings.Count(why, "on NodePool provisioner") != 2 {
+		c.t.Errorf("why does not say what helps:\n%s", why)
+	}
+	c.kubectl("patch", "daemonset", "fluent-bit", "--patch", notOnFargate)
+	c.fluentBits(2, 2)
+
+	c.kubectl("patch", "nodepool", "provisioner", "--type=json", "-p",
+		`[{"op": "add", "path": "/spec/template/spec/requirements/0/values/-", "value": "t4g.xlarge"}]`)
+	for _, node := range strings.Fields(c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name")) {
+		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=60s")
+		c.kubectl("delete", node)
+	}
+	c.wantPods(time.Minute, "default", "web", 2)
+	larger := strings.Fields(c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name"))
+	c.fluentBits(2+len(larger), 0)
+	c.kubectl("delete", "daemonset/fluent-bit", "deployment/dashboard")
+}
+
+// nodesAreAsThen checks labels and events of the six nodes that the article prints.
+func (c *cluster) nodesAreAsThen() {
+	c.t.Helper()
+	nodes := c.nodes()
+	if len(nodes) != 6 {
+		c.t.Errorf("%d nodes, want two of each sort", len(nodes))
+	}
+	for _, n := range nodes {
+		keys := []string{
+			"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "failure-domain.beta.kubernetes.io/region",
+			"failure-domain.beta.kubernetes.io/zone",
+		}
+		if n.Labels["eks.amazonaws.com/compute-type"] != "fargate" {
+			keys = append(keys, "beta.kubernetes.io/instance-type")
+			events := c.kubectl("get", "events", "-A", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+n.Name)
+			for _, reason := range []string{
+				"RegisteredNode", "Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
+				"NodeAllocatableEnforced", "NodeReady",
+			} {
+				if !strings.Contains(events, reason) {
+					c.t.Errorf("node %s has no event %s:\n%s", n.Name, reason, events)
+				}
+			}
+		}
+		for _, key := range keys {
+			if n.Labels[key] == "" {
+				c.t.Errorf("node %s has no label %s: %v", n.Name, key, n.Labels)
+			}
+		}
+	}
+}
+
+// fluentBits waits until so many pods of the DaemonSet run and so many wait.
+func (c *cluster) fluentBits(running, waiting int) {
+	c.t.Helper()
+	c.eventually(2*time.Minute, func() error {
+		phases := c.phases("default", "fluent-bit")
+		if phases["Running"] != running || phases["Pending"] != waiting || len(phases) > 2 {
+			return fmt.Errorf("pods of the DaemonSet by phase: %v, want %d Running and %d Pending", phases, running, waiting)
 		}
 		return nil
 	})
-	name := c.kubectl("get", "pods", "-l", "app=fluent-bit", "-o", "jsonpath={.items[0].metadata.name}")
-	if out, err := c.run("why", "pod/"+name); err != nil || !strings.Contains(out, "cpu") {
-		c.t.Errorf("why of a DaemonSet's pod without room: %v\n%s", err, out)
+}
+
+// whyFluentBitsWait is what why says of those that wait.
+func (c *cluster) whyFluentBitsWait() string {
+	c.t.Helper()
+	var all strings.Builder
+	for _, pod := range strings.Fields(c.kubectl("get", "pods", "-l", "app=fluent-bit", "--field-selector",
+		"status.phase=Pending", "-o", "name")) {
+		out, err := c.run("why", pod)
+		if err != nil {
+			c.t.Errorf("why %s: %v", pod, err)
+		}
+		all.WriteString(out)
 	}
-	c.kubectl("delete", "daemonset", "fluent-bit")
+	return all.String()
 }

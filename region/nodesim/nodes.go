@@ -130,13 +130,12 @@ func readyConditions(now metav1.Time) []corev1.NodeCondition {
 func newNode(m *Instance, k kubelet, now metav1.Time) *corev1.Node {
 	t := m.Type
 	labels := map[string]string{
-		corev1.LabelHostname:           m.Name,
-		corev1.LabelArchStable:         t.Arch,
-		corev1.LabelOSStable:           cmp.Or(t.OS, "linux"),
-		corev1.LabelInstanceTypeStable: t.Name,
-		corev1.LabelTopologyZone:       m.Zone,
-		corev1.LabelTopologyRegion:     m.Region,
-		"topology.k8s.aws/zone-id":     m.ZoneID,
+		corev1.LabelHostname: m.Name, "topology.k8s.aws/zone-id": m.ZoneID,
+		corev1.LabelArchStable: t.Arch, "beta.kubernetes.io/arch": t.Arch,
+		corev1.LabelOSStable: cmp.Or(t.OS, "linux"), "beta.kubernetes.io/os": cmp.Or(t.OS, "linux"),
+		corev1.LabelInstanceTypeStable: t.Name, corev1.LabelInstanceType: t.Name,
+		corev1.LabelTopologyZone: m.Zone, corev1.LabelFailureDomainBetaZone: m.Zone,
+		corev1.LabelTopologyRegion: m.Region, corev1.LabelFailureDomainBetaRegion: m.Region,
 	}
 	maps.Copy(labels, k.Labels)
 	maps.Copy(labels, m.Labels)
