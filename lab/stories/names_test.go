@@ -1,12 +1,16 @@
 package stories
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -36,6 +40,7 @@ func TestClustersHaveNames(t *testing.T) {
 	if got, err := a.run("status", "--name", "a", "--data-dir", b); err == nil || !strings.Contains(got, "is called b") {
 		t.Errorf("two flags that disagree: %v %s", err, got)
 	}
+	a.pageOfAll()
 
 	a.types(stop)
 	a.wantContexts("nodeless-nodeless", a.dir)
@@ -50,6 +55,46 @@ func TestClustersHaveNames(t *testing.T) {
 		t.Errorf("a wipe left %v of %s and the file", left, b)
 	}
 	a.sharesAName()
+}
+
+// pageOfAll: the page that web serves of one cluster leads to those of all contexts, one of which is no cluster's.
+func (c *cluster) pageOfAll() {
+	c.t.Helper()
+	config := filepath.Join(c.home, ".kube", "config")
+	c.must("kubectl", "config", "set-cluster", "none", "--server", "https://127.0.0.1:9", "--kubeconfig", config)
+	c.must("kubectl", "config", "set-context", "none", "--cluster", "none", "--kubeconfig", config)
+	link := c.web("127.0.0.1:0")
+	c.eventually(time.Minute, func() error {
+		resp, err := http.Get(strings.Replace(link, "/?", "/api/clusters/sums?", 1))
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		var all []struct {
+			Name, Problem string
+			Known         bool
+			Totals        struct{ Nodes, Waiting, Running int }
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
+			return err
+		}
+		if len(all) != 3 || all[0].Name != "nodeless-b" || !all[0].Known || all[0].Totals.Nodes == 0 ||
+			all[1].Name != "nodeless-nodeless" || !all[1].Known || all[1].Totals.Nodes != 0 ||
+			all[2].Name != "none" || all[2].Known || !strings.Contains(all[2].Problem, "127.0.0.1:9") {
+			return fmt.Errorf("the fleet is %+v", all)
+		}
+		return nil
+	})
+	resp, err := http.Get(strings.Replace(link, "/?", "/clusters/nodeless-b/lite?", 1))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), "default/web-") {
+		c.t.Errorf("the page of b does not show its pods:\n%s", page)
+	}
+	c.must("kubectl", "config", "delete-context", "none", "--kubeconfig", config)
+	c.must("kubectl", "config", "delete-cluster", "none", "--kubeconfig", config)
 }
 
 // refusesAFolderOfOthers: `up` makes no data directory of a folder with files, and `down --wipe` deletes nothing in it.

@@ -165,14 +165,10 @@ func (c *cluster) firstEvent(url string) (string, error) {
 	return bufio.NewReader(resp.Body).ReadString('\n')
 }
 
-// wantALogin serves the page to everybody: it asks for a token, and shows what its owner may list.
-func (c *cluster) wantALogin() {
+// web serves the page of the cluster until the test ends, and returns the link that is printed.
+func (c *cluster) web(listen string) string {
 	c.t.Helper()
-	if text, err := c.run("kubectl", "create", "serviceaccount", "looker"); err != nil {
-		c.t.Fatalf("%v: %s", err, text)
-	}
-	token := strings.TrimSpace(c.kubectl("create", "token", "looker"))
-	cmd := exec.Command(binary, "web", "--listen", "0.0.0.0:0")
+	cmd := exec.Command(binary, "web", "--listen", listen)
 	cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -181,19 +177,27 @@ func (c *cluster) wantALogin() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	c.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	var said strings.Builder
-	at := ""
-	for lines := bufio.NewScanner(out); at == "" && lines.Scan(); {
+	for lines := bufio.NewScanner(out); lines.Scan(); {
 		said.WriteString(lines.Text() + "\n")
-		if _, rest, ok := strings.Cut(lines.Text(), " is shown at https://"); ok {
-			_, port, _ := strings.Cut(strings.TrimSuffix(rest, "/"), ":")
-			at = "https://127.0.0.1:" + port + "/lite"
+		if _, link, ok := strings.Cut(lines.Text(), " is shown at "); ok {
+			return link
 		}
 	}
-	if at == "" {
-		c.t.Fatalf("it names no address:\n%s", said.String())
+	c.t.Fatalf("it names no address:\n%s", said.String())
+	return ""
+}
+
+// wantALogin serves the page to everybody: it asks for a token, and shows what its owner may list.
+func (c *cluster) wantALogin() {
+	c.t.Helper()
+	if text, err := c.run("kubectl", "create", "serviceaccount", "looker"); err != nil {
+		c.t.Fatalf("%v: %s", err, text)
 	}
+	token := strings.TrimSpace(c.kubectl("create", "token", "looker"))
+	_, port, _ := strings.Cut(strings.TrimPrefix(c.web("0.0.0.0:0"), "https://"), ":")
+	at := "https://127.0.0.1:" + strings.TrimSuffix(port, "/") + "/lite"
 	// the certificate is its own
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(token string) (int, string) {

@@ -49,7 +49,7 @@ func (s *stage) serve() error {
 		defer close(done)
 		o := Options{
 			Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told,
-			Hosts: shelves, Engine: s.engine,
+			Hosts: shelves, Engine: s.engine, Clusters: fleetOfStory(),
 		}
 		if s.diary != nil {
 			o.Decisions = s.diary

@@ -59,6 +59,7 @@ func (s *Server) routes() http.Handler {
 		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings, "who": nobody,
 		"pools": s.pools, "offers": s.offers, "names": s.names, "object": objectAPI{s.o.Object, s.allow, s.lacks}.answer,
 		"moves": moves{s}.answer, "hosts": hostList{s.o.Hosts, s.allow, s.lacks}.answer, "addresses": addresses{s}.answer,
+		"clusters": s.fleet.list, "clusters/sums": s.fleet.sums,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
@@ -101,16 +102,24 @@ type failure struct {
 	error
 }
 
+// statusOf is the status that an error is answered with, 0 without one.
+func statusOf(err error) int {
+	if err == nil {
+		return 0
+	}
+	if f := (failure{}); errors.As(err, &f) {
+		return f.status
+	}
+	return http.StatusInternalServerError
+}
+
 // reply answers with JSON.
 func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	w.Header().Set("Content-Type", "application/json")
 	status := http.StatusOK
 	v, err := answer(r)
 	if err != nil {
-		status = http.StatusInternalServerError
-		if f := (failure{}); errors.As(err, &f) {
-			status = f.status
-		}
+		status = statusOf(err)
 		v = map[string]string{"error": view.Escape(err.Error())}
 	}
 	text, raw := v.(json.RawMessage)

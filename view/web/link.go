@@ -34,7 +34,7 @@ func Link(address, token string) string {
 // without it, so that it is in no history and no bookmark; a program sends it as Authorization: Bearer, or in the
 // address.
 func (s *Server) tokenOnly() http.Handler {
-	routes := s.routes()
+	own := &seat{server: s, handler: s.routes()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !loopback(r.Host) {
 			http.Error(w, fmt.Sprintf("this page is for loopback addresses, and was asked for as %q: open it as "+
@@ -57,11 +57,11 @@ func (s *Server) tokenOnly() http.Handler {
 			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther) //nolint:gosec // a path of this page alone
 			return
 		}
-		if err := s.ready(r); err != nil {
-			http.Error(w, "nothing can be shown: "+err.Error(), http.StatusServiceUnavailable)
+		if strings.HasPrefix(r.URL.Path, clustersPath) {
+			s.fleet.ServeHTTP(w, r)
 			return
 		}
-		routes.ServeHTTP(w, r)
+		own.answer(w, r)
 	})
 }
 

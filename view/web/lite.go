@@ -64,8 +64,8 @@ func (p *litePageOf) addTotals(context string, priced bool) {
 		p.add(" · <strong>%v an hour, %v a month</strong>", view.PerHour(t.Price), view.PerMonth(t.Price))
 	}
 	p.add(`</p>
-<p>As of %v UTC. <a href="/">Graphical page</a> · <a href="/lite/decisions">Decisions</a> ·
-<a href="/lite/savings">Savings</a> · <a href="?reload=5">Reload every 5 s</a></p>
+<p>As of %v UTC. <a href="./">Graphical page</a> · <a href="lite/decisions">Decisions</a> ·
+<a href="lite/savings">Savings</a> · <a href="?reload=5">Reload every 5 s</a></p>
 `, moment(p.now))
 	for _, note := range t.Notes {
 		p.add("<p role=\"note\">%v</p>\n", note)
@@ -126,7 +126,7 @@ func (p *litePageOf) addNodes(from int) {
 	p.add("<p>%v to %v of %v.", first, last, nodes.Lines)
 	link := func(from int, text string) {
 		q := url.Values{"from": {strconv.Itoa(from)}, "q": {p.filter}, "sort": {p.sort}}
-		p.add(" <a href=\"%v\">%v</a>", "/lite?"+q.Encode(), text)
+		p.add(" <a href=\"%v\">%v</a>", "?"+q.Encode(), text)
 	}
 	if first > 1 {
 		link(max(0, first-1-litePage), "Previous")

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -11,7 +10,7 @@ import (
 func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 	words := r.URL.Query().Get("q")
 	list, err := s.list(r.Context(), words, litePage)
-	s.writeDecided(w, "Decisions", `<a href="/lite/savings">Savings</a>`, err, func(m *markup) {
+	s.writeDecided(w, "Decisions", `<a href="savings">Savings</a>`, err, func(m *markup) {
 		m.add("<form><label>Find <input name=\"q\" value=\"%v\"></label> <button>Show</button></form>\n", words)
 		for _, note := range list.Damaged {
 			m.add("<p role=\"note\">%v</p>\n", note)
@@ -33,7 +32,7 @@ func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 // liteSavings is what was saved, as a table.
 func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 	ledger, days, err := s.ledger(r.Context())
-	s.writeDecided(w, "Savings", `<a href="/lite/decisions">Decisions</a>`, err, func(m *markup) {
+	s.writeDecided(w, "Savings", `<a href="decisions">Decisions</a>`, err, func(m *markup) {
 		m.add("<p><strong>%v</strong> saved since %v UTC; now %v an hour.", money(ledger.Dollars), moment(ledger.Since),
 			money(ledger.DollarsPerHour))
 		if ledger.Unpriced > 0 {
@@ -58,15 +57,12 @@ func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 // writeDecided answers with a page beside which there is another one, or with what kept it from being read.
 func (s *Server) writeDecided(w http.ResponseWriter, title, beside string, err error, body func(*markup)) {
 	m, status := newMarkup(title+" · "+s.o.Context), http.StatusOK
-	m.add("<h1>%v · %v</h1>\n<p><a href=\"/lite\">Nodes and pods</a> · "+beside+"</p>\n", title, s.o.Context)
+	m.add("<h1>%v · %v</h1>\n<p><a href=\"../lite\">Nodes and pods</a> · "+beside+"</p>\n", title, s.o.Context)
 	if err == nil {
 		body(m)
 	} else {
 		m.add("<p role=\"note\">%v</p>\n", err)
-		status = http.StatusInternalServerError
-		if f := (failure{}); errors.As(err, &f) {
-			status = f.status
-		}
+		status = statusOf(err)
 	}
 	m.send(w, status)
 }

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -99,15 +98,4 @@ func TestAnObjectsYAMLAndEvents(t *testing.T) {
 	if _, err := ask(s.Server, "Pod", "shop", "web"); statusOf(err) != http.StatusNotImplemented {
 		t.Errorf("a page without objects: %v", err)
 	}
-}
-
-// statusOf is what an error is answered with, 0 without one.
-func statusOf(err error) int {
-	if f := (failure{}); errors.As(err, &f) {
-		return f.status
-	}
-	if err != nil {
-		return http.StatusInternalServerError
-	}
-	return 0
 }

@@ -37,6 +37,8 @@ type Options struct {
 	Object objects.Read
 	// Hosts reads the hosts of microVMs; nil = none are shown.
 	Hosts ReadHosts
+	// Clusters are those among which the page lets people choose; nil = it shows its own alone, as with a Gate.
+	Clusters *Clusters
 	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
 	// let in.
 	Token string
@@ -54,6 +56,7 @@ type Server struct {
 	decided  *decided
 	thinking chan struct{} // a value while a forecast is made
 	seats    seats
+	fleet    *fleet
 
 	noDecisions, noEngine error       // what those who look lack
 	allow                 *view.Allow // what they may look at; nil = everything
@@ -76,7 +79,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, history: newHistory(len(o.Model.Resources()), usual), streams: make(chan struct{}, mostStreams)}
 	s.decided, s.thinking = newDecided(o.Decisions, o.Clock), make(chan struct{}, 1)
-	s.asker = &asker{o: &s.o, one: make(chan struct{}, 1)}
+	s.asker, s.fleet = &asker{o: &s.o, one: make(chan struct{}, 1)}, &fleet{own: s}
 	return s
 }
 
@@ -191,6 +194,8 @@ func (s *Server) advance(j *view.Journal) *view.Journal {
 // fullWithin is how long somebody waits until the model holds what there is. Then they see what came, and what did not.
 const fullWithin = 30 * time.Second
 
+var errNotServed = errors.New("the page is not served yet; reload it")
+
 // begin has the model filled.
 func (s *Server) begin() error {
 	s.mu.Lock()
@@ -199,7 +204,7 @@ func (s *Server) begin() error {
 		return nil
 	}
 	if s.life == nil {
-		return errors.New("the page is not served yet; reload it")
+		return errNotServed
 	}
 	var err error
 	s.wait, err = s.o.Fill(s.life)

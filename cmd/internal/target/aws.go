@@ -10,7 +10,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/config"
-	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 )
@@ -58,13 +58,9 @@ func simulated(s *localcluster.Session, dir string) awssdk.Config {
 	}
 }
 
-// eksName is the name of an EKS cluster as a kubeconfig has it that the AWS CLI or eksctl wrote; "" if it has none.
-func eksName(loader clientcmd.ClientConfig, context string) string {
-	raw, err := loader.RawConfig()
-	if err != nil {
-		return ""
-	}
-	in := raw.Contexts[cmp.Or(context, raw.CurrentContext)]
+// eksName is the name of the EKS cluster of a context that the AWS CLI or eksctl wrote; "" if it has none.
+func eksName(config clientcmdapi.Config, context string) string {
+	in := config.Contexts[context]
 	if in == nil {
 		return ""
 	}

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/pflag"
@@ -70,6 +72,7 @@ type Cluster struct {
 	Options   capture.Options
 	Clock     *clock.Server // the cluster's; the machine's may be hours off
 	Of        string        // whose cluster it is, in words
+	Context   string        // of the kubeconfig; "" if it has none
 	EKSName   string        // what EKS calls it; "" = the kubeconfig does not say
 
 	session *localcluster.Session // of "nodeless up"; nil = it is another cluster
@@ -114,13 +117,27 @@ func (c *Flags) Find() (*Cluster, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	t.Namespace = cmp.Or(c.Namespace, t.Namespace)
-	if t.EKSName = localcluster.EKSName; s == nil {
-		t.EKSName = eksName(loader, c.Context)
+	if s != nil {
+		t.EKSName, t.Context = localcluster.EKSName, localcluster.ContextName(s.Name)
+	} else if raw, err := loader.RawConfig(); err == nil {
+		t.Context = cmp.Or(c.Context, raw.CurrentContext)
+		t.EKSName = eksName(raw, t.Context)
 	}
 	if t.Of == "" {
 		t.Of = t.REST.Host
 	}
 	return t, nil
+}
+
+// Contexts returns those of a kubeconfig, of the usual one if the file is "", in order.
+func Contexts(kubeconfig string) []string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil // that of "nodeless up" is found without any
+	}
+	return slices.Sorted(maps.Keys(config.Contexts))
 }
 
 // ServerClock is the clock of the API server, as its answers over this connection tell.

@@ -154,7 +154,7 @@ func (f *topFlags) live(ctx context.Context, o tui.Options) (next string, err er
 	if o.Logs, err = objects.Logs(cfg); err != nil {
 		return "", err
 	}
-	o.Contexts = f.contexts
+	o.Contexts = func() []string { return target.Contexts(f.kubeconfig) }
 	return show(ctx, o)
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,15 +99,4 @@ func (f *topFlags) find() (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("kubeconfig: %w", err)
 	}
 	return cfg, cmp.Or(f.context, raw.CurrentContext, cfg.Host), nil
-}
-
-// contexts are those of the kubeconfig.
-func (f *topFlags) contexts() []string {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := rules.Load()
-	if err != nil {
-		return nil // that of "nodeless up" is watched without any
-	}
-	return slices.Sorted(maps.Keys(config.Contexts))
 }

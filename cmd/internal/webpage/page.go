@@ -27,12 +27,17 @@ type Page struct {
 	Gates   gates.Gates
 	Model   *view.Model // nil = one that is filled when somebody looks
 	Fill    func(context.Context) (wait func(context.Context) error, err error)
-	Token   string // of callers on this machine
+	// Resources and Selector say what a Model that is nil shows, of which nodes. Default: cpu and memory of all.
+	Resources []string
+	Selector  string
+	Token     string // of callers on this machine
 	// Certificate is for a page that is served to others: nil = to this machine alone. Said takes what people should
 	// know of it.
 	Certificate *GateFlags
 	Said        func(string)
 	Controller  Controller // what a controller in this process tells
+	// Clusters are those that the page shows too; nil = none.
+	Clusters *web.Clusters
 }
 
 // Controller takes what the controller decides on, for what only its process knows.
@@ -45,8 +50,22 @@ func (c *Controller) Decided(d cycle.Decision) { c.last.Store(d.Snapshot) }
 
 // Run serves the page until ctx is done.
 func (p *Page) Run(ctx context.Context, l net.Listener) error {
+	o, err := p.Options()
+	if err != nil {
+		return err
+	}
+	if p.Certificate != nil {
+		if o.Gate, err = p.gate(ctx, l, o.Model); err != nil {
+			return err
+		}
+	}
+	return web.New(o).Run(ctx, l)
+}
+
+// Options are the page's but for who is let in from other machines.
+func (p *Page) Options() (web.Options, error) {
 	o := web.Options{
-		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Token: p.Token,
+		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Token: p.Token, Clusters: p.Clusters,
 		Engine:   p.engine,
 		Forecast: p.forecast(), Clock: clock.Real{},
 	}
@@ -55,21 +74,27 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	}
 	log, err := store.NewReader(p.Cluster.REST)
 	if err != nil {
-		return err
+		return o, err
 	}
 	o.Decisions = log
 	if o.Object, err = objects.Reader(p.Cluster.REST); err != nil {
-		return err
+		return o, err
 	}
 	o.Hosts = hosts(p.Cluster.REST, o.Clock)
 	if p.Model == nil {
-		m, err := view.New([]string{"cpu", "memory"})
+		resources := p.Resources
+		if len(resources) == 0 {
+			resources = []string{"cpu", "memory"}
+		}
+		m, err := view.New(resources)
 		if err != nil {
-			return err
+			return o, err
 		}
 		o.Model = m
 		p.Fill = func(ctx context.Context) (func(context.Context) error, error) {
-			f, err := watcher.Start(ctx, watcher.Options{REST: p.Cluster.REST, Context: p.Cluster.Of, Model: m})
+			f, err := watcher.Start(ctx, watcher.Options{
+				REST: p.Cluster.REST, Context: p.Cluster.Of, Selector: p.Selector, Model: m,
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -77,12 +102,7 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 		}
 	}
 	o.Fill = p.Fill
-	if p.Certificate != nil {
-		if o.Gate, err = p.gate(ctx, l, o.Model); err != nil {
-			return err
-		}
-	}
-	return web.New(o).Run(ctx, l)
+	return o, nil
 }
 
 // engine watches the page's cluster for its answers.

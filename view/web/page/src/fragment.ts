@@ -1,7 +1,7 @@
 // All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
 // semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
 
-export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts"] as const;
+export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts", "fleet"] as const;
 export type View = (typeof views)[number];
 
 export interface Choice {

@@ -1,12 +1,14 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Switch, type Clusters } from "./clusters";
 import { scales, views, type Choice, type View } from "./fragment";
-import { ask, type Source } from "./source";
+import { ask, base, type Source } from "./source";
 import { perHour, perMonth, plural } from "./text";
 import type { ClusterState } from "./state";
 
 interface Props {
   source: Source;
   state: ClusterState;
+  clusters: Clusters | null;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
   find: () => void; // opens the palette
@@ -27,13 +29,16 @@ export function useNarrow(): boolean {
   return is;
 }
 
-export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if", addresses: "Addresses", hosts: "Hosts" };
-const rare = new Set<View>(["savings", "whatif", "addresses", "hosts"]); // a phone's bar has them behind More
+export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if", addresses: "Addresses", hosts: "Hosts", fleet: "Fleet" };
+const rare = new Set<View>(["savings", "whatif", "addresses", "hosts", "fleet"]); // a phone's bar has them behind More
+/** screens are those that there are: the fleet, where there are several clusters. */
+export const screens = (clusters: Clusters | null): View[] => views.filter((v) => v !== "fleet" || clusters);
+
 const filtered = new Set<View>(["cluster", "nodes"]);
 const groups = ["", "pool", "zone", "type", "capacity", "status"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
 
-export function Header({ state, choice, choose, find }: Props) {
+export function Header({ state, clusters, choice, choose, find }: Props) {
   const filter = useRef<HTMLInputElement>(null);
   useEffect(() => {
     const typed = (e: KeyboardEvent) => {
@@ -53,13 +58,14 @@ export function Header({ state, choice, choose, find }: Props) {
   return (
     <header class="top">
       <h1>Nodeless</h1>
+      {clusters && <Switch clusters={clusters} view={choice.view} />}
       <nav aria-label="Screens">
-        {views.map((v) => (
+        {screens(clusters).map((v) => (
           <a key={v} href={v === "cluster" ? "#" : `#view=${v}`} class={rare.has(v) ? "rare" : undefined} aria-current={choice.view === v ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: v }))}>
             {titles[v]}{v === "pending" && ` ${t.waiting}`}
           </a>
         ))}
-        <a href="/lite" class="rare">Tables</a>
+        <a href={base + "/lite"} class="rare">Tables</a>
         <button type="button" class="more" onClick={find}>More</button>
       </nav>
       <button type="button" class="find" aria-keyshortcuts="Control+K Meta+K" onClick={find}>Go to… <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>

@@ -2,6 +2,7 @@ import { render } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Addresses } from "./addresses";
 import { Cluster } from "./cluster";
+import { Fleet, useClusters } from "./clusters";
 import { Decisions } from "./decisions";
 import { Detail } from "./detail";
 import { parse, steps, write, type Choice } from "./fragment";
@@ -62,6 +63,7 @@ function Page() {
     if (opens) history.pushState(null, "", hash);
     else history.replaceState(null, "", hash);
   };
+  const clusters = useClusters();
   const [finding, find] = useState(false);
   useEffect(() => {
     const typed = (e: KeyboardEvent) => {
@@ -80,13 +82,14 @@ function Page() {
   const open = choice.node !== "" || choice.pod !== "";
   return (
     <>
-      {!choice.dashboard && <Header source={source} state={state} choice={choice} choose={choose} find={() => find(true)} />}
-      {finding && <Palette state={state} choice={choice} choose={choose} close={() => find(false)} />}
+      {!choice.dashboard && <Header source={source} state={state} clusters={clusters} choice={choice} choose={choose} find={() => find(true)} />}
+      {finding && <Palette state={state} clusters={clusters} choice={choice} choose={choose} close={() => find(false)} />}
       {source.lost > 0 && <p class="note bad" role="alert">Disconnected since {clock(source.lost)}: this is the state of that moment. Reconnecting…</p>}
       {past && <p class="note" role="status">The state at {clock(state.at)}.</p>}
       {state.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
       <div class="middle">
-        {state.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
+        {choice.view === "fleet" ? <Fleet clusters={clusters} />
+          : state.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
           : choice.view === "nodes" ? <Nodes state={state} version={state.version} choice={choice} found={found} choose={choose} narrow={narrow} />
           : choice.view === "pools" ? <Pools state={state} choice={choice} choose={choose} past={past} />
           : choice.view === "pending" ? <Pending state={state} choose={choose} />

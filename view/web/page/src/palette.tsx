@@ -1,8 +1,9 @@
-// Ctrl-K: a few letters of a screen, node, pool, namespace or pod, and Enter goes there.
+// Ctrl-K: a few letters of a screen, cluster, node, pool, namespace or pod, and Enter goes there.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { views, type Choice, type View } from "./fragment";
-import { titles } from "./header";
+import { pageOf, type Clusters } from "./clusters";
+import type { Choice, View } from "./fragment";
+import { screens, titles } from "./header";
 import { ask } from "./source";
 import type { ClusterState } from "./state";
 import { plural } from "./text";
@@ -17,19 +18,21 @@ interface Place {
   name: string;
   about?: string | undefined;
   to: Partial<Choice>;
+  page?: string; // instead: the address of another cluster's page
 }
 
 interface Props {
   state: ClusterState;
+  clusters: Clusters | null;
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
   close: () => void;
 }
 
 const most = 8; // of a kind
-const about: Partial<Record<View, string>> = { addresses: "subnets, warm pools", hosts: "microVM hosts" }; // a screen is found by these words, too
+const about: Partial<Record<View, string>> = { addresses: "subnets, warm pools", hosts: "microVM hosts", fleet: "all clusters" }; // a screen is found by these words, too
 
-export function Palette({ state, choice, choose, close }: Props) {
+export function Palette({ state, clusters, choice, choose, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
@@ -51,14 +54,15 @@ export function Palette({ state, choice, choose, close }: Props) {
     look(100);
     return () => (clearTimeout(timer), stop.abort());
   }, [text]);
-  const places = useMemo(() => find(text, state, choice, pools, names), [text, state, state.version, choice.view, pools, names]);
+  const places = useMemo(() => find(text, state, clusters, choice, pools, names), [clusters, text, state, state.version, choice.view, pools, names]);
   const chosen = Math.min(at, places.length - 1);
   useEffect(() => dialog.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [chosen, text]);
 
   const go = (p: Place | undefined) => {
     if (!p) return;
     close();
-    choose(p.to);
+    if (p.page) location.assign(p.page);
+    else choose(p.to);
   };
   const typed = (e: KeyboardEvent) => {
     const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + most, PageUp: chosen - most }[e.key];
@@ -91,22 +95,23 @@ export function Palette({ state, choice, choose, close }: Props) {
 }
 
 /** find are the places whose names have all words, first those that begin with the text. */
-function find(text: string, state: ClusterState, choice: Choice, pools: string[], names: Names): Place[] {
+function find(text: string, state: ClusterState, clusters: Clusters | null, choice: Choice, pools: string[], names: Names): Place[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const has = (name: string): boolean => words.every((w) => name.toLowerCase().includes(w));
   const first = (kind: string, all: string[], to: (name: string) => Partial<Choice>): Place[] => {
     const some = all.filter(has).sort((a, b) => Number(b.toLowerCase().startsWith(words[0] ?? "")) - Number(a.toLowerCase().startsWith(words[0] ?? "")));
     return some.slice(0, most).map((name) => ({ kind, name, to: to(name) }));
   };
-  const screens = views.filter((v) => has(`${titles[v]} ${about[v] ?? ""}`)).map((v): Place => ({ kind: "screen", name: titles[v], about: about[v], to: { view: v, node: "", pod: "" } }));
+  const places = screens(clusters).filter((v) => has(`${titles[v]} ${about[v] ?? ""}`)).map((v): Place => ({ kind: "screen", name: titles[v], about: about[v], to: { view: v, node: "", pod: "" } }));
   const details = choice.view === "cluster" || choice.view === "nodes" ? choice.view : "nodes"; // where a node is seen beside its details
-  if (words.length === 0) return [...screens, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" }))];
+  if (words.length === 0) return [...places, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" }))];
   const pods = names.pods.slice(0, most).map((p): Place => ({
     kind: "pod", name: `${p.namespace}/${p.name}`, about: p.node ? `on ${p.node}` : "pending",
     to: p.node ? { view: details, node: p.node, pod: `${p.namespace}/${p.name}` } : { view: "pending", node: "", pod: `${p.namespace}/${p.name}` },
   }));
   return [
-    ...screens,
+    ...places,
+    ...first("cluster", clusters?.names ?? [], () => ({})).map((p) => ({ ...p, page: pageOf(clusters!, p.name, choice.view) })),
     ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" })),
     ...first("node", [...state.nodes.values()].map((m) => m.name), (node) => ({ view: details, node, pod: "" })),
     ...first("namespace", names.namespaces, (n) => ({ view: "cluster", q: `namespace=${n}`, node: "", pod: "" })),

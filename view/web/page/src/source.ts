@@ -2,13 +2,17 @@
 
 import { ClusterState, type Message } from "./state";
 
+/** base is the beginning of the addresses of this cluster's page; "" for that of the cluster that the server was started for. */
+export const base = /^\/clusters\/[^/]+/.exec(location.pathname)?.[0] ?? "";
+
 /** Point is a moment on the line of time: number, milliseconds, nodes, price, pods with and without a place. */
 export type Point = [number, number, number, number, number, number];
 
 const mostPoints = 20000;
 
+/** ask asks this cluster's page; of all clusters the server's own page knows. */
 async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const answer = await fetch(path, signal ? { signal } : {});
+  const answer = await fetch((path.startsWith("/api/clusters") ? "" : base) + path, signal ? { signal } : {});
   const body = (await answer.json()) as T & { error?: string };
   if (!answer.ok) throw new Error(body.error ?? `${path}: status ${answer.status}`);
   return body;
@@ -38,7 +42,7 @@ export class Source {
   }
 
   start(): void {
-    this.stream = new EventSource("/api/stream");
+    this.stream = new EventSource(base + "/api/stream");
     this.stream.addEventListener("open", () => this.told(() => (this.lost = 0)));
     this.stream.addEventListener("error", () => {
       this.told(() => (this.lost ||= Date.now()));
@@ -60,7 +64,7 @@ export class Source {
 
   /** comeAgain starts anew in a while, or leads to the login of whoever may not look any more. */
   private async comeAgain(): Promise<void> {
-    const status = await fetch("/api/who").then((r) => r.status, () => 0);
+    const status = await fetch(base + "/api/who").then((r) => r.status, () => 0);
     if (status === 401 || status === 403) location.assign("/login");
     else setTimeout(() => this.start(), 2000);
   }

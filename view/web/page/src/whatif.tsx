@@ -1,6 +1,7 @@
 // What would become of the cluster if something were changed: the server forecasts it as nodeless plan does, and changes nothing.
 
 import { useEffect, useRef, useState } from "preact/hooks";
+import { base } from "./source";
 import { plural } from "./text";
 
 interface NodeRow {
@@ -64,7 +65,7 @@ export function WhatIf() {
     setAsking(true);
     set(null);
     try {
-      const r = await fetch("/api/whatif", {
+      const r = await fetch(base + "/api/whatif", {
         method: "POST", headers: { "Content-Type": "application/json" }, signal: mine.signal,
         body: JSON.stringify({ manifests, deletes: words(deletes), scales: words(scales) }),
       });

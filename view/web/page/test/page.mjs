@@ -17,7 +17,7 @@ const map = tab.getByRole("application");
 const shown = (text) => tab.getByText(text).first().waitFor();
 const mapSays = (text) => tab.locator(`[role=application][aria-label^="${text}"]`).waitFor();
 
-const screens = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts"];
+const screens = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts", "fleet"];
 const longest = "very-long-".repeat(25) + "abc"; // 253 characters, as many as a name may have
 /** known is what the engine answers about addresses; the page of these stories has no engine. */
 const known = {
@@ -427,6 +427,31 @@ try {
     await tab.getByRole("alert").getByText("may list microvmhosts.nodeless.sh").waitFor();
     await tab.unroute("**/api/hosts");
     await tab.goto("about:blank");
+    await tab.goto(page + "/#view=pools");
+  });
+
+  await story("the other clusters of the kubeconfig are a choice away", async () => {
+    await tab.getByRole("link", { name: "Fleet" }).click();
+    const row = (name) => tab.getByRole("row", { name });
+    await row(/:cluster\/prod \$\d/).waitFor();
+    assert.match(await row(/:cluster\/prod/).textContent(), /cluster\/prod\$\d\.\d{4}\$[\d,]+5150not knownnot known$/);
+    assert.match(await row(/^gone/).textContent(), /^gone–––––––✗ context gone: .*no such host.*<img/);
+    assert.match(await tab.locator(".sum").textContent(), /month for 65 nodes of 2 clusters; 1 not read$/);
+    await picture("fleet");
+    await tab.getByRole("link", { name: /:cluster\/prod$/ }).click();
+    await mapSays("5 of 5 nodes");
+    await tab.reload();
+    await mapSays("5 of 5 nodes");
+    await tab.getByRole("link", { name: "Nodes" }).click();
+    await shown("5 nodes");
+    await tab.getByRole("combobox", { name: "Cluster" }).selectOption("story");
+    await shown("60 nodes");
+    assert.match(tab.url(), /\/#view=nodes$/);
+    await tab.keyboard.press("Control+k");
+    await tab.keyboard.type("prod");
+    await tab.getByRole("option", { name: /^cluster .*:cluster\/prod$/ }).waitFor();
+    await tab.keyboard.press("Enter");
+    await shown("5 nodes");
     await tab.goto(page + "/#view=pools");
   });
 

@@ -1,0 +1,226 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodeless/nodeless/view"
+)
+
+// Clusters are all that a page shows, by the contexts of a kubeconfig. The page of another cluster than the Server's
+// own is at clustersPath and its context's name. Its cluster is read from the first time that somebody looks at it.
+type Clusters struct {
+	Here  string   // the context of the Server's own cluster
+	Names []string // of all contexts
+	// Open returns what the page of another context needs. If it fails it is called again for the next who asks.
+	Open func(name string) (Options, error)
+}
+
+const clustersPath = "/clusters/"
+
+// fleet serves the pages of several clusters. It is safe for concurrent use.
+type fleet struct {
+	own *Server
+
+	mu     sync.Mutex
+	byName map[string]*member
+}
+
+// member is a cluster of a fleet that somebody has looked at.
+type member struct {
+	seat
+	reading chan struct{} // closed when the sums have been read or could not be; nil = nobody reads them
+	known   bool
+	problem error
+}
+
+// clusters are those of the page, none if it shows its own alone.
+func (f *fleet) clusters() Clusters {
+	if c := f.own.o.Clusters; c != nil {
+		return *c
+	}
+	return Clusters{Names: []string{}}
+}
+
+// member returns the cluster of a context.
+func (f *fleet) member(name string) (*member, error) {
+	c := f.clusters()
+	if !slices.Contains(c.Names, name) {
+		return nil, failure{http.StatusNotFound, fmt.Errorf("this page shows no context %q", name)}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m := f.byName[name]; m != nil {
+		return m, nil
+	}
+	server := f.own
+	if name != c.Here {
+		o, err := c.Open(name)
+		if err != nil {
+			return nil, failure{http.StatusBadGateway, fmt.Errorf("context %s: %w", name, err)}
+		}
+		if server, err = f.start(o); err != nil {
+			return nil, err
+		}
+	}
+	m := &member{seat: seat{server: server, handler: server.routes()}}
+	if f.byName == nil {
+		f.byName = map[string]*member{}
+	}
+	f.byName[name] = m
+	return m, nil
+}
+
+// start returns a Server that follows its cluster as long as the fleet's own does.
+func (f *fleet) start(o Options) (*Server, error) {
+	life := f.own.lifetime()
+	if life == nil {
+		return nil, errNotServed
+	}
+	s := New(o)
+	s.life = life
+	go s.follow(life)
+	return s, nil
+}
+
+// ServeHTTP answers a request for the page of a context, whose path begins with clustersPath.
+func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, path, inside := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), clustersPath), "/")
+	if !inside {
+		http.Redirect(w, r, clustersPath+name+"/", http.StatusSeeOther)
+		return
+	}
+	context, err := url.PathUnescape(name)
+	if err == nil {
+		path, err = url.PathUnescape(path)
+	}
+	if err != nil {
+		http.Error(w, view.Escape(err.Error()), http.StatusBadRequest)
+		return
+	}
+	m, err := f.member(context)
+	if err != nil {
+		if strings.HasPrefix(path, "api/") {
+			reply(w, r, func(*http.Request) (any, error) { return nil, err })
+			return
+		}
+		http.Error(w, view.Escape(err.Error()), statusOf(err))
+		return
+	}
+	inner := r.Clone(r.Context())
+	inner.URL.Path, inner.URL.RawPath = "/"+path, ""
+	m.answer(w, inner)
+}
+
+// clusterList are the names of the clusters.
+type clusterList struct {
+	Here  string   `json:"here"`
+	Names []string `json:"names"`
+}
+
+func (f *fleet) list(*http.Request) (any, error) {
+	c := f.clusters()
+	return escaped(clusterList{c.Here, c.Names})
+}
+
+// clusterSums are the sums of one of several clusters.
+type clusterSums struct {
+	Name    string `json:"name"`
+	Known   bool   `json:"known"`             // whether the cluster has been read
+	Problem string `json:"problem,omitempty"` // why it has not, or not all of it
+	Totals  totals `json:"totals"`
+	// Saved is what removing nodes has saved, nil if that is not known.
+	Saved *clusterSavings `json:"saved,omitempty"`
+}
+
+type clusterSavings struct {
+	Dollars        float64 `json:"dollars"`
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+}
+
+// sumsWithin is how long the sums wait for clusters that are read for the first time. The page asks again.
+const sumsWithin = 2 * time.Second
+
+// sums reads all clusters at once.
+func (f *fleet) sums(r *http.Request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), sumsWithin)
+	defer cancel()
+	names := f.clusters().Names
+	out := make([]clusterSums, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { out[i] = f.sumsOf(ctx, name) })
+	}
+	all.Wait()
+	return escaped(out)
+}
+
+func (f *fleet) sumsOf(ctx context.Context, name string) clusterSums {
+	out := clusterSums{Name: name}
+	m, err := f.member(name)
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	select {
+	case <-f.read(m):
+	case <-ctx.Done():
+	}
+	f.mu.Lock()
+	out.Known, err = m.known, m.problem
+	f.mu.Unlock()
+	switch {
+	case err != nil:
+		out.Problem = err.Error()
+	case out.Known:
+		sum := m.server.o.Model.Totals()
+		out.Totals, out.Problem = newTotals(&sum, len(m.server.o.Model.Resources())), strings.Join(sum.Notes, "; ")
+		if l, _, err := m.server.ledger(ctx); err == nil {
+			out.Saved = &clusterSavings{l.Dollars, l.DollarsPerHour}
+		}
+	}
+	return out
+}
+
+// read begins to read a cluster if nobody does. What it returns is closed when that is done or has failed; then the
+// next who asks has it tried again.
+func (f *fleet) read(m *member) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.reading != nil {
+		return m.reading
+	}
+	done := make(chan struct{})
+	m.reading = done
+	go func() {
+		life := f.own.lifetime()
+		var err error = errNotServed
+		if life != nil {
+			err = m.server.beFull(life)
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if m.problem = err; err == nil {
+			m.known = true
+		} else {
+			m.reading = nil
+		}
+		close(done)
+	}()
+	return done
+}
+
+// answer answers once the page's cluster is read.
+func (at *seat) answer(w http.ResponseWriter, r *http.Request) {
+	if err := at.server.ready(r); err != nil {
+		http.Error(w, "nothing can be shown: "+view.Escape(err.Error()), http.StatusServiceUnavailable)
+		return
+	}
+	at.handler.ServeHTTP(w, r)
+}
