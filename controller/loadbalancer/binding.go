@@ -9,17 +9,22 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	elb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 // labelStack marks the TargetGroupBindings that this controller made for its own target groups. All others are
 // somebody's: they put the pods of a Service into a target group that is not the controller's.
 const labelStack = "elbv2.k8s.aws/stack"
+
+// finalizerBinding keeps somebody's TargetGroupBinding until its pods are deregistered. It has the AWS Load Balancer
+// Controller's name.
+const finalizerBinding = "elbv2.k8s.aws/resources"
 
 // bind makes the TargetGroupBindings of the stacks' target groups, and deletes those of groups that are gone.
 func (c *controller) bind(
@@ -81,14 +86,21 @@ func (c *controller) putBinding(
 	return fmt.Errorf("TargetGroupBinding %s/%s: %w", namespace, name, err)
 }
 
-// bound registers the pods of Services in the target groups that somebody's TargetGroupBindings name.
+// bound registers the pods of Services in the target groups that somebody's TargetGroupBindings name, and deregisters
+// those of TargetGroupBindings that are being deleted.
 func (c *controller) bound(ctx context.Context, o *objects, existing []*unstructured.Unstructured) error {
 	var failed []error
 	for _, b := range existing {
-		if b.GetLabels()[labelStack] != "" || b.GetDeletionTimestamp() != nil {
+		if b.GetLabels()[labelStack] != "" {
 			continue
 		}
-		if err := c.boundOne(ctx, o, b); err != nil {
+		var err error
+		if b.GetDeletionTimestamp() == nil {
+			err = c.boundOne(ctx, o, b)
+		} else {
+			err = c.unbind(ctx, b)
+		}
+		if err != nil {
 			failed = append(failed, fmt.Errorf("TargetGroupBinding %s/%s: %w", b.GetNamespace(), b.GetName(), err))
 			c.recorder.Event(b, corev1.EventTypeWarning, "BackendNotFound", err.Error())
 		}
@@ -108,37 +120,59 @@ func (c *controller) boundOne(ctx context.Context, o *objects, b *unstructured.U
 	if at < 0 {
 		return fmt.Errorf("Service %q has no port %s", svc.Name, text("serviceRef", "port")) //nolint:staticcheck // likewise
 	}
-	in := &elb.DescribeTargetGroupsInput{}
-	if in.TargetGroupArns = []string{text("targetGroupARN")}; in.TargetGroupArns[0] == "" {
-		in.TargetGroupArns, in.Names = nil, []string{text("targetGroupName")}
-	}
-	found, err := c.aws.elb.DescribeTargetGroups(ctx, in)
+	found, err := c.groupOf(ctx, b)
 	if err != nil {
 		return err
 	}
-	g := &targetGroup{name: b.GetName(), targetType: string(found.TargetGroups[0].TargetType)}
-	switch text("targetType") {
-	case g.targetType:
-	case "":
-		if err := c.setTargetType(ctx, b, g.targetType); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("the target group has the target type %s, not %s", g.targetType, text("targetType"))
+	g := &targetGroup{name: b.GetName(), targetType: string(found.TargetType)}
+	if named := text("targetType"); named != "" && named != g.targetType {
+		return fmt.Errorf("the target group has the target type %s, not %s", g.targetType, named)
 	}
 	if err := o.fill(g, svc, svc.Spec.Ports[at]); err != nil {
 		return err
 	}
-	arn := aws.ToString(found.TargetGroups[0].TargetGroupArn)
-	return cmp.Or(c.aws.syncTargets(ctx, arn, g.targets), c.openGates(ctx, arn, g))
-}
-
-// setTargetType writes the target type of a target group into a TargetGroupBinding that leaves it out.
-func (c *controller) setTargetType(ctx context.Context, b *unstructured.Unstructured, kind string) error {
-	b = b.DeepCopy()
-	if err := unstructured.SetNestedField(b.Object, kind, "spec", "targetType"); err != nil {
+	complete := b.DeepCopy()
+	if err := unstructured.SetNestedField(complete.Object, g.targetType, "spec", "targetType"); err != nil {
 		return err
 	}
+	if controllerutil.AddFinalizer(complete, finalizerBinding) || text("targetType") == "" {
+		if err := c.update(ctx, complete); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(c.aws.syncTargets(ctx, *found.TargetGroupArn, g.targets), c.openGates(ctx, *found.TargetGroupArn, g))
+}
+
+// groupOf returns the target group that a TargetGroupBinding names.
+func (c *controller) groupOf(ctx context.Context, b *unstructured.Unstructured) (types.TargetGroup, error) {
+	in := &elb.DescribeTargetGroupsInput{TargetGroupArns: []string{specOf(b, "targetGroupARN")}}
+	if in.TargetGroupArns[0] == "" {
+		in.TargetGroupArns, in.Names = nil, []string{specOf(b, "targetGroupName")}
+	}
+	found, err := c.aws.elb.DescribeTargetGroups(ctx, in)
+	if err != nil {
+		return types.TargetGroup{}, err
+	}
+	return found.TargetGroups[0], nil
+}
+
+// unbind deregisters all targets of a TargetGroupBinding's target group, unless that is gone, and lets it go.
+func (c *controller) unbind(ctx context.Context, b *unstructured.Unstructured) error {
+	b = b.DeepCopy()
+	if !controllerutil.RemoveFinalizer(b, finalizerBinding) {
+		return nil // somebody else's keeps it
+	}
+	found, err := c.groupOf(ctx, b)
+	if err == nil {
+		err = c.aws.syncTargets(ctx, *found.TargetGroupArn, nil)
+	}
+	if gone := (*types.TargetGroupNotFoundException)(nil); err != nil && !errors.As(err, &gone) {
+		return fmt.Errorf("deregister its targets: %w", err)
+	}
+	return c.update(ctx, b)
+}
+
+func (c *controller) update(ctx context.Context, b *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(bindings).Namespace(b.GetNamespace()).Update(ctx, b, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it changed, and is looked at again
 		return nil

@@ -216,6 +216,37 @@ func (g *gated) reports(ip string, h region.TargetHealth) {
 	}
 }
 
+// wantTargets waits until so many targets are registered in a target group.
+func (g *gated) wantTargets(arn string, want int) {
+	g.Helper()
+	planetest.Eventually(g, "targets", func(context.Context) error {
+		n := 0
+		for _, group := range g.region.TargetGroups() {
+			for _, t := range group.Targets {
+				if group.TargetGroupARN == arn && t.DeregisteredAt.IsZero() {
+					n++
+				}
+			}
+		}
+		if n != want {
+			return fmt.Errorf("%d targets, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+// wantNoBinding waits until a TargetGroupBinding is gone.
+func (g *gated) wantNoBinding(name string) {
+	g.Helper()
+	planetest.Eventually(g, "the TargetGroupBinding goes", func(ctx context.Context) error {
+		_, err := g.dynamic.Resource(bindings).Namespace(g.namespace).Get(ctx, name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %v", err)
+		}
+		return nil
+	})
+}
+
 // A new pod of the Service of an Ingress gets a readiness gate, which tells the health of its target in ELB's words.
 func TestAPodIsReadyWhenItsTargetIsHealthy(t *testing.T) {
 	for _, label := range []string{
@@ -298,4 +329,25 @@ func TestAnOwnBindingGivesAGate(t *testing.T) {
 		"False Elb.RegistrationInProgress Target registration is in progress")
 	g.reports("10.201.0.9", region.TargetHealth{State: region.TargetHealthy})
 	g.wantCondition("a", "target-health.elbv2.k8s.aws/"+of, "True  ")
+
+	// When it is deleted, its pods are targets no more. One whose target group is gone goes, too.
+	g.wantTargets(made.TargetGroupARN, 1)
+	client := g.dynamic.Resource(bindings).Namespace(g.namespace)
+	if err := client.Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.wantTargets(made.TargetGroupARN, 0)
+	g.wantNoBinding("own")
+	_, err = client.Create(t.Context(), own, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.wantTargets(made.TargetGroupARN, 1)
+	if err := g.region.DeleteTargetGroup(made.TargetGroupARN); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	g.wantNoBinding("own")
 }
