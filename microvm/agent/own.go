@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,10 +26,31 @@ type Own struct {
 	watchers microvm.Watchers // of cordoned
 }
 
-// NewOwn returns the host of o. Run reports it.
-func NewOwn(o Options) (*Own, error) {
+// NewOwn returns the host of o, cordoned if its MicroVMHost has been left so. Run reports it.
+func NewOwn(ctx context.Context, o Options) (*Own, error) {
 	r, err := newReporter(o)
-	return &Own{Host: o.Host, reporter: r}, err
+	if err != nil {
+		return nil, err
+	}
+	w := &Own{Host: o.Host, reporter: r}
+	if err := w.recall(ctx); err != nil {
+		r.o.Log.Warn("whether this machine is cordoned is not known until it is reported", "error", err)
+	}
+	return w, nil
+}
+
+// recall reads what the cluster has decided about the host, if it knows the host.
+func (w *Own) recall(ctx context.Context) error {
+	host := &v1alpha1.MicroVMHost{}
+	err := w.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(w.o.Name), Name: w.o.Name}, host)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil // the cluster is new
+	}
+	if err != nil {
+		return fmt.Errorf("read MicroVMHost %s: %w", w.o.Name, err)
+	}
+	w.cordoned.Store(host.Spec.Unschedulable && host.Annotations[v1alpha1.AnnotationOwnHost] == "true")
+	return nil
 }
 
 // Describe implements microvm.Host.
@@ -99,6 +121,7 @@ func (w *Own) register(ctx context.Context) error {
 	case have.Spec.PodCIDR == host.Spec.PodCIDR:
 		return nil
 	}
+	host.Spec.Unschedulable = have.Spec.Unschedulable
 	if err := w.client.Delete(ctx, have); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}

@@ -73,6 +73,21 @@ func TestTheControllersOwnHost(t *testing.T) {
 	if !w.Describe().Unschedulable {
 		t.Error("a cordoned host takes pods")
 	}
+	// It stays cordoned when its process starts again, also with other addresses.
+	for _, pods := range []string{"10.202.32.0/20", "10.202.16.0/20"} {
+		w = own(pods, c)
+		if err := w.recall(ctx); err != nil || !w.Describe().Unschedulable {
+			t.Errorf("a cordoned host takes pods after a restart: %v", err)
+		}
+		if err := w.register(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w = own("10.202.16.0/20", fake.NewClientBuilder().WithScheme(scheme).Build())
+	if err := w.recall(ctx); err != nil || w.Describe().Unschedulable {
+		t.Errorf("a cluster that is new: %v", err)
+	}
+	w = own("10.202.16.0/20", c)
 
 	_, err = Enrolment{Host: "laptop", TTL: time.Hour}.register(ctx, c)
 	if err == nil || !strings.Contains(err.Error(), "laptop is the name of the machine on which the controller runs") {

@@ -188,7 +188,7 @@ func (l *local) connectMicroVMs(o *host.Options) (*microVMNetwork, error) {
 
 // serveNetwork serves it and tells other hosts of this one, as soon as there may be microVMs.
 func (l *local) serveNetwork(run context.Context, n *microVMNetwork, o host.Options) error {
-	own, err := agent.NewOwn(agent.Options{
+	own, err := agent.NewOwn(run, agent.Options{
 		REST: l.restConfig("nodeless-microvms"), Name: o.Name, Host: l.microVMs,
 		Kubelets:    microvm.KubeletEndpoints{Host: n.at.Addr(), Pods: n.pods},
 		OverlayPort: n.at.Port(), OverlayKey: n.key.PublicKey().String(), Log: l.log,
