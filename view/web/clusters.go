@@ -93,7 +93,7 @@ func (f *fleet) start(o Options) (*Server, error) {
 func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, path, inside := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), clustersPath), "/")
 	if !inside {
-		http.Redirect(w, r, clustersPath+name+"/", http.StatusSeeOther)
+		http.Redirect(w, r, clustersPath+name+"/", http.StatusSeeOther) //nolint:gosec // a path of this page alone
 		return
 	}
 	context, err := url.PathUnescape(name)
@@ -200,7 +200,7 @@ func (f *fleet) read(m *member) <-chan struct{} {
 	m.reading = done
 	go func() {
 		life := f.own.lifetime()
-		var err error = errNotServed
+		err := errNotServed
 		if life != nil {
 			err = m.server.beFull(life)
 		}
