@@ -19,12 +19,13 @@ export interface Choice {
   node: string; // whose details are open
   pod: string; // namespace/name
   at: number; // milliseconds since 1970; 0 = live
+  span: string; // of the timeline: the last so many seconds, or FROM-TO in milliseconds since 1970; "" = everything
   dashboard: boolean;
   reload: number; // seconds; 0 = never
 }
 
 export const usual: Choice = {
-  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, columns: "", pool: "", host: "", node: "", pod: "", at: 0, dashboard: false, reload: 0,
+  view: "cluster", q: "", about: "", group: "pool", sort: "name", color: "pods", area: "price", scale: 1, columns: "", pool: "", host: "", node: "", pod: "", at: 0, span: "", dashboard: false, reload: 0,
 };
 
 export const scales = { least: 0.2, most: 4 };
@@ -48,7 +49,7 @@ export function parse(hash: string): Choice {
       case "view":
         c.view = views.find((v) => v === value) ?? "cluster";
         break;
-      case "q": case "about": case "group": case "sort": case "color": case "area": case "columns": case "pool": case "host": case "node": case "pod":
+      case "q": case "about": case "group": case "sort": case "color": case "area": case "columns": case "pool": case "host": case "node": case "pod": case "span":
         c[key] = value;
         break;
       case "scale":

@@ -101,7 +101,7 @@ function Page() {
           : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} choose={choose} past={past} /></main>}
         {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>
-      {!choice.dashboard && <Timeline source={source} version={version} view={choice.view} choose={choose} />}
+      {!choice.dashboard && <Timeline source={source} version={version} view={choice.view} span={choice.span} choose={choose} />}
     </>
   );
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import type { Choice } from "./fragment";
 import { narrow } from "./header";
+import { useNews } from "./news";
 import type { Source } from "./source";
 import { clock, perHour } from "./text";
 
@@ -11,16 +12,33 @@ interface Props {
   source: Source;
   version: number;
   view: string;
+  span: string;
   choose: (change: Partial<Choice>) => void;
 }
 
-// A minute at least, so that the first moments are not years apart; there may be none yet. What uPlot would take for a single point
-// is a thousand days.
-const lastMinute = (u: uPlot): [number, number] => {
+// What of the timeline is shown, in seconds: what was chosen, or everything, but a minute at least, so that the first moments are not
+// years apart; there may be none yet. What uPlot would take for a single point is a thousand days.
+const range = (u: uPlot, span: string): [number, number] => {
   const times = u.data?.[0] ?? [];
   const end = times[times.length - 1] ?? Date.now() / 1000;
-  return [Math.min(times[0] ?? end, end - 60), end];
+  const [from, to] = span.split("-").map(Number);
+  if (from && to && to > from) return [from / 1000, to / 1000];
+  return from ? [end - from, end] : [Math.min(times[0] ?? end, end - 60), end];
 };
+
+const spans: [string, string][] = [["", "everything"], ["300", "last 5 min"], ["1800", "last 30 min"], ["7200", "last 2 h"]];
+
+/** Mark is a decision on the timeline. */
+interface Mark {
+  time: string;
+  kind: string;
+  method?: string;
+  why: string;
+}
+
+/** marked are the colours of marks; what a node's owner did not decide, such as an interruption, is Depart. */
+const marked: Record<string, string> = { Launch: "--good", Remove: "--chosen", Replace: "--chosen", Depart: "--goes", Refuse: "--waits", Broken: "--waits" };
+const mostMarks = 1000;
 const fromZero: uPlot.Scale = { range: (_u, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
 
 // A line of one point is none.
@@ -39,7 +57,7 @@ const speeds = [1, 10, 60];
 
 const kept = "timeline"; // what this browser remembers: open or closed
 
-export function Timeline({ source, version, view, choose }: Props) {
+export function Timeline({ source, version, view, span, choose }: Props) {
   const [chosen, setChosen] = useState(() => localStorage.getItem(kept));
   const open = chosen ? chosen === "open" : view === "cluster" && window.innerWidth >= narrow && window.innerHeight >= narrow;
   const toggle = () => {
@@ -51,6 +69,12 @@ export function Timeline({ source, version, view, choose }: Props) {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const goTo = useRef((_: number) => {});
+  const select = useRef((_from: number, _to: number) => {});
+  const chosenSpan = useRef(span);
+  const decided = useNews<{ items: Mark[] }>(`/api/decisions?limit=${mostMarks}`, source.decided);
+  const marks = useRef<Mark[]>([]);
+  marks.current = decided && typeof decided !== "string" ? decided.items : [];
+  const [pointed, point] = useState<Mark | null>(null);
   const points = source.points;
   const last = points.length - 1;
   const shown = source.past ? nearest(source, source.past.at) : last;
@@ -59,6 +83,8 @@ export function Timeline({ source, version, view, choose }: Props) {
     void source.go(at);
   };
   goTo.current = go;
+  select.current = (from, to) => choose({ span: `${from}-${to}` });
+  const [first, final] = source.points.length > 0 && plot.current ? edges(source, range(plot.current, span)) : [0, last];
 
   useEffect(() => {
     const style = getComputedStyle(document.documentElement);
@@ -66,9 +92,18 @@ export function Timeline({ source, version, view, choose }: Props) {
     const axis = { stroke: color("--faint"), grid: { stroke: color("--bar"), width: 1 } };
     const p = new uPlot({
       width: holder.current!.clientWidth, height: tall, legend: { show: true, live: true },
-      hooks: { setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))] }, // seconds, for tests
-      cursor: { drag: { x: false, y: false } },
-      scales: { x: { time: true, range: lastMinute }, n: fromZero, $: fromZero },
+      hooks: {
+        setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))], // seconds, for tests
+        draw: [(u) => holder.current?.setAttribute("data-marks", String(drawMarks(u, marks.current, color)))],
+        setCursor: [(u) => point(u.cursor.left! < 0 ? null : nearestMark(u, marks.current, u.cursor.left!))],
+        setSelect: [(u) => {
+          const from = u.posToVal(u.select.left, "x"), to = u.posToVal(u.select.left + u.select.width, "x");
+          u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+          select.current(Math.floor(from * 1000), Math.ceil(to * 1000));
+        }],
+      },
+      cursor: { drag: { x: true, y: false, setScale: false, dist: 5 } },
+      scales: { x: { time: true, range: (u) => range(u, chosenSpan.current) }, n: fromZero, $: fromZero },
       axes: [
         { ...axis, space: 80, size: 30, values: (_u, times, _axis, _space, step) => times.map((t) => label(t, step)) },
         { ...axis, scale: "n", size: 50, values: (_u, v) => v.map((x) => short.format(x)) },
@@ -83,7 +118,10 @@ export function Timeline({ source, version, view, choose }: Props) {
       ],
     }, [[], [], [], [], []], holder.current!);
     plot.current = p;
-    const clicked = () => {
+    let down = 0; // where the button was pressed: what is dragged selects, and is no click
+    p.over.addEventListener("mousedown", (e) => (down = e.clientX));
+    const clicked = (e: MouseEvent) => {
+      if (Math.abs(e.clientX - down) >= 5) return;
       const left = p.cursor.left ?? -1;
       if (left >= 0) goTo.current(Math.round(p.posToVal(left, "x") * 1000));
     };
@@ -103,11 +141,17 @@ export function Timeline({ source, version, view, choose }: Props) {
     }, 300); // it need not move more often than it can be followed
   }, [points, version]);
   useEffect(() => () => window.clearTimeout(drawn.current), []);
+  useEffect(() => {
+    chosenSpan.current = span;
+    plot.current?.setData(plot.current.data); // in its new range
+  }, [span]);
+  useEffect(() => plot.current?.redraw(false), [decided]);
 
   const moment = source.past ? clock(source.past.at) : "now";
   return (
     <footer class="timeline" aria-label="Timeline">
       <div ref={holder} aria-hidden="true" class={open ? "" : "closed"} />
+      {open && <p class="pointed" aria-hidden="true">{pointed ? `${clock(Date.parse(pointed.time))} ${pointed.kind}${pointed.method ? `, ${pointed.method}` : ""}: ${pointed.why}` : "Drag to select a part; ticks are decisions."}</p>}
       <div class="row">
         <button type="button" aria-expanded={open} onClick={toggle} aria-label="Chart of the timeline">{open ? "▾" : "▴"}</button>
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
@@ -119,8 +163,14 @@ export function Timeline({ source, version, view, choose }: Props) {
             {speeds.map((s) => <option key={s} value={String(s)}>×{s}</option>)}
           </select>
         </label>
+        <label>
+          show{" "}
+          <select value={span} onChange={(e) => choose({ span: e.currentTarget.value })}>
+            {(spans.some(([s]) => s === span) ? spans : [...spans, [span, "selected"] as [string, string]]).map(([s, name]) => <option key={s} value={s}>{name}</option>)}
+          </select>
+        </label>
         <input
-          type="range" class="moment" min="0" max={String(Math.max(0, last))} value={String(Math.max(0, shown))} aria-label="Moment" aria-valuetext={moment}
+          type="range" class="moment" min={String(first)} max={String(Math.max(first, final))} value={String(Math.max(first, Math.min(final, shown)))} aria-label="Moment" aria-valuetext={moment}
           onInput={(e) => {
             const i = Number(e.currentTarget.value);
             go(i >= last ? 0 : points[i]?.[1] ?? 0);
@@ -133,6 +183,33 @@ export function Timeline({ source, version, view, choose }: Props) {
     </footer>
   );
 }
+
+/** drawMarks draws a tick for each decision that is in sight, and counts them. */
+function drawMarks(u: uPlot, marks: Mark[], color: (name: string) => string): number {
+  const { left, top, width, height } = u.bbox, tick = 7 * devicePixelRatio;
+  let n = 0;
+  for (const m of marks) {
+    const x = u.valToPos(Date.parse(m.time) / 1000, "x", true);
+    if (x < left || x > left + width) continue;
+    u.ctx.fillStyle = color(marked[m.kind] ?? "--faint");
+    u.ctx.fillRect(x - devicePixelRatio, top + height - tick, 2 * devicePixelRatio, tick);
+    n++;
+  }
+  return n;
+}
+
+/** nearestMark is the decision within some pixels of a place, if there is one. */
+function nearestMark(u: uPlot, marks: Mark[], left: number): Mark | null {
+  let best: Mark | null = null, distance = 6;
+  for (const m of marks) {
+    const d = Math.abs(u.valToPos(Date.parse(m.time) / 1000, "x") - left);
+    if (d < distance) [best, distance] = [m, d];
+  }
+  return best;
+}
+
+/** edges are the first and the last point of a range of seconds. */
+const edges = (source: Source, [from, to]: [number, number]): [number, number] => [nearest(source, from * 1000), nearest(source, to * 1000)];
 
 /** nearest is the index of the last point that is not after a moment. */
 function nearest(source: Source, at: number): number {

@@ -131,6 +131,32 @@ try {
     await picture("cluster");
   });
 
+  await story("a part of the line of time is selected, and decisions are ticks on it", async () => {
+    const chart = tab.locator(".timeline [data-span]"), show = tab.getByRole("combobox", { name: "show" });
+    const spans = (text) => tab.waitForFunction((like) => new RegExp(like).test(document.querySelector(".timeline [data-span]").dataset.span), text);
+    await show.selectOption("last 5 min");
+    await spans("^300$");
+    await show.selectOption("last 2 h");
+    await spans("^7200$");
+    await tab.waitForFunction(() => document.querySelector(".timeline [data-marks]").dataset.marks > 1);
+    const box = await tab.locator(".timeline .u-over").boundingBox();
+    await tab.mouse.move(box.x + box.width * 0.5, box.y + 20);
+    await tab.mouse.down();
+    await tab.mouse.move(box.x + box.width * 0.75, box.y + 20, { steps: 4 });
+    await tab.mouse.up();
+    await spans("^1[78]\\d\\d([.]|$)"); // a quarter of two hours
+    assert.match(tab.url(), /#span=\d+-\d+$/);
+    assert.equal(await show.inputValue(), decodeURIComponent(tab.url().split("span=")[1]));
+    await picture("timeline");
+    await tab.reload();
+    await spans("^1[78]\\d\\d([.]|$)");
+    await show.selectOption("everything");
+    await tab.waitForFunction(() => document.querySelector(".timeline [data-span]").dataset.span < 600);
+    assert.equal(new URL(tab.url()).hash, "");
+    assert.equal(await tab.getByText("The state at").count(), 0, "to drag is not to go back in time");
+    assert.ok(await chart.isVisible());
+  });
+
   await story("a card says what each pool answers, and what would help", async () => {
     await tab.route("**/api/pending", (r) => r.fulfill({ json: {
       pools: ["general-purpose", "spot"], prices: "made up", shapes: [{
