@@ -43,11 +43,19 @@ func (r *run) limit(l wire.Limits) error {
 		values["memory.max"] = strconv.FormatInt(l.MemoryBytes, 10)
 		values["memory.oom.group"] = "1" // the container is useless without one of its processes
 	}
+	if r.c.pod.host == nil {
+		values["pids.max"] = strconv.FormatUint(mostProcesses(), 10)
+	}
 	if l.CPUMilli > 0 {
 		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(l.CPUMilli), cpuPeriod)
 	}
 	return setGroup(r.cgroup, values)
 }
+
+// mostProcesses is how many processes and threads a container may have: as many as a user of this kernel, half of what
+// its memory allows (kernel/fork.c, RLIMIT_NPROC of the first process). Without a limit root's processes can take all
+// memory, and the agent stands still.
+func mostProcesses() uint64 { return max(1, number("/proc/sys/kernel/threads-max")/2) }
 
 // resize sets new limits. As with a kubelet, a memory limit below what the container uses is refused.
 func (r *run) resize(l wire.Limits) error {

@@ -48,6 +48,10 @@ func aPodChanges(t *testing.T, d vmm.Driver) {
 		}
 	}
 	wantCPU("10000 100000")
+	half := in("main", "sh", "-c", "echo $(($(cat /proc/sys/kernel/threads-max) / 2))")
+	if got := in("main", "cat", "/sys/fs/cgroup/pids.max"); got != half && !inNamespaces(d) {
+		t.Errorf("a container may have %s processes, want %s, half of what the guest may have", got, half)
+	}
 	if err := vm.Resize(ctx, wire.Resize{
 		Container: "main", Limits: wire.Limits{CPUMilli: 200, MemoryBytes: 64 << 20},
 	}); err != nil {
