@@ -85,13 +85,15 @@ func (c *cluster) pageOfAll() {
 		}
 		return nil
 	})
-	resp, err := http.Get(strings.Replace(link, "/?", "/clusters/nodeless-b/lite?", 1))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), "default/web-") {
-		c.t.Errorf("the page of b does not show its pods:\n%s", page)
+	for path, pods := range map[string]bool{"/": false, "/clusters/nodeless-nodeless/": false, "/clusters/nodeless-b/": true} {
+		resp, err := http.Get(strings.Replace(link, "/?", path+"api/names?q=web&", 1))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if text, _ := io.ReadAll(resp.Body); strings.Contains(string(text), `"name":"web-`) != pods || resp.StatusCode != http.StatusOK {
+			c.t.Errorf("the page at %s knows of pods of b: want %t: %s", path, pods, text)
+		}
 	}
 	c.must("kubectl", "config", "delete-context", "none", "--kubeconfig", config)
 	c.must("kubectl", "config", "delete-cluster", "none", "--kubeconfig", config)
