@@ -27,7 +27,7 @@ kind: PodDisruptionBudget
 metadata: {name: game, namespace: study-aews}
 spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-2048}}}`,
 	"replicas: 1", "replicas: 3",
-	"cpu: 100m", "cpu: 300m",
+	"cpu: 100m, memory: 64Mi", "cpu: 300m, memory: 256Mi", // a process for each request that is under way
 	"        name: app-2048\n        ports:", `        name: app-2048
         lifecycle: {preStop: {sleep: {seconds: 5}}}
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
