@@ -209,7 +209,7 @@ func (c localCluster) joinHost(t *testing.T) joined {
 		t.Fatal(err)
 	}
 	join := filepath.Join(h.dir, "join.kubeconfig")
-	// hosts of stories that run beside this have the first addresses, as hosts get them
+	// hosts of other clusters on this machine have the first addresses, as hosts get them
 	token, err := exec.Command(c.program, "host", "token", "here", "--pod-cidr", "10.249.240.0/20", "--kubeconfig",
 		c.Kubeconfig).Output()
 	if err != nil {

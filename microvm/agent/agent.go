@@ -62,6 +62,10 @@ func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.Micr
 	if err != nil {
 		return nil, err
 	}
+	return getHost(ctx, c, name)
+}
+
+func getHost(ctx context.Context, c client.Reader, name string) (*v1alpha1.MicroVMHost, error) {
 	host := &v1alpha1.MicroVMHost{}
 	return host, c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(name), Name: name}, host)
 }

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
@@ -41,8 +40,7 @@ func NewOwn(ctx context.Context, o Options) (*Own, error) {
 
 // recall reads what the cluster has decided about the host, if it knows the host.
 func (w *Own) recall(ctx context.Context) error {
-	host := &v1alpha1.MicroVMHost{}
-	err := w.client.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(w.o.Name), Name: w.o.Name}, host)
+	host, err := getHost(ctx, w.client, w.o.Name)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil // the cluster is new
 	}
@@ -110,8 +108,8 @@ func (w *Own) register(ctx context.Context) error {
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	have := &v1alpha1.MicroVMHost{}
-	if err := w.client.Get(ctx, client.ObjectKeyFromObject(host), have); err != nil {
+	have, err := getHost(ctx, w.client, w.o.Name)
+	if err != nil {
 		return err
 	}
 	switch {

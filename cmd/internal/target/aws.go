@@ -58,9 +58,10 @@ func simulated(s *localcluster.Session, dir string) awssdk.Config {
 	}
 }
 
-// eksName is the name of the EKS cluster of a context that the AWS CLI or eksctl wrote; "" if it has none.
+// eksName is the name of the EKS cluster of a context that the AWS CLI or eksctl wrote, of the current one if the
+// context is "". It is "" if there is none.
 func eksName(config clientcmdapi.Config, context string) string {
-	in := config.Contexts[context]
+	in := config.Contexts[cmp.Or(context, config.CurrentContext)]
 	if in == nil {
 		return ""
 	}

@@ -13,7 +13,8 @@ func TestKubeconfigsThatNameAnEKSCluster(t *testing.T) {
 	} {
 		raw.Contexts[context] = &clientcmdapi.Context{Cluster: cluster}
 	}
-	for context, want := range map[string]string{"aws": "prod", "eksctl": "shop", "kind": "", "none": ""} {
+	raw.CurrentContext = "aws"
+	for context, want := range map[string]string{"": "prod", "eksctl": "shop", "kind": "", "none": ""} {
 		if got := eksName(*raw, context); got != want {
 			t.Errorf("context %q: %q, want %q", context, got, want)
 		}

@@ -121,7 +121,7 @@ func (c *Flags) Find() (*Cluster, error) {
 		t.EKSName, t.Context = localcluster.EKSName, localcluster.ContextName(s.Name)
 	} else if raw, err := loader.RawConfig(); err == nil {
 		t.Context = cmp.Or(c.Context, raw.CurrentContext)
-		t.EKSName = eksName(raw, t.Context)
+		t.EKSName = eksName(raw, c.Context)
 	}
 	if t.Of == "" {
 		t.Of = t.REST.Host

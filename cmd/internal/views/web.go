@@ -21,24 +21,6 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// clusters are all contexts of the kubeconfig, here and the others.
-func (o *webOptions) clusters(here string, policy model.Policy, on gates.Gates) *web.Clusters {
-	names := target.Contexts(o.cluster.Kubeconfig)
-	if !slices.Contains(names, here) {
-		names = append([]string{here}, names...)
-	}
-	return &web.Clusters{Here: here, Names: names, Open: func(name string) (web.Options, error) {
-		flags := o.cluster
-		flags.Context = name
-		t, err := flags.Find()
-		if err != nil {
-			return web.Options{}, err
-		}
-		p := webpage.Page{Cluster: t, Policy: policy, Gates: on, Resources: list(o.resources), Selector: o.selector}
-		return p.Options()
-	}}
-}
-
 // defaultPage is where the page is unless somebody says otherwise; kube-ops-view's is there too.
 const defaultPage = "127.0.0.1:8080"
 
@@ -61,8 +43,9 @@ pods, its price and its state; the pending pods against the NodePools, with the
 reason; and a timeline to go back on. It only reads and needs nothing installed
 in the cluster. /lite shows the same as tables, without script.
 
-The other contexts of the kubeconfig are a choice away, and the screen Clusters
-adds them all up. Each is read from when you first look at it.
+It shows the other contexts of the kubeconfig, too: choose one beside the name,
+or add them all up on the screen Fleet. A cluster is read from when you first
+look at it.
 
 On a loopback address the page asks for the token in the link that is printed,
 and shows what your kubeconfig may read. On any other address it is served by
@@ -125,12 +108,30 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	p := webpage.Page{Cluster: t, Policy: policy, Gates: on, Model: m, Token: httpguard.NewToken()}
 	p.Fill = func(context.Context) (func(context.Context) error, error) { return fd.Wait, nil }
 	url := web.Link(l.Addr().String(), p.Token)
-	p.Clusters = o.clusters(t.Context, policy, on)
-	if others {
-		p.Clusters = nil // people log in with a token of this cluster
+	if others { // they log in with a token of this cluster
 		url = webpage.GatedURL(l)
 		p.Certificate, p.Said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
+	} else {
+		p.Clusters = o.clusters(t.Context, policy, on)
 	}
 	fmt.Fprintf(out, "%s is shown at %s\nCtrl-C ends it.\n", view.Escape(t.Of), url)
 	return p.Run(ctx, l)
+}
+
+// clusters are those of all contexts of the kubeconfig; here is the context of the page's own.
+func (o *webOptions) clusters(here string, policy model.Policy, on gates.Gates) *web.Clusters {
+	names := target.Contexts(o.cluster.Kubeconfig)
+	if !slices.Contains(names, here) {
+		names = append([]string{here}, names...)
+	}
+	return &web.Clusters{Here: here, Names: names, Open: func(name string) (web.Options, error) {
+		flags := o.cluster
+		flags.Context = name
+		t, err := flags.Find()
+		if err != nil {
+			return web.Options{}, err
+		}
+		p := webpage.Page{Cluster: t, Policy: policy, Gates: on, Resources: list(o.resources), Selector: o.selector}
+		return p.Options()
+	}}
 }

@@ -71,9 +71,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
   const goTo = useRef((_: number) => {});
   const select = useRef((_from: number, _to: number) => {});
   const chosenSpan = useRef(span);
-  const decided = useNews<{ items: Mark[] }>(`/api/decisions?limit=${mostMarks}`, source.decided);
   const marks = useRef<Mark[]>([]);
-  marks.current = decided && typeof decided !== "string" ? decided.items : [];
   const [pointed, point] = useState<Mark | null>(null);
   const points = source.points;
   const last = points.length - 1;
@@ -145,13 +143,16 @@ export function Timeline({ source, version, view, span, choose }: Props) {
     chosenSpan.current = span;
     plot.current?.setData(plot.current.data); // in its new range
   }, [span]);
-  useEffect(() => plot.current?.redraw(false), [decided]);
+  const mark = (all: Mark[]) => {
+    marks.current = all;
+    plot.current?.redraw(false);
+  };
 
   const moment = source.past ? clock(source.past.at) : "now";
   return (
     <footer class="timeline" aria-label="Timeline">
       <div ref={holder} aria-hidden="true" class={open ? "" : "closed"} />
-      {open && <p class="pointed" aria-hidden="true">{pointed ? `${clock(Date.parse(pointed.time))} ${pointed.kind}${pointed.method ? `, ${pointed.method}` : ""}: ${pointed.why}` : "Drag to select a part; ticks are decisions."}</p>}
+      {open && <Marks version={source.decided} mark={mark} pointed={pointed} />}
       <div class="row">
         <button type="button" aria-expanded={open} onClick={toggle} aria-label="Chart of the timeline">{open ? "▾" : "▴"}</button>
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
@@ -182,6 +183,14 @@ export function Timeline({ source, version, view, span, choose }: Props) {
       </div>
     </footer>
   );
+}
+
+/** Marks asks for the decisions that are marked, while the chart is open, and says what the one that is pointed at is. */
+function Marks({ version, mark, pointed }: { version: number; mark: (all: Mark[]) => void; pointed: Mark | null }) {
+  const decided = useNews<{ items: Mark[] }>(`/api/decisions?limit=${mostMarks}`, version);
+  useEffect(() => mark(decided && typeof decided !== "string" ? decided.items : []), [decided]);
+  const text = pointed ? `${clock(Date.parse(pointed.time))} ${pointed.kind}${pointed.method ? `, ${pointed.method}` : ""}: ${pointed.why}` : "Drag to select a part; ticks are decisions.";
+  return <p class="pointed" aria-hidden="true">{text}</p>;
 }
 
 /** drawMarks draws a tick for each decision that is in sight, and counts them. */
